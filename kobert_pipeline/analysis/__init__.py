@@ -1,0 +1,1 @@
+"""Cut every document into morphemes and sentences, once, and store where."""

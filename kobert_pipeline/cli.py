@@ -1,0 +1,334 @@
+"""The command `kobert`. Every command parses, calls one function and prints; nothing heavy is imported before it is needed.
+
+Exit status: 0; 2 with one sentence on stderr for the user's mistake; 1 with a traceback for ours; 75 when a training stopped early on request.
+"""
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kobert_pipeline.errors import UserError
+
+if TYPE_CHECKING:
+    from kobert_pipeline.pipeline import Job, Outcome, Recipe
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart",
+)
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="Path of a YAML file, or the name of a shipped recipe.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe: --set pretrain.pieces=1e6.")]
+RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
+Redo = Annotated[list[str] | None, typer.Option(metavar="STAGE", help="Delete this stage's results and make them again.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Analyzer threads; default: one per core.")]
+Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]
+
+STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
+NO_ROOM = {errno.ENOSPC: "no space is left on the disk", errno.EDQUOT: "the disk quota is used up", errno.EFBIG: "a file grew beyond its limit"}
+NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
+STOPPED = 75
+
+
+def main() -> None:
+    """Run the command line; translate errors to exit statuses."""
+    try:
+        app(standalone_mode=False)
+    except UserError as error:
+        sys.exit(_fail(str(error)))
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:
+        sentence = os_error(error)
+        if sentence is None:
+            raise
+        sys.exit(_fail(sentence))
+    except Exception as error:
+        if type(error).__name__ == "Stopped":
+            print(f"kobert: {error}", file=sys.stderr)
+            sys.exit(STOPPED)
+        if hasattr(error, "format_message"):  # click's complaints about the command line
+            sys.exit(_fail(f"{error.format_message()} (see kobert --help)"))
+        sentence = os_error(error)
+        if sentence is None:
+            raise
+        sys.exit(_fail(sentence))
+
+
+def _fail(sentence: str) -> int:
+    print(f"kobert: {' '.join(sentence.split())}", file=sys.stderr)
+    return 2
+
+
+def os_error(error: BaseException) -> str | None:
+    """One sentence for a full disk or a folder that may not be written, also when a library wrapped the error; None for anything else."""
+    number, where = getattr(error, "errno", None), getattr(error, "filename", None)
+    place = f" ({where})" if where else ""
+    if number in NO_ROOM or "No space left on device" in str(error):
+        return f"{NO_ROOM.get(number or errno.ENOSPC)}{place}; free some or choose another --run-dir, then run the same command again"
+    if number in NO_WRITING:
+        return f"no permission to write{place}: {os.strerror(number or 0)}; choose another --run-dir"
+    return None
+
+
+@app.command()
+def run(
+    recipe: RecipeName,
+    until: Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after this stage.")] = None,
+    redo: Redo = None,
+    setting: Settings = None,
+    run_dir: RunDir = None,
+    num_workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Do every stage of a recipe that is not done yet. Example: kobert run quickstart --until tokenizer"""
+    _stage_name(until)
+    _run(recipe, setting, run_dir, num_workers, as_json, until=until, redo=redo)
+
+
+def _stage_command(stage: str) -> Callable[..., None]:
+    def command(
+        recipe: RecipeName,
+        redo: Annotated[bool, typer.Option("--redo", help="Delete this stage's results and make them again.")] = False,
+        setting: Settings = None,
+        run_dir: RunDir = None,
+        num_workers: Workers = None,
+        as_json: AsJson = False,
+    ) -> None:
+        _run(recipe, setting, run_dir, num_workers, as_json, only=stage, redo=[stage] if redo else None)
+
+    command.__doc__ = f"Do the stage {stage}; the stages it reads must be done. Example: kobert {stage} quickstart"
+    return command
+
+
+for _stage in STAGES:
+    app.command(_stage)(_stage_command(_stage))
+
+
+@app.command()
+def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False) -> None:
+    """Read a recipe and check every option and data file without doing anything. Example: kobert check quickstart"""
+    loaded, planned = _plan(recipe, setting, None, None)
+    for job in planned:
+        job.raw()
+    if as_json:
+        _print({"recipe": recipe, "jobs": [job.title for job in planned]})
+    else:
+        print(f"{recipe}: sound, {len(planned)} jobs: {', '.join(job.title for job in planned)}")
+
+
+@app.command()
+def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
+    """Show what of a run is done, stale, under way or missing. Example: kobert status quickstart"""
+    from kobert_pipeline.status import status_of
+
+    rows = status_of(_plan(recipe, setting, run_dir, None)[1])
+    if as_json:
+        _print({"stages": rows})
+    else:
+        _table(["stage", "status", "seconds", "where"], [[row["job"], row["status"], row["seconds"], row["folder"]] for row in rows])
+
+
+@app.command("list")
+def list_(
+    family: Annotated[str | None, typer.Argument(metavar="FAMILY", help="readers, analyzers, subwords, tasks, ...")] = None, as_json: AsJson = False
+) -> None:
+    """List the recipes and the variants of every family. Example: kobert list objectives"""
+    from kobert_pipeline import recipe, registry
+
+    families = [family] if family else ["recipes", *registry.CONTRACTS]
+    found = {
+        name: {key: _first_line(path) for key, path in recipe.shipped().items()}
+        if name == "recipes"
+        else {key: (plugin.__doc__ or "").strip().splitlines()[0] for key, plugin in registry.variants(name).items()}
+        for name in families
+    }
+    if as_json:
+        _print(found)
+    else:
+        _table(["family", "name", "what"], [[name, key, text] for name, members in found.items() for key, text in members.items()])
+
+
+@app.command()
+def explain(name: Annotated[str, typer.Argument(help="A variant (bert, kiwi, korquad, ...) or a stage.")], as_json: AsJson = False) -> None:
+    """Explain the options of a variant or stage; of an architecture also its parameters. Example: kobert explain bert"""
+    from kobert_pipeline.explain import explanation
+
+    found = explanation(name)
+    if as_json:
+        _print(found)
+        return
+    print(found["title"], found["about"], sep="\n\n", end="\n\n")
+    _table(["option", "type", "default", "help"], found["options"])
+    if found["parameters"]:
+        print()
+        _table(["parameters", "count"], [[part, f"{count:,}"] for part, count in found["parameters"].items()])
+
+
+@app.command()
+def compare(run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")], as_json: AsJson = False) -> None:
+    """Print one table over finished runs, as Markdown or JSON. Example: kobert compare runs/quickstart"""
+    from kobert_pipeline.compare import compared, markdown
+
+    rows = compared(run_dirs)
+    _print({"runs": rows}) if as_json else print(markdown(rows))
+
+
+@app.command()
+def tokenize(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint or a run's tokenizer folder.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Texts; - reads lines from standard input.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the pieces of a text with their ids and raw-text offsets. Example: kobert tokenize runs/quickstart/tokenizer 아버지가방에"""
+    from kobert_pipeline.use.load import load_tokenizer
+
+    tokenizer = load_tokenizer(checkpoint)
+    for text in _lines(texts):
+        encoded = tokenizer(text, return_offsets_mapping=True)
+        pieces, ids, offsets = encoded.tokens(), encoded["input_ids"], encoded["offset_mapping"]
+        if as_json:
+            print(json.dumps({"text": text, "pieces": pieces, "input_ids": ids, "offset_mapping": offsets}, ensure_ascii=False))
+        else:
+            rows = zip(pieces, ids, offsets, strict=True)
+            _table(["piece", "id", "start", "end", "text"], [[p, str(i), str(s), str(e), text[s:e]] for p, i, (s, e) in rows])
+
+
+@app.command()
+def predict(
+    checkpoint: Checkpoint,
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Texts (contexts, with --question); - reads lines from standard input.")],
+    question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, help="Pieces shown for each [MASK].")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Classify texts, answer a question from them, or fill their [MASK]s. Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다" """
+    from kobert_pipeline.use.predict import predict as predicted
+
+    for result in predicted(checkpoint, _lines(texts), question, top_k):
+        print(json.dumps(result, ensure_ascii=False) if as_json else "  ".join(f"{key}: {value}" for key, value in result.items()))
+
+
+def _plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_workers: int | None) -> tuple["Recipe", list["Job"]]:
+    """The validated recipe and its jobs."""
+    from pydantic import ValidationError
+
+    from kobert_pipeline import recipe as recipes
+    from kobert_pipeline.options import explain as explained
+    from kobert_pipeline.pipeline import Recipe, jobs
+
+    content = recipes.load(recipe, settings or [])
+    try:
+        loaded = Recipe.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"recipe {recipe}: {explained(error)}") from None
+    given = loaded.data_dir or os.environ.get("KOBERT_DATA")
+    if not given:
+        raise UserError(f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA")
+    if not Path(given).is_dir():
+        raise UserError(f"data_dir {given} is not a folder; give another with --set data_dir=PATH")
+    name = recipes.find(recipe).stem
+    return loaded, list(jobs(loaded, name, Path(given), run_dir or Path("runs") / name, num_workers))
+
+
+def _run(
+    recipe: str,
+    settings: list[str] | None,
+    run_dir: Path | None,
+    num_workers: int | None,
+    as_json: bool,
+    only: str | None = None,
+    until: str | None = None,
+    redo: list[str] | None = None,
+) -> None:
+    for stage in redo or []:
+        _stage_name(stage)
+    from kobert_pipeline import pipeline
+    from kobert_pipeline.files import locked
+
+    _, planned = _plan(recipe, settings, run_dir, num_workers)
+    with locked(planned[0].folder.parent):
+        outcomes = pipeline.run(planned, only, until, redo)
+    if as_json:
+        _print({"stages": [_outcome(outcome) for outcome in outcomes]})
+    else:
+        _table(
+            ["stage", "status", "seconds", "made", "where"],
+            [[o.job.title, o.status, f"{o.seconds:.1f}", _summary(o.counts), str(o.job.folder)] for o in outcomes],
+        )
+
+
+def _outcome(outcome: "Outcome") -> dict[str, Any]:
+    return {
+        "stage": outcome.job.stage,
+        "name": outcome.job.name,
+        "status": outcome.status,
+        "seconds": round(outcome.seconds, 2),
+        "counts": outcome.counts,
+        "folder": str(outcome.job.folder),
+    }
+
+
+def _stage_name(stage: str | None) -> None:
+    if stage is not None and stage not in STAGES:
+        from kobert_pipeline.errors import did_you_mean
+
+        raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
+
+
+def _summary(counts: dict[str, Any]) -> str:
+    """The few numbers of a stage that people look for."""
+    shown = {
+        "documents_kept": "documents", "morphemes": "morphemes", "vocab_size": "pieces in the vocabulary", "train_pieces": "pieces to train on",
+        "train_examples": "examples", "pieces_seen": "pieces seen", "max_logit_difference": "largest logit difference",
+    }  # fmt: skip
+    parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
+    for key in ("test", "dev"):
+        if key in counts:
+            parts += [f"{key} {name} {value:.2f}" for name, value in counts[key].items()]
+            break
+    if "held_out_before" in counts:
+        parts.append(f"held-out loss {counts['held_out_before']['loss']:.2f} -> {counts['held_out_after']['loss']:.2f}")
+    return ", ".join(parts[:3])
+
+
+def _first_line(path: Path) -> str:
+    from kobert_pipeline.recipe import parse
+
+    return str(parse(path.read_text(encoding="utf-8")).get("description", ""))
+
+
+def _lines(texts: list[str]) -> list[str]:
+    if texts == ["-"]:
+        return [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    return texts
+
+
+def _print(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def _table(header: list[str], rows: list[list[str]]) -> None:
+    """A plain table, Hangul counted as two columns."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, highlight=False).print(table)

@@ -1,0 +1,21 @@
+"""Cleaning that keeps meaning: NFC (never NFKC, which turns ㅋ into another character), no control characters, tidy white space."""
+
+import html
+import re
+import unicodedata
+
+INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]|[\ud800-\udfff]")
+"""Control characters, zero-width space and joiner marks, lone surrogates. U+200D stays: emoji sequences need it."""
+
+ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
+BLANKS = re.compile(r"[^\S\n]+")
+LINES = re.compile(r" ?\n[ \n]*")
+
+
+def clean(text: str) -> str:
+    """The text as the pipeline wants it: paragraphs as lines, none of them empty."""
+    if "&" in text:
+        text = ENTITY.sub(lambda match: html.unescape(match.group()), text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n").replace("\x85", "\n")
+    text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
+    return LINES.sub("\n", BLANKS.sub(" ", text)).strip()

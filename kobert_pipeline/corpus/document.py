@@ -1,0 +1,49 @@
+"""The noun that flows through the corpus: a `Document`, and the Parquet parts it is stored in."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kobert_pipeline.files import whole
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text. Its lines are paragraphs; `ordered` says whether their order means anything (reviews of a film: it does not)."""
+
+    id: str
+    source: str
+    text: str
+    ordered: bool = True
+
+
+def write_documents(path: Path, documents: Iterable[Document]) -> None:
+    """Write documents as one Parquet file (zstd)."""
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = list(documents)
+    table = pyarrow.table(
+        {
+            "id": pyarrow.array([document.id for document in columns], pyarrow.string()),
+            "source": pyarrow.array([document.source for document in columns], pyarrow.string()),
+            "text": pyarrow.array([document.text for document in columns], pyarrow.large_string()),
+            "ordered": pyarrow.array([document.ordered for document in columns], pyarrow.bool_()),
+        }
+    )
+    with whole(path) as part:
+        pyarrow.parquet.write_table(table, part, compression="zstd")
+
+
+def read_documents(path: Path) -> Iterator[Document]:
+    """The documents that `write_documents` wrote, in order."""
+    import pyarrow.parquet
+
+    for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=1000):
+        for row in batch.to_pylist():
+            yield Document(**row)
+
+
+def document_parts(folder: Path) -> list[Path]:
+    """The parts of a corpus in order."""
+    return sorted(folder.glob("part-*.parquet"))

@@ -1,0 +1,49 @@
+"""The contract of a reader: files in, documents out, in an order that depends on nothing but the files."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.options import Plugin
+
+
+class Reader(Plugin):
+    """A source of documents. Subclasses implement `documents`."""
+
+    family: ClassVar[str] = "readers"
+
+    path: str | list[str]
+    """File below data_dir, a pattern such as `kowiki-*.jsonl.zst`, or a list of them."""
+    license: str | None = None
+    """Licence of the data, for the model card."""
+    limit_characters: int | None = Field(None, gt=0)
+    """Stop after the document that reaches this many characters (a prefix of the files, not a sample)."""
+
+    @abstractmethod
+    def documents(self, path: Path) -> Iterator[Document]:
+        """The documents of one file. Raises UserError for a file of another form."""
+
+    def files(self, data_dir: Path) -> list[Path]:
+        """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found."""
+        found: list[Path] = []
+        for pattern in [self.path] if isinstance(self.path, str) else self.path:
+            matches = sorted(data_dir.glob(pattern)) if any(mark in pattern for mark in "*?[") else [data_dir / pattern]
+            if not matches or not matches[0].is_file():
+                raise UserError(f"{data_dir / pattern} does not exist; check the path in the recipe and data_dir (now {data_dir})")
+            found += matches
+        return found
+
+    def read(self, data_dir: Path) -> Iterator[Document]:
+        """All documents up to `limit_characters`."""
+        characters = 0
+        for path in self.files(data_dir):
+            for document in self.documents(path):
+                yield document
+                characters += len(document.text)
+                if self.limit_characters and characters >= self.limit_characters:
+                    return

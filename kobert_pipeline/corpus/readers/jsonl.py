@@ -1,0 +1,42 @@
+"""JSON Lines, one document a line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.opening import open_text
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.errors import UserError, did_you_mean
+
+
+class JsonLines(Reader):
+    """JSON Lines, plain or .gz .bz2 .xz .zst."""
+
+    name: Literal["jsonl"] = "jsonl"
+    text: str = "text"
+    """Key of the text."""
+    id: str | None = "id"
+    """Key of the document's id; null numbers the lines."""
+    ordered: bool = True
+    """Whether the order of paragraphs means anything."""
+
+    def documents(self, path: Path) -> Iterator[Document]:
+        """One per non-empty line."""
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield self._document(path, number, line)
+
+    def _document(self, path: Path, number: int, line: str) -> Document:
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}, line {number}: not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}, line {number}: an object was expected, not {type(row).__name__}")
+        for key in filter(None, (self.text, self.id)):
+            if key not in row:
+                raise UserError(f"{path}, line {number}: there is no key '{key}'{did_you_mean(key, row)}")
+        return Document(str(row[self.id]) if self.id else f"{path.name}#{number}", path.name, str(row[self.text]), self.ordered)

@@ -1,0 +1,62 @@
+"""The Naver sentiment movie corpus: tab separated `id document label`.
+
+Documents with a double quote were written by a CSV writer twice, so their quotes are doubled, wrapped, doubled again and wrapped again;
+`unquoted` undoes both rounds. A few documents are empty; they are kept, since the official test counts them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.opening import open_text
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.errors import UserError, did_you_mean
+
+HEADER = ("id", "document", "label")
+
+
+class Review(NamedTuple):
+    """One line of an NSMC file; `label` is as written."""
+
+    id: str
+    document: str
+    label: str
+
+
+class Nsmc(Reader):
+    """NSMC files, every review a document of its own; labels are not read into the corpus."""
+
+    name: Literal["nsmc"] = "nsmc"
+
+    def documents(self, path: Path) -> Iterator[Document]:
+        """One per review that is not empty."""
+        for review in read_reviews(path):
+            if review.document.strip():
+                yield Document(f"{path.name}#{review.id}", path.name, review.document, ordered=False)
+
+
+def read_reviews(path: Path, columns: tuple[str, str, str] = HEADER) -> Iterator[Review]:
+    """The rows of a tab separated file whose header names `columns`, in file order."""
+    with open_text(path) as file:
+        header = file.readline().rstrip("\r\n").split("\t")
+        for column in columns:
+            if column not in header:
+                raise UserError(f"{path}: there is no column '{column}' in its first line{did_you_mean(column, header)}")
+        places = [header.index(column) for column in columns]
+        for number, line in enumerate(file, 2):
+            cells = line.rstrip("\r\n").split("\t")
+            if len(cells) != len(header):
+                raise UserError(f"{path}, line {number}: {len(cells)} tab separated columns, {len(header)} were expected")
+            id_, document, label = (cells[place] for place in places)
+            yield Review(id_, unquoted(document), label)
+
+
+def unquoted(text: str) -> str:
+    """Undo CSV quoting for as long as `text` is wholly quoted: ends wrapped, and every quote inside doubled."""
+    for _ in range(2):
+        inner = text[1:-1]
+        if len(text) < 2 or text[0] != '"' or text[-1] != '"' or '"' in inner.replace('""', ""):
+            break
+        text = inner.replace('""', '"')
+    return text

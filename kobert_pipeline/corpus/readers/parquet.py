@@ -1,0 +1,51 @@
+"""Parquet files with any column names; rows may be gathered into pseudo-documents (all reviews of one film)."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.errors import UserError, did_you_mean
+
+
+class Parquet(Reader):
+    """Parquet files."""
+
+    name: Literal["parquet"] = "parquet"
+    text: str = "text"
+    """Column of the text."""
+    id: str | None = None
+    """Column of the document's id; null numbers the rows."""
+    group_by: str | None = None
+    """Column whose neighbouring equal values make one document, a row a paragraph. Such documents are never `ordered`."""
+    ordered: bool = True
+    """Whether the order of paragraphs means anything."""
+
+    def documents(self, path: Path) -> Iterator[Document]:
+        """One per row, or per run of equal `group_by`."""
+        rows = self._rows(path)
+        if self.group_by is None:
+            for number, row in enumerate(rows):
+                yield Document(str(row[self.id]) if self.id else f"{path.name}#{number}", path.name, row[self.text] or "", self.ordered)
+            return
+        key = self.group_by
+        for number, (value, group) in enumerate(groupby(rows, key=lambda row: row[key])):
+            lines = [" ".join((row[self.text] or "").splitlines()) for row in group]
+            yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
+
+    def _rows(self, path: Path) -> Iterator[dict[str, Any]]:
+        import pyarrow
+        import pyarrow.parquet
+
+        columns = [column for column in (self.text, self.id, self.group_by) if column]
+        try:
+            file = pyarrow.parquet.ParquetFile(path)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise UserError(f"{path} is not a whole Parquet file ({str(error).splitlines()[0]})") from None
+        for column in columns:
+            if column not in file.schema_arrow.names:
+                raise UserError(f"{path}: there is no column '{column}'{did_you_mean(column, file.schema_arrow.names)}")
+        for batch in file.iter_batches(batch_size=10_000, columns=columns):
+            yield from batch.to_pylist()

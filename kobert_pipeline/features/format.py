@@ -1,0 +1,53 @@
+"""The noun of fine-tuning: `Features`, the arrays of one split, with the examples they were made from.
+
+Arrays are flat. Per window (n windows): `windows` (n + 1,) int64, where each begins among the pieces; whatever the task adds, (n,).
+Per piece: `input_ids`, `token_type_ids`, and what the task adds.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kobert_pipeline.files import read_json_lines, whole, write_json_lines
+
+
+@dataclass(frozen=True)
+class Features:
+    """`arrays` as above; `examples` are JSON objects in the order of the file."""
+
+    arrays: dict[str, np.ndarray]
+    examples: list[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.arrays["windows"]) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Pieces per window, (n,)."""
+        return np.diff(self.arrays["windows"])
+
+    def save(self, folder: Path) -> None:
+        """Write an .npy file per array and examples.jsonl."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in self.arrays.items():
+            with whole(folder / f"{name}.npy") as part, part.open("wb") as file:
+                np.save(file, array)
+        write_json_lines(folder / "examples.jsonl", iter(self.examples))
+
+    @classmethod
+    def load(cls, folder: Path) -> "Features":
+        """What `save` wrote."""
+        arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
+        return cls(arrays, read_json_lines(folder / "examples.jsonl"))
+
+
+def flat(rows: list[list[int]], kind: Any) -> np.ndarray:
+    """Rows of different length behind one another."""
+    return np.concatenate([np.empty(0, kind), *(np.array(row, kind) for row in rows)]).astype(kind)
+
+
+def starts(rows: list[list[int]]) -> np.ndarray:
+    """Where each row of `flat` begins, and the end: (n + 1,)."""
+    return np.cumsum([0] + [len(row) for row in rows], dtype=np.int64)

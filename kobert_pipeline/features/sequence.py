@@ -1,0 +1,49 @@
+"""The shape of tasks that give one label to a text (or a pair of texts). Examples: `id, group, text, text_pair, label`."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.metrics import accuracy
+from kobert_pipeline.features.task import Example, Task
+
+
+class SequenceTask(Task):
+    """Classification of sequences. Subclasses say how to read and which `labels` there are."""
+
+    auto_class: ClassVar[str] = "AutoModelForSequenceClassification"
+    metric: ClassVar[str] = "accuracy"
+    labels: ClassVar[tuple[str, ...]]
+
+    def config(self) -> dict[str, Any]:
+        """Names of the labels."""
+        return {
+            "num_labels": len(self.labels),
+            "id2label": dict(enumerate(self.labels)),
+            "label2id": {label: i for i, label in enumerate(self.labels)},
+        }
+
+    def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
+        """One window per example, cut at `max_length`."""
+        texts = [example["text"] for example in examples]
+        pairs = [example["text_pair"] for example in examples] if any(example.get("text_pair") for example in examples) else None
+        encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
+        return {
+            "windows": starts(encoded["input_ids"]),
+            "input_ids": flat(encoded["input_ids"], np.int32),
+            "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
+            "labels": np.array([example["label"] for example in examples], np.int64),
+        }
+
+    def targets(self, features: Features) -> dict[str, np.ndarray]:
+        """`labels` (n,)."""
+        return {"labels": features.arrays["labels"]}
+
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[int]:
+        """The largest logit's index per example."""
+        return [int(row.argmax()) for row in logits["logits"]]
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """Accuracy in percent."""
+        return {"accuracy": accuracy(predictions, [example["label"] for example in examples])}

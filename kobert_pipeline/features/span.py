@@ -1,0 +1,116 @@
+"""The shape of tasks that answer a question by a span of a context. Examples: `id, group, question, context, answers`, where answers are
+`[text, start]` with characters of the raw context counted from 0. All mapping goes through offsets, never through joined pieces."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.metrics import korquad_scores
+from kobert_pipeline.features.task import Example, Task
+
+
+class SpanTask(Task):
+    """Extractive question answering. Long contexts are read in overlapping windows."""
+
+    auto_class: ClassVar[str] = "AutoModelForQuestionAnswering"
+    metric: ClassVar[str] = "f1"
+    clean_training: ClassVar[bool] = True
+
+    stride: int = Field(128, ge=0)
+    """Pieces that two windows of a context share."""
+    max_answer_pieces: int = Field(30, gt=0)
+    """Longest answer that is searched for."""
+    max_question_pieces: int = Field(64, gt=0)
+    """Longer questions are cut, so that the context has room."""
+
+    def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
+        """Windows over (question, context). `offsets` (pieces, 2) are characters of the context, -1 elsewhere; `example` (n,) says whose
+        window it is; an answer outside the window is the first piece, [CLS]."""
+        questions = [self._short(example["question"], tokenizer) for example in examples]
+        encoded = tokenizer(
+            questions,
+            [example["context"] for example in examples],
+            truncation="only_second",
+            max_length=max_length,
+            stride=min(self.stride, max_length // 4),
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        example_of = encoded["overflow_to_sample_mapping"]
+        offsets = [
+            [span if side == 1 else (-1, -1) for span, side in zip(row, encoded.sequence_ids(i), strict=True)]
+            for i, row in enumerate(encoded["offset_mapping"])
+        ]
+        spans = [answer_pieces(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
+        return {
+            "windows": starts(encoded["input_ids"]),
+            "input_ids": flat(encoded["input_ids"], np.int32),
+            "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
+            "offsets": np.array([span for row in offsets for span in row], np.int32),
+            "example": np.array(example_of, np.int64),
+            "start_positions": np.array([start for start, _ in spans], np.int64),
+            "end_positions": np.array([end for _, end in spans], np.int64),
+        }
+
+    def _short(self, question: str, tokenizer: Any) -> str:
+        if len(question) <= self.max_question_pieces:
+            return question
+        encoded = tokenizer(
+            question, truncation=True, max_length=self.max_question_pieces, add_special_tokens=False, return_offsets_mapping=True
+        )
+        return question[: encoded["offset_mapping"][-1][1]]
+
+    def targets(self, features: Features) -> dict[str, np.ndarray]:
+        """`start_positions` and `end_positions`, (n,)."""
+        return {name: features.arrays[name] for name in ("start_positions", "end_positions")}
+
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[str]:
+        """Per example the text of the best span over all its windows; "" when no window has a context."""
+        best: dict[int, tuple[float, int, int]] = {}
+        windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
+        for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
+            spans = offsets[windows[i] : windows[i + 1]]
+            found = best_span(start_logits[: len(spans)], end_logits[: len(spans)], spans, self.max_answer_pieces)
+            example = int(example_of[i])
+            if found and (example not in best or found[0] > best[example][0]):
+                best[example] = found
+        return [
+            example["context"][best[i][1] : best[i][2]] if i in best else "" for i, example in enumerate(features.examples)
+        ]
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """KorQuAD's exact match and F1."""
+        return korquad_scores(predictions, [[text for text, _ in example["answers"]] for example in examples])
+
+    def text(self, example: Example) -> str:
+        """The context."""
+        return str(example["context"])
+
+
+def answer_pieces(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:
+    """First and last piece of the first answer, or (0, 0) when the window does not hold all of it."""
+    if not answers:
+        return 0, 0
+    text, start = answers[0]
+    end = start + len(text)
+    first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
+    last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
+    return (first[0], last[-1]) if first and last else (0, 0)
+
+
+def best_span(start_logits: np.ndarray, end_logits: np.ndarray, offsets: np.ndarray, longest: int) -> tuple[float, int, int] | None:
+    """The best (score, first character, end character) with start <= end, at most `longest` pieces, inside the context.
+
+    Shapes: (L,), (L,), (L, 2). None when no piece lies in the context.
+    """
+    inside = np.flatnonzero(offsets[:, 0] >= 0)
+    if not len(inside):
+        return None
+    low, high = inside[0], inside[-1] + 1  # (L,) -context-> (C,): the context is one run
+    scores = start_logits[low:high, None].astype(np.float64) + end_logits[None, low:high]  # (C,) + (C,) -> (C, C)
+    allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
+    scores[~allowed] = -np.inf
+    first, last = np.unravel_index(int(scores.argmax()), scores.shape)
+    return float(scores[first, last]), int(offsets[low + first, 0]), int(offsets[low + last, 1])

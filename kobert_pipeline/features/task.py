@@ -1,0 +1,54 @@
+"""The contract of a task: files -> examples -> features, and logits -> predictions -> scores. It knows no training loop, no folder."""
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.options import Plugin
+
+Example = dict[str, Any]
+"""A JSON object with at least `id` and `group`; examples of one group never lie on two sides of a dev split."""
+
+
+class Task(Plugin):
+    """What to learn. Three shapes (sequence, span, tagging) implement most of it."""
+
+    family: ClassVar[str] = "tasks"
+
+    auto_class: ClassVar[str]
+    """The `transformers` class with the task's head, such as AutoModelForSequenceClassification."""
+    metric: ClassVar[str]
+    """The score that selects a model on dev; larger is better."""
+    clean_training: ClassVar[bool] = False
+    """Whether training examples that share text with the test set are dropped."""
+
+    @abstractmethod
+    def read(self, path: Path) -> list[Example]:
+        """The examples of a file. Raises UserError for a file of another form."""
+
+    @abstractmethod
+    def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
+        """The arrays of `Features` for these examples."""
+
+    @abstractmethod
+    def targets(self, features: Features) -> dict[str, np.ndarray]:
+        """The arrays, one value per window, that the model takes as labels, under their `transformers` names."""
+
+    @abstractmethod
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
+        """A prediction per example from the model's logits: for each output a list with one array per window."""
+
+    @abstractmethod
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """Scores in percent."""
+
+    def text(self, example: Example) -> str:
+        """What must not be in training when this is a test example."""
+        return str(example["group"])
+
+    def config(self) -> dict[str, Any]:
+        """What the head's config needs (num_labels, id2label)."""
+        return {}

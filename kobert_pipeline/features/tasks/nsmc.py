@@ -1,0 +1,26 @@
+"""NSMC: sentiment of Naver film reviews, positive or negative."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.corpus.readers.nsmc import read_reviews
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.sequence import SequenceTask
+from kobert_pipeline.features.task import Example
+
+
+class Nsmc(SequenceTask):
+    """Tab separated files with `id document label`; equal reviews stay on one side of a dev split."""
+
+    name: Literal["nsmc"] = "nsmc"
+    labels: ClassVar[tuple[str, ...]] = ("negative", "positive")
+
+    def read(self, path: Path) -> list[Example]:
+        """Every line, empty reviews too: the official test counts them."""
+        return [self._example(path, number, *review) for number, review in enumerate(read_reviews(path), 2)]
+
+    def _example(self, path: Path, number: int, id_: str, document: str, label: str) -> Example:
+        if label not in ("0", "1"):
+            raise UserError(f"{path}, line {number}: the label is {label!r}; allowed are 0 (negative) and 1 (positive)")
+        return {"id": id_, "group": squeezed(document), "text": document, "label": int(label)}

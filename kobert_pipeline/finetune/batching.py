@@ -1,0 +1,56 @@
+"""Windows -> padded batches of about equal length, as a function of (seed, step)."""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+
+POOL = 64
+"""Batches whose windows are sorted by length together: less padding, still a random order."""
+
+
+class Batches:
+    """Training batches of `features` by number, epoch after epoch."""
+
+    def __init__(self, features: Features, targets: dict[str, np.ndarray], batch_size: int, seed: int) -> None:
+        self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
+        self.per_epoch = -(-len(features) // batch_size)
+        self.epoch = lru_cache(maxsize=1)(self._epoch)
+
+    def _epoch(self, epoch: int) -> list[np.ndarray]:
+        rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, epoch]))
+        order = rng.permutation(len(self.features))
+        lengths = self.features.lengths
+        pools = [order[i : i + POOL * self.batch_size] for i in range(0, len(order), POOL * self.batch_size)]
+        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+        batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+        return [batches[i] for i in rng.permutation(len(batches))]
+
+    def batch(self, step: int, device: str) -> dict[str, torch.Tensor]:
+        """The batch of step `step`, from 0, under the names that `transformers` models take."""
+        rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
+        batch = padded(self.features, rows, device)
+        return batch | {name: torch.from_numpy(array[rows]).to(device) for name, array in self.targets.items()}
+
+
+def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
+    """All windows, shortest first, in batches: for prediction."""
+    order = np.argsort(features.lengths, kind="stable")
+    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+
+
+def padded(features: Features, rows: np.ndarray, device: str) -> dict[str, torch.Tensor]:
+    """`input_ids, token_type_ids, attention_mask`, each (n, L) with L the longest of these windows."""
+    begins, lengths = features.arrays["windows"][rows], features.lengths[rows]
+    column = np.arange(int(lengths.max()))
+    real = column < lengths[:, None]  # (n, L)
+    index = np.where(real, begins[:, None] + column, 0)
+    arrays = {
+        "input_ids": np.where(real, features.arrays["input_ids"][index], PAD_ID),
+        "token_type_ids": np.where(real, features.arrays["token_type_ids"][index], 0),
+        "attention_mask": real,
+    }
+    return {name: torch.from_numpy(array.astype(np.int64)).to(device) for name, array in arrays.items()}

@@ -1,0 +1,54 @@
+"""The model with a task's head: loss, logits and the best weights so far. The torch side of fine-tuning."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.batching import by_length, padded
+
+
+class TaskModule(torch.nn.Module):
+    """`forward(batch)` is the loss that the `transformers` model computes itself."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """(loss, nothing more to log)."""
+        return self.model(**batch).loss, {}
+
+
+def build(task: Task, pretrained: Path, from_scratch: bool, dropout: float) -> Any:
+    """The encoder of `pretrained` (or its architecture with random weights) with the task's head."""
+    import transformers
+
+    auto = getattr(transformers, task.auto_class)
+    config = transformers.AutoConfig.from_pretrained(pretrained, **task.config())
+    # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
+    config.hidden_dropout_prob = dropout
+    return auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
+
+
+@torch.no_grad()
+def logits(model: Any, features: Features, batch_size: int, device: str) -> dict[str, list[np.ndarray]]:
+    """Each output of the model as one array per window, without padding."""
+    model.eval()
+    found: dict[str, dict[int, np.ndarray]] = {}
+    for rows in by_length(features, batch_size):
+        outputs = model(**padded(features, rows, device))
+        for name, value in outputs.items():
+            array = value.float().cpu().numpy()
+            for row, values in zip(rows, array, strict=True):
+                found.setdefault(name, {})[int(row)] = values
+    return {name: [rows[i] for i in range(len(features))] for name, rows in found.items()}
+
+
+def measure(model: Any, task: Task, features: Features, batch_size: int, device: str) -> tuple[list[Any], dict[str, float]]:
+    """Predictions and scores of one split."""
+    predictions = task.predict(logits(model, features, batch_size, device), features)
+    return predictions, task.score(predictions, features.examples)

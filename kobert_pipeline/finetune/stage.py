@@ -1,0 +1,91 @@
+"""Features + a pretrained model -> a fine-tuned model for one seed. The model is picked on dev; the test set is read once, at the end."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.files import read_json, write_json_lines
+from kobert_pipeline.options import Options
+from kobert_pipeline.training.plan import Plan
+
+VERSION = 1
+MODEL = "model"
+"""Folder of the best model below the run's."""
+
+
+class FinetunePlan(Plan):
+    """The plan with fine-tuning's usual values."""
+
+    learning_rate: float = Field(1e-4, gt=0)
+    """Peak learning rate."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """AdamW's moments."""
+    epochs: int = Field(2, gt=0)
+    """Times that every training example is seen."""
+    batch_size: int = Field(32, gt=0)
+    """Windows in a step."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Dropout of hidden states."""
+
+
+class FinetuneOptions(Options):
+    """One fine-tuning."""
+
+    features: str | None = None
+    """Name of the featurized set; default: the name of this fine-tuning."""
+    weights: Literal["pretrained", "random"] = "pretrained"
+    """`random`: the same network without pretraining, as a control."""
+    seeds: list[int] = Field([1], min_length=1)
+    """One run each."""
+    plan: FinetunePlan = FinetunePlan()
+    """Optimizer, schedule, epochs."""
+
+
+def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, out: Path) -> dict[str, Any]:
+    """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set."""
+    import torch
+    import transformers
+
+    from kobert_pipeline.finetune.batching import Batches
+    from kobert_pipeline.finetune.model import TaskModule, build, measure
+    from kobert_pipeline.training.evaluations import Evaluations
+    from kobert_pipeline.training.loop import train
+
+    described = read_json(features / "task.json")
+    task: Task = Task.choose(described["task"])
+    positions = read_json(pretrained / "config.json")["max_position_embeddings"]
+    if described["max_length"] > positions:
+        raise UserError(
+            f"features were made with max_length {described['max_length']}, beyond the model's {positions} positions; lower max_length"
+        )
+    splits = {name: Features.load(features / name) for name in ("train", "dev", "test") if (features / name).is_dir()}
+    plan = options.plan.model_copy(update={"seed": seed})
+    torch.manual_seed(seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = build(task, pretrained, options.weights == "random", plan.dropout).to(device)
+    batches = Batches(splits["train"], task.targets(splits["train"]), plan.batch_size, seed)
+    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
+    evaluations = Evaluations(out / "evaluations.json")
+
+    def on_dev(step: int) -> dict[str, float]:
+        _, scores = measure(model, task, splits["dev"], 2 * plan.batch_size, device)
+        # the first of equals is kept, and a step measured again after a resume is not better than itself
+        if all(scores[task.metric] > values[task.metric] for other, values in evaluations.values.items() if other < step):
+            model.save_pretrained(out / MODEL)
+        return evaluations.add(step, scores)
+
+    steps = plan.epochs * batches.per_epoch
+    trained = train(TaskModule(model), lambda step: batches.batch(step, device), plan, steps, out, on_dev, name="finetune")
+    best = max(evaluations.values, key=lambda step: (evaluations[step][task.metric], -step))
+    model = getattr(transformers, task.auto_class).from_pretrained(out / MODEL).to(device)
+    counts: dict[str, Any] = {"steps": steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": evaluations[best]}
+    if "test" in splits:
+        predictions, scores = measure(model, task, splits["test"], 2 * plan.batch_size, device)
+        rows = zip(splits["test"].examples, predictions, strict=True)
+        write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
+        counts["test"] = {name: round(value, 4) for name, value in scores.items()}
+    return counts

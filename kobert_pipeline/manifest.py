@@ -1,0 +1,180 @@
+"""Finished means written last: a stage folder gets `begun.json` first and `manifest.json` at the end, by rename.
+
+The fingerprint covers the stage, its options and the contents of everything it read; not machine, workers or time. Equal: the stage is
+skipped. Different: refused, with the changed option named. Files are checked against their SHA-256 before anything reads them.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import PART_SUFFIX, read_json, sha256, write_json
+
+BEGUN, FINISHED = "begun.json", "manifest.json"
+FORMAT = 1
+NOT_ARTEFACTS = ("logs", "checkpoints")
+"""Folders of a stage that are no result: they are neither listed nor compared."""
+DONE_MARK = ".done.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a stage is made from."""
+
+    stage: str
+    version: int
+    options: dict[str, Any]
+    inputs: dict[str, str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of stage, format, options and the contents of the inputs."""
+        text = json.dumps([FORMAT, self.stage, self.version, self.options, self.inputs], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the folder has a manifest."""
+    return (folder / FINISHED).is_file()
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The manifest. Raises UserError where the stage is not finished."""
+    if not is_finished(folder):
+        raise UserError(f"{folder} is not finished (it has no {FINISHED}); run the stage that makes it")
+    manifest: dict[str, Any] = read_json(folder / FINISHED)
+    return manifest
+
+
+def begin(folder: Path, record: Record) -> None:
+    """Mark the folder as under way, unless it is already, from the same record."""
+    if not (folder / BEGUN).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / BEGUN, {"fingerprint": record.fingerprint, **vars(record)})
+
+
+def finish(folder: Path, record: Record, counts: dict[str, Any], seconds: float, reused_from: str | None = None) -> None:
+    """Write the manifest: from now on the stage is finished."""
+    files = {str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": sha256(path)} for path in artefacts(folder)}
+    write_json(
+        folder / FINISHED,
+        {
+            "fingerprint": record.fingerprint,
+            **vars(record),
+            "files": files,
+            "counts": counts,
+            "seconds": round(seconds, 2),
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "versions": versions(),
+            **({"reused_from": reused_from} if reused_from else {}),
+        },
+    )
+
+
+def artefacts(folder: Path) -> Iterator[Path]:
+    """The files that are the stage's result, in order."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        own = inside.name in (BEGUN, FINISHED) and len(inside.parts) == 1
+        if path.is_file() and not own and inside.parts[0] not in NOT_ARTEFACTS and not path.name.endswith((PART_SUFFIX, DONE_MARK)):
+            yield path
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """The manifest, after every file in it was found unchanged. Raises UserError that names the file otherwise."""
+    manifest = read(folder)
+    advice = f"restore it, or make it again with --redo {manifest['stage']}"
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise UserError(f"{path} is missing although {folder / FINISHED} lists it; {advice}")
+        if path.stat().st_size != expected["size"] or sha256(path) != expected["sha256"]:
+            raise UserError(f"{path} is damaged: it differs from what {folder / FINISHED} lists; {advice}")
+    return manifest
+
+
+def contents(manifest: dict[str, Any]) -> str:
+    """One hash of all files of a finished stage: what later stages depend on."""
+    return hashlib.sha256(json.dumps({name: file["sha256"] for name, file in manifest["files"].items()}, sort_keys=True).encode()).hexdigest()
+
+
+def refuse_if_changed(folder: Path, record: Record) -> None:
+    """Raise UserError, naming the first difference, when the folder was begun or finished from another record."""
+    path = folder / (FINISHED if is_finished(folder) else BEGUN)
+    if not path.is_file():
+        return
+    before = read_json(path)
+    if before["fingerprint"] == record.fingerprint:
+        return
+    raise UserError(
+        f"{folder} was made otherwise: {difference(before, record)}; "
+        f"use another --run-dir, or --redo {record.stage} to delete and make it again"
+    )
+
+
+def difference(before: dict[str, Any], record: Record) -> str:
+    """What changed between a stored record and this one, in words."""
+    old, new = flat(before["options"]), flat(record.options)
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            return f"option {record.stage}.{key} was {old.get(key)!r} and is now {new.get(key)!r}"
+    for key in sorted(before["inputs"].keys() | record.inputs.keys()):
+        if before["inputs"].get(key) != record.inputs.get(key):
+            return f"its input {key} has changed"
+    return f"it has version {before['version']} of the stage's format, this is version {record.version}"
+
+
+def flat(options: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested options as {"a.b.0": value}."""
+    if isinstance(options, dict):
+        items = [(str(key), value) for key, value in options.items()]
+    elif isinstance(options, list):
+        items = [(str(i), value) for i, value in enumerate(options)]
+    else:
+        return {prefix: options}
+    return {key: value for name, item in items for key, value in flat(item, f"{prefix}.{name}" if prefix else name).items()}
+
+
+def equal_stage(runs: Path, own: Path, record: Record) -> Path | None:
+    """A finished stage with the same fingerprint in another run beside this one."""
+    for path in sorted(runs.glob(f"*/{record.stage}/**/{FINISHED}")):
+        if path.parent != own and read_json(path).get("fingerprint") == record.fingerprint:
+            return path.parent
+    return None
+
+
+def adopt(source: Path, folder: Path, record: Record) -> dict[str, Any]:
+    """Take over the verified files of an equal stage by hard link (or copy), and finish."""
+    manifest = verify(source)
+    begin(folder, record)
+    for name in manifest["files"]:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        try:
+            os.link(source / name, target)
+        except OSError:
+            shutil.copyfile(source / name, target)
+    finish(folder, record, manifest["counts"], manifest["seconds"], reused_from=f"{source.relative_to(source.parents[1])}")
+    return read(folder)
+
+
+def versions() -> dict[str, str]:
+    """Python and the libraries that results depend on."""
+    names = ("kobert-pipeline", "kiwipiepy", "kiwipiepy_model", "tokenizers", "transformers", "torch", "numpy", "pyarrow")
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

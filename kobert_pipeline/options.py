@@ -1,0 +1,113 @@
+"""Options live with their owner: a frozen model whose fields are the YAML keys and whose docstring under a field is its help.
+
+A `Plugin` is an option that is also a variant: one file in a family's folder, picked by `name`. Nothing lists the variants: the folder does.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from kobert_pipeline.errors import UserError, did_you_mean
+
+
+class Options(BaseModel):
+    """Frozen options; an unknown key is refused with a guess."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            for key in given:
+                if key not in cls.model_fields:
+                    raise PydanticCustomError(
+                        "unknown_key", "{message}", {"message": f"unknown key '{key}'{did_you_mean(str(key), cls.model_fields)}"}
+                    )
+        return given
+
+    def dump(self) -> dict[str, Any]:
+        """The options as JSON values, for fingerprints and manifests."""
+        return self.model_dump(mode="json")
+
+
+class Plugin(Options):
+    """A variant of a family. The contract class names the `family` (the folder beside it); each file there holds one subclass."""
+
+    family: ClassVar[str] = ""
+    name: str
+
+    @classmethod
+    def is_contract(cls) -> bool:
+        """Whether this is the class that a family's files subclass."""
+        return bool(cls.__dict__.get("family"))
+
+    @classmethod
+    def package(cls) -> str:
+        """Import path of the family's folder."""
+        return f"{cls.__module__.rpartition('.')[0]}.{cls.family}"
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The variants there are, without importing them."""
+        folder = importlib.import_module(cls.package())
+        return sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
+
+    @classmethod
+    def variant(cls, name: str) -> type[Self]:
+        """The class in the file `name`. Raises UserError for a name without a file."""
+        if name not in cls.names():
+            raise UserError(f"there is no {name!r} among the {cls.family}{did_you_mean(name, cls.names())}")
+        module = importlib.import_module(f"{cls.package()}.{name}")
+        found = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, cls) and value.__module__ == module.__name__
+        ]
+        if len(found) != 1:
+            raise TypeError(f"{module.__name__} must define one {cls.__name__}, it defines {len(found)}")
+        return found[0]
+
+    @classmethod
+    def choose(cls, given: Any) -> Self:
+        """A variant from `name`, `{"name": ..., option: ...}` or an instance."""
+        if isinstance(given, cls):
+            return given
+        given = {"name": given} if isinstance(given, str) else given
+        if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+            raise PydanticCustomError(
+                "plugin", "{message}", {"message": f"needs a name from the {cls.family}: {', '.join(cls.names())}"}
+            )
+        try:
+            return cls.variant(given["name"]).model_validate(given)
+        except UserError as error:
+            raise PydanticCustomError("plugin", "{message}", {"message": str(error)}) from None
+        except ValidationError as error:
+            raise PydanticCustomError("plugin", "{message}", {"message": explain(error)}) from None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if not cls.is_contract():
+            return super().__get_pydantic_core_schema__(source, handler)
+        return core_schema.no_info_plain_validator_function(
+            cls.choose, serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value.model_dump(mode="json"))
+        )
+
+
+def explain(error: ValidationError) -> str:
+    """The first complaint of a validation, as `key.key: what is wrong`."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    given = first.get("input")
+    what = first["msg"]
+    if first["type"] == "missing":
+        what = "is missing"
+    elif first["type"] not in ("unknown_key", "plugin"):
+        what = f"{what[0].lower()}{what[1:]}, not {given!r}"
+    if not where:
+        return what
+    return f"{where}.{what}" if first["type"] == "plugin" and "." in what.split(":")[0] else f"{where}: {what}"

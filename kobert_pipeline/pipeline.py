@@ -1,0 +1,267 @@
+"""The page to read first: the stages, what each one reads, and how a run goes on, skips or refuses.
+
+    raw text -> corpus -> analysis -> tokenizer -> shards, features -> pretrain -> finetune -> publish
+
+A recipe has a section per stage; a run has a folder per stage with a manifest. `jobs` lists everything a recipe asks for, in order, with
+what it reads; `run` does what is not done yet. No stage knows about any of this: it is built here, is given folders, and returns counts.
+"""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+
+import kobert_pipeline.analysis.stage as analysis_stage
+import kobert_pipeline.corpus.stage as corpus_stage
+import kobert_pipeline.features.stage as features_stage
+import kobert_pipeline.finetune.stage as finetune_stage
+import kobert_pipeline.pretrain.stage as pretrain_stage
+import kobert_pipeline.publish.stage as publish_stage
+import kobert_pipeline.shards.stage as shards_stage
+import kobert_pipeline.tokenizer.stage as tokenizer_stage
+from kobert_pipeline import manifest
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.files import sha256
+from kobert_pipeline.manifest import Record
+from kobert_pipeline.morphemes.analysis import borders
+from kobert_pipeline.options import Options
+from kobert_pipeline.publish.model_card import Facts
+
+STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
+
+
+class Recipe(Options):
+    """Everything a run is made from, a section per stage."""
+
+    description: str = ""
+    """What the recipe is for, in a sentence."""
+    data_dir: str | None = None
+    """Folder below which data files are named; --set data_dir=PATH or the environment variable KOBERT_DATA."""
+    corpus: corpus_stage.CorpusOptions
+    """Sources and what is dropped from them."""
+    analysis: analysis_stage.AnalysisOptions = analysis_stage.AnalysisOptions()
+    """The analyzer."""
+    tokenizer: tokenizer_stage.TokenizerOptions = tokenizer_stage.TokenizerOptions()
+    """The vocabulary."""
+    shards: shards_stage.ShardsOptions = shards_stage.ShardsOptions()
+    """The held-out share."""
+    features: dict[str, features_stage.FeaturesOptions] = {}
+    """Fine-tuning sets by name."""
+    pretrain: pretrain_stage.PretrainOptions = pretrain_stage.PretrainOptions()
+    """Objective, architecture and budget."""
+    finetune: dict[str, finetune_stage.FinetuneOptions] = {}
+    """Fine-tunings by name."""
+    publish: dict[str, publish_stage.PublishOptions] = {}
+    """Checkpoints by name."""
+
+    @model_validator(mode="after")
+    def _names_and_lengths(self) -> "Recipe":
+        for name, options in self.finetune.items():
+            wanted = options.features or name
+            if wanted not in self.features:
+                raise ValueError(f"finetune.{name} wants the features '{wanted}', which the recipe has not{did_you_mean(wanted, self.features)}")
+        for name, published in self.publish.items():
+            if published.source not in ("pretrain", *self.finetune):
+                raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, ['pretrain', *self.finetune])}")
+        positions = self.pretrain.architecture.max_position_embeddings
+        for name, prepared in self.features.items():
+            if prepared.max_length > positions:
+                raise ValueError(
+                    f"features.{name}.max_length is {prepared.max_length}, beyond the model's {positions} positions "
+                    f"(pretrain.architecture.max_position_embeddings); lower the one or raise the other"
+                )
+        return self
+
+
+@dataclass(frozen=True)
+class Job:
+    """One folder to make: a stage, or one of several doings of it (`name`). `reads` are folders of earlier jobs, `raw` gives files of
+    the user, `fixed` whatever else the result depends on."""
+
+    stage: str
+    folder: Path
+    version: int
+    options: dict[str, Any]
+    make: Callable[[Path], dict[str, Any]]
+    reads: dict[str, Path] = field(default_factory=dict)
+    raw: Callable[[], list[Path]] = list
+    fixed: dict[str, str] = field(default_factory=dict)
+    resumes: bool = False
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """As shown to people: `finetune nsmc/1`."""
+        return f"{self.stage} {self.name}".strip()
+
+
+def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: int | None = None) -> Iterator[Job]:
+    """Everything the recipe asks for, in the order it is done."""
+    at = {stage: run_dir / stage for stage in STAGES}
+    analyzer = recipe.analysis.analyzer
+
+    yield Job(
+        "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(),
+        raw=lambda: corpus_stage.raw_files(recipe.corpus, data_dir),
+        make=lambda out: corpus_stage.run(recipe.corpus, data_dir, out),
+    )  # fmt: skip
+    yield Job(
+        "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(),
+        reads={"corpus": at["corpus"]}, fixed={"analyzer": borders(analyzer.name).version}, resumes=True,
+        make=lambda out: analysis_stage.run(recipe.analysis, at["corpus"], out, num_workers),
+    )  # fmt: skip
+    yield Job(
+        "tokenizer", at["tokenizer"], tokenizer_stage.VERSION, recipe.tokenizer.dump(),
+        reads={"analysis": at["analysis"]},
+        make=lambda out: tokenizer_stage.run(recipe.tokenizer, at["analysis"], analyzer.name, out),
+    )  # fmt: skip
+    yield Job(
+        "shards", at["shards"], shards_stage.VERSION, recipe.shards.dump(),
+        reads={"analysis": at["analysis"], "tokenizer": at["tokenizer"]}, resumes=True,
+        make=lambda out: shards_stage.run(recipe.shards, at["analysis"], at["tokenizer"], out),
+    )  # fmt: skip
+    for key, prepared in recipe.features.items():
+        yield Job(
+            "features", at["features"] / key, features_stage.VERSION, prepared.dump(), name=key,
+            reads={"tokenizer": at["tokenizer"]}, raw=lambda prepared=prepared: features_stage.raw_files(prepared, data_dir),
+            make=lambda out, prepared=prepared: features_stage.run(prepared, at["tokenizer"], data_dir, out),
+        )  # fmt: skip
+    yield Job(
+        "pretrain", at["pretrain"], pretrain_stage.VERSION, recipe.pretrain.dump(),
+        reads={"shards": at["shards"], "tokenizer": at["tokenizer"]}, resumes=True,
+        make=lambda out: pretrain_stage.run(recipe.pretrain, at["shards"], at["tokenizer"], out),
+    )  # fmt: skip
+    for key, tuned in recipe.finetune.items():
+        prepared_at = at["features"] / (tuned.features or key)
+        for seed in tuned.seeds:
+            options = {**{name: value for name, value in tuned.dump().items() if name != "seeds"}, "seed": seed}
+            yield Job(
+                "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, options, name=f"{key}/{seed}",
+                reads={"features": prepared_at, "pretrain": at["pretrain"]}, resumes=True,
+                make=lambda out, tuned=tuned, seed=seed, prepared_at=prepared_at: finetune_stage.run(
+                    tuned, seed, prepared_at, at["pretrain"] / pretrain_stage.MODEL, out
+                ),
+            )  # fmt: skip
+    for key, published in recipe.publish.items():
+        seeds = recipe.finetune[published.source].seeds if published.source in recipe.finetune else []
+        models = {f"{published.source}/{seed}": at["finetune"] / published.source / str(seed) for seed in seeds}
+        yield Job(
+            "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key,
+            reads={"tokenizer": at["tokenizer"], "pretrain": at["pretrain"], "corpus": at["corpus"], **models},
+            make=lambda out, key=key, published=published, models=models: _publish(
+                recipe, f"{name}-{key}", name, published, run_dir, list(models.values()), out
+            ),
+        )  # fmt: skip
+
+
+def _publish(
+    recipe: Recipe, title: str, recipe_name: str, options: publish_stage.PublishOptions, run_dir: Path, tuned: list[Path], out: Path
+) -> dict[str, Any]:
+    """Gather what the run knows about a model, pick the seed that is best on dev, and hand both to the stage."""
+    made = {stage: manifest.read(run_dir / stage) for stage in ("corpus", "analysis", "tokenizer", "shards", "pretrain")}
+    counts: dict[str, Any] = {
+        "documents": made["corpus"]["counts"]["documents_kept"],
+        "vocabulary": made["tokenizer"]["counts"]["vocab_size"],
+        "parameters": made["pretrain"]["counts"]["parameters"],
+        "pieces seen in pretraining": made["pretrain"]["counts"]["pieces_seen"],
+        "seconds of pretraining": made["pretrain"]["seconds"],
+        "held-out loss before / after": " / ".join(f"{made['pretrain']['counts'][f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")),
+    }
+    model, auto_class, results = run_dir / "pretrain" / pretrain_stage.MODEL, "AutoModelForPreTraining", {}
+    if tuned:
+        task = recipe.features[recipe.finetune[options.source].features or options.source].task
+        runs = {folder: manifest.read(folder) for folder in tuned}
+        best = max(tuned, key=lambda folder: runs[folder]["counts"]["dev"][task.metric])
+        model, auto_class = best / finetune_stage.MODEL, task.auto_class
+        split = "test" if "test" in runs[best]["counts"] else "dev"
+        metrics = {key: [one["counts"][split][key] for one in runs.values()] for key in runs[best]["counts"][split]}
+        results = {f"{options.source} ({split})": {"metrics": metrics}}
+        made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
+    sources = [
+        {"path": path, "license": reader.license or "not stated in the recipe"}
+        for reader in recipe.corpus.sources
+        for path in ([reader.path] if isinstance(reader.path, str) else reader.path)
+    ]
+    facts = Facts(title, recipe_name, options.description, options.license, auto_class, sources, counts, results)
+    history = {"recipe": recipe.dump(), "stages": {stage: {k: one[k] for k in ("options", "counts", "seconds", "versions")} for stage, one in made.items()}}
+    return publish_stage.run(facts, history, model, run_dir / "tokenizer", out)
+
+
+@dataclass
+class Outcome:
+    """What became of a job."""
+
+    job: Job
+    status: str
+    seconds: float
+    counts: dict[str, Any]
+
+
+def run(
+    planned: list[Job], only: str | None = None, until: str | None = None, redo: list[str] | None = None, say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)
+) -> list[Outcome]:
+    """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage was made otherwise or is damaged."""
+    outcomes: list[Outcome] = []
+    verified: dict[Path, dict[str, Any]] = {}
+    if redo:
+        for job in planned:
+            if job.stage in redo:
+                shutil.rmtree(job.folder, ignore_errors=True)
+    for job in planned:
+        if until and STAGES.index(job.stage) > STAGES.index(until):
+            break
+        if only and job.stage != only:
+            continue
+        outcome = _do(job, verified, say)
+        outcomes.append(outcome)
+        say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
+    return outcomes
+
+
+def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None]) -> Outcome:
+    began = time.monotonic()
+    record = record_of(job, verified)
+    manifest.refuse_if_changed(job.folder, record)
+    if manifest.is_finished(job.folder):
+        verified[job.folder] = manifest.verify(job.folder)
+        return Outcome(job, "skipped", time.monotonic() - began, verified[job.folder]["counts"])
+    equal = manifest.equal_stage(_runs_folder(job), job.folder, record)
+    if equal:
+        verified[job.folder] = manifest.adopt(equal, job.folder, record)
+        return Outcome(job, "reused", time.monotonic() - began, verified[job.folder]["counts"])
+    if not job.resumes and job.folder.exists():
+        # half a stage that cannot go on from its middle: nothing in it was ever taken for finished
+        shutil.rmtree(job.folder)
+    say(f"running  {job.title}")
+    manifest.begin(job.folder, record)
+    try:
+        counts = job.make(job.folder)
+    except UserError:
+        if not job.resumes:
+            # the user will mend an option: nothing of this attempt may stand in the way
+            shutil.rmtree(job.folder)
+        raise
+    manifest.finish(job.folder, record, counts, time.monotonic() - began)
+    verified[job.folder] = manifest.read(job.folder)
+    return Outcome(job, "done", time.monotonic() - began, counts)
+
+
+def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
+    """What the job is made from, every input verified. Raises UserError for an input that is missing or damaged."""
+    inputs = dict(job.fixed)
+    for label, folder in job.reads.items():
+        if folder not in verified:
+            verified[folder] = manifest.verify(folder)
+        inputs[label] = manifest.contents(verified[folder])
+    inputs |= {f"file {number} {path.name}": sha256(path) for number, path in enumerate(job.raw(), 1)}
+    return Record(job.stage, job.version, job.options, inputs)
+
+
+def _runs_folder(job: Job) -> Path:
+    """The folder that holds this run and its siblings."""
+    return next(parent.parent.parent for parent in [job.folder, *job.folder.parents] if parent.name == job.stage)

@@ -1,0 +1,1 @@
+"""Pretraining: documents -> segment pairs -> masked, packed batches -> a checkpoint."""

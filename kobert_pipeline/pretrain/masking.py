@@ -1,0 +1,53 @@
+"""BERT's masking (Devlin et al. 2019): of the chosen pieces 80 % become [MASK], 10 % a random piece, 10 % stay. Whole units (pieces,
+morphemes or eojeols) are chosen together, never special tokens."""
+
+from typing import Literal
+
+import numpy as np
+
+from kobert_pipeline.shards.format import EOJEOL, MORPHEME
+from kobert_pipeline.tokenizer.special_tokens import MASK_ID, SPECIAL_TOKENS
+
+Unit = Literal["piece", "morpheme", "eojeol"]
+
+
+def unit_starts(borders: np.ndarray, unit: Unit) -> np.ndarray:
+    """(T,) bool: the pieces that begin a unit."""
+    if unit == "piece":
+        return np.ones(len(borders), bool)
+    return (borders & (MORPHEME if unit == "morpheme" else EOJEOL)) != 0
+
+
+def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random.Generator) -> np.ndarray:
+    """The positions to predict, ascending: whole units in random order until `rate` of the maskable pieces are reached.
+
+    `begins`, `maskable`: (T,) bool. The last unit is taken only with the chance that keeps the expected share at `rate`, whatever the
+    units' lengths.
+    """
+    places = np.flatnonzero(maskable)
+    if not len(places):
+        return places
+    starts = begins[places].copy()
+    starts[0] = True
+    unit = np.cumsum(starts) - 1  # (P,) which unit each maskable piece belongs to
+    lengths = np.bincount(unit)
+    order = rng.permutation(len(lengths))
+    wanted = rate * len(places)
+    reached = np.cumsum(lengths[order])
+    count = int(np.searchsorted(reached, wanted, side="right"))
+    if count < len(order):
+        missing = wanted - (reached[count - 1] if count else 0)
+        count += int(rng.random() < missing / lengths[order[count]])
+    chosen = np.zeros(len(lengths), bool)
+    chosen[order[:count]] = True
+    return places[chosen[unit]]
+
+
+def replace(input_ids: np.ndarray, positions: np.ndarray, vocab_size: int, rng: np.random.Generator) -> np.ndarray:
+    """A copy of `input_ids` with the pieces at `positions` replaced 80/10/10."""
+    masked = input_ids.copy()
+    draw = rng.random(len(positions))
+    masked[positions[draw < 0.8]] = MASK_ID
+    random = positions[(draw >= 0.8) & (draw < 0.9)]
+    masked[random] = rng.integers(len(SPECIAL_TOKENS), vocab_size, len(random))
+    return masked

@@ -1,0 +1,98 @@
+"""Shards -> a pretrained model, resumable at any step."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+from tokenizers import Tokenizer
+
+from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.options import Options
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.architectures.bert import Bert
+from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.shards.format import Shards
+from kobert_pipeline.training.plan import Plan
+
+VERSION = 1
+HELD_OUT_BATCHES = 8
+MODEL = "model"
+"""Folder of the finished model below the stage's."""
+
+
+class PretrainOptions(Options):
+    """Objective, architecture and budget."""
+
+    objective: Objective = MlmNsp()
+    """What is learned."""
+    architecture: Architecture = Bert()
+    """What learns it."""
+    max_length: int = Field(128, ge=16)
+    """Pieces in a sequence, special tokens included."""
+    batch_pieces: int = Field(8192, ge=64)
+    """Pieces in a step."""
+    pieces: int = Field(16_000_000, gt=0)
+    """Pieces seen in all: the budget."""
+    plan: Plan = Plan()
+    """Optimizer, schedule, checkpoints."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "PretrainOptions":
+        if self.max_length > self.architecture.max_position_embeddings:
+            raise ValueError(
+                f"max_length {self.max_length} is beyond the architecture's max_position_embeddings "
+                f"{self.architecture.max_position_embeddings}; lower the one or raise the other"
+            )
+        if self.batch_pieces < self.max_length:
+            raise ValueError(f"batch_pieces {self.batch_pieces} holds no sequence of max_length {self.max_length}; raise it")
+        if self.architecture.hidden_size % self.architecture.num_attention_heads:
+            raise ValueError(
+                f"num_attention_heads {self.architecture.num_attention_heads} must divide hidden_size {self.architecture.hidden_size}"
+            )
+        if self.objective.head not in self.architecture.heads:
+            raise ValueError(
+                f"objective {self.objective.name} needs a model of kind '{self.objective.head}', "
+                f"which {self.architecture.name} has not{did_you_mean(self.objective.head, self.architecture.heads)}"
+            )
+        return self
+
+
+def run(options: PretrainOptions, shards: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+    """Train and save the model to `out/model`."""
+    # torch only from here on: `kobert check` reads the options above without it
+    import torch
+
+    from kobert_pipeline.pretrain.model import LossModule, evaluate, to_device
+    from kobert_pipeline.training.evaluations import Evaluations
+    from kobert_pipeline.training.loop import train
+
+    plan = options.plan
+    torch.manual_seed(plan.seed)
+    vocab_size = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE)).get_vocab_size()
+    model = options.architecture.model(options.architecture.config(vocab_size), options.objective.head)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    module = LossModule(model, options.objective).to(device)
+    loader = Loader(Shards.open(shards, "train"), options, vocab_size, plan.seed)
+    held_out = Loader(Shards.open(shards, "held_out"), options, vocab_size, seed=0)
+    steps = loader.steps_for(options.pieces)
+    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, steps // 10)})
+    evaluations = Evaluations(out / "evaluations.json")
+
+    def measure(step: int) -> dict[str, float]:
+        return evaluations.add(step, evaluate(module, held_out, HELD_OUT_BATCHES, device))
+
+    if 0 not in evaluations:
+        measure(0)
+    trained = train(module, lambda step: to_device(loader.batch(step), device), plan, steps, out, measure, name="pretrain")
+    model.save_pretrained(out / MODEL)
+    return {
+        "steps": steps,
+        "pieces_seen": loader.pieces_until(steps),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "train_loss": round(trained.loss, 4),
+        "held_out_before": evaluations[0],
+        "held_out_after": evaluations[steps],
+    }

@@ -1,0 +1,33 @@
+"""Model and tokenizer -> one consistent folder."""
+
+import shutil
+from pathlib import Path
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+
+
+def export(model: Path, tokenizer: Path, out: Path) -> None:
+    """Write config, weights, tokenizer and its code to `out`. Raises UserError when model and tokenizer do not belong together."""
+    config = read_json(model / "config.json")
+    MorphemeTokenizer.register_for_auto_class()
+    loaded = MorphemeTokenizer.from_pretrained(tokenizer)
+    agree(config, loaded)
+    loaded.model_max_length = config["max_position_embeddings"]
+    loaded.save_pretrained(out)
+    for name in ("config.json", "model.safetensors"):
+        shutil.copyfile(model / name, out / name)
+
+
+def agree(config: dict[str, int], tokenizer: MorphemeTokenizer) -> None:
+    """Raise UserError unless vocabulary, padding and segments of config and tokenizer agree."""
+    pairs = {
+        "vocab_size": (config["vocab_size"], len(tokenizer)),
+        "pad_token_id": (config["pad_token_id"], tokenizer.pad_token_id),
+    }
+    for name, (ours, theirs) in pairs.items():
+        if ours != theirs:
+            raise UserError(f"publish: {name} is {ours} in the model's config and {theirs} in the tokenizer; they are not of one run")
+    if config.get("type_vocab_size", 2) < 2:
+        raise UserError("publish: the model has one token type, but the tokenizer numbers two segments")

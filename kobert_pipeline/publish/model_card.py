@@ -1,0 +1,116 @@
+"""The model card: how to load it, how it was made, what it scored, what it is not for. Every number comes from the run's manifests."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the run knows about the model. `results`: {task: {"metrics": {name: [value per seed]}, "dataset": str}}."""
+
+    name: str
+    recipe: str
+    description: str
+    license: str
+    auto_class: str
+    sources: list[dict[str, str]]
+    counts: dict[str, Any]
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+PIPELINES = {
+    "AutoModelForSequenceClassification": "text-classification",
+    "AutoModelForQuestionAnswering": "question-answering",
+    "AutoModelForPreTraining": "fill-mask",
+}
+
+USES = {
+    "AutoModelForSequenceClassification": """from transformers import pipeline
+
+classify = pipeline("text-classification", "{name}", trust_remote_code=True)
+print(classify("배우들 연기가 정말 좋았다"))""",
+    "AutoModelForQuestionAnswering": """import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}", trust_remote_code=True)
+model = AutoModelForQuestionAnswering.from_pretrained("{name}")
+question, context = "한글은 누가 만들었는가?", "한글은 세종대왕이 1443년에 만들었다."
+inputs = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True, truncation="only_second", max_length=384)
+offsets = inputs.pop("offset_mapping")[0].tolist()
+outputs = model(**inputs)
+inside = torch.tensor([side == 1 for side in inputs.sequence_ids(0)])
+scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
+scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
+start, end = divmod(int(scores.argmax()), len(offsets))
+print(context[offsets[start][0] : offsets[end][1]])""",
+    "AutoModelForPreTraining": """from transformers import pipeline
+
+fill = pipeline("fill-mask", "{name}", trust_remote_code=True)
+print(fill("대한민국의 수도는 [MASK]이다."))""",
+}
+
+
+def model_card(facts: Facts) -> str:
+    """The card as Markdown with YAML metadata."""
+    parts = [
+        f"---\n{yaml.safe_dump(metadata(facts), allow_unicode=True, sort_keys=False)}---",
+        f"# {facts.name}",
+        facts.description,
+        "The text is cut at Kiwi's morpheme borders, so the tokenizer needs `pip install kiwipiepy` and `trust_remote_code=True`; "
+        "without the flag it does not load at all, rather than load as another tokenizer.",
+        f"```python\n{USES[facts.auto_class].replace('{name}', facts.name)}\n```",
+        "## Results",
+        results_table(facts),
+        "## How it was made",
+        f"Recipe `{facts.recipe}` of kobert-pipeline; options and counts of every stage are in `training_manifest.json`.",
+        table(["measure", "value"], [[name, str(value)] for name, value in facts.counts.items()]),
+        "## Data",
+        table(["file", "licence"], [[source["path"], source["license"]] for source in facts.sources]),
+        "## Intended use and limits",
+        "Korean text understanding and research. The model repeats what its data says, prejudice included; check it on your own data. "
+        "Dev and test figures above were obtained with the model picked on a dev split cut from train and the test set read once per run.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def metadata(facts: Facts) -> dict[str, Any]:
+    """YAML metadata with `model-index`, as the hub reads it."""
+    results = [
+        {
+            "task": {"type": PIPELINES[facts.auto_class]},
+            "dataset": {"name": task, "type": task},
+            "metrics": [{"type": name, "value": round(mean(values), 2)} for name, values in result["metrics"].items()],
+        }
+        for task, result in facts.results.items()
+    ]
+    return {
+        "language": "ko",
+        "license": facts.license,
+        "library_name": "transformers",
+        "pipeline_tag": PIPELINES[facts.auto_class],
+        "tags": ["korean", "morphemes", "kiwi"],
+        "model-index": [{"name": facts.name, "results": results}] if results else [],
+    }
+
+
+def results_table(facts: Facts) -> str:
+    """Mean and spread over the seeds."""
+    rows = [
+        [task, name, f"{mean(values):.2f}", f"{min(values):.2f} to {max(values):.2f}", str(len(values))]
+        for task, result in facts.results.items()
+        for name, values in result["metrics"].items()
+    ]
+    return table(["set", "metric", "mean", "range", "seeds"], rows) if rows else "Held-out losses are below; this model was not fine-tuned."
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def mean(values: list[float]) -> float:
+    """Arithmetic mean."""
+    return sum(values) / len(values)

@@ -1,0 +1,76 @@
+"""The noun of pretraining data: a `Shard`, flat piece ids with the borders of everything larger, and `Shards`, many seen as one.
+
+Files of a shard: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.borders.npy` (N,) uint8, bits below; `NAME.documents.npy` (D + 1,) int64,
+where documents begin; `NAME.ordered.npy` (D,) bool.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import whole
+
+MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
+"""A piece that begins one of these has its bit. A document begins a paragraph, a paragraph a sentence, and so on down."""
+
+FIELDS = ("ids", "borders", "documents", "ordered")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """N pieces of D documents. See the module for shapes."""
+
+    ids: np.ndarray
+    borders: np.ndarray
+    documents: np.ndarray
+    ordered: np.ndarray
+
+
+def shard_path(folder: Path, name: str, field: str) -> Path:
+    """Where one array of a shard lies."""
+    return folder / f"{name}.{field}.npy"
+
+
+def write_shard(folder: Path, name: str, shard: Shard) -> None:
+    """Write the arrays of a shard."""
+    for field in FIELDS:
+        with whole(shard_path(folder, name, field)) as part, part.open("wb") as file:
+            np.save(file, getattr(shard, field))
+
+
+def open_shard(folder: Path, name: str) -> Shard:
+    """Map a shard into memory. Raises UserError when its arrays do not fit together."""
+    try:
+        shard = Shard(*(np.load(shard_path(folder, name, field), mmap_mode="r") for field in FIELDS))
+    except (OSError, ValueError) as error:
+        raise UserError(f"shard {name} in {folder} cannot be read ({error}); make it again with --redo shards") from None
+    pieces = len(shard.ids)
+    if len(shard.borders) != pieces or shard.documents[-1] != pieces or len(shard.ordered) != len(shard.documents) - 1:
+        raise UserError(f"the arrays of shard {name} in {folder} do not fit together; make it again with --redo shards")
+    return shard
+
+
+class Shards:
+    """All shards of a split as one sequence of pieces, addressed by global position."""
+
+    def __init__(self, shards: list[Shard]) -> None:
+        self.shards = shards
+        self.offsets = np.cumsum([0] + [len(shard.ids) for shard in shards])
+
+    @classmethod
+    def open(cls, folder: Path, split: str) -> "Shards":
+        """The shards of `split` ("train" or "held_out") in order."""
+        names = sorted(path.name.removesuffix(".ids.npy") for path in folder.glob(f"{split}-*.ids.npy"))
+        return cls([open_shard(folder, name) for name in names])
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def pieces(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and borders of the pieces from `start` to `end` (exclusive), which lie in one shard: two arrays of shape (end - start,)."""
+        shard = int(np.searchsorted(self.offsets, start, side="right")) - 1
+        left = start - int(self.offsets[shard])
+        right = left + end - start
+        return self.shards[shard].ids[left:right], self.shards[shard].borders[left:right]

@@ -1,0 +1,102 @@
+"""Analysed documents + tokenizer -> shards. Ids come from the stored cuts, so no analyzer runs here; they equal the ids that the saved
+tokenizer gives for the raw text."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+from tokenizers import Tokenizer
+
+from kobert_pipeline.analysis.analyzer import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import finish_part, finished_part
+from kobert_pipeline.morphemes.morpheme import starts_eojeol
+from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.options import Options
+from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_path, write_shard
+
+VERSION = 1
+
+
+class ShardsOptions(Options):
+    """How to split."""
+
+    held_out: float = Field(0.005, gt=0, lt=0.5)
+    """Share of documents kept from training, for the held-out loss; chosen by a hash of their ids."""
+
+
+def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+    """Write a train and a held-out shard per part of the analysis."""
+    backend = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
+    backend.encode_special_tokens = True  # a document that says "[MASK]" says six characters
+    total = {"train_documents": 0, "train_pieces": 0, "held_out_documents": 0, "held_out_pieces": 0}
+    for path in analysis_parts(analysis):
+        number = path.stem.removeprefix("part-")
+        mark = shard_path(out, f"train-{number}", "ids")
+        counts = finished_part(mark)
+        if counts is None:
+            counts = write_part(options, backend, path, out, number)
+            finish_part(mark, counts)
+        total = {key: total[key] + counts[key] for key in total}
+    if not total["held_out_documents"] or not total["train_documents"]:
+        raise UserError(f"shards.held_out = {options.held_out} leaves {total}; both splits need documents, so change the share or add text")
+    return total
+
+
+def write_part(options: ShardsOptions, backend: Tokenizer, source: Path, out: Path, number: str) -> dict[str, int]:
+    """One part; returns its counts."""
+    splits: dict[str, list[AnalyzedDocument]] = {"held_out": [], "train": []}
+    for document in read_analysis(source):
+        splits["held_out" if is_held_out(document.document.id, options.held_out) else "train"].append(document)
+    counts: dict[str, int] = {}
+    for split, documents in splits.items():
+        shard = make_shard(backend, documents)
+        write_shard(out, f"{split}-{number}", shard)
+        counts |= {f"{split}_documents": len(documents), f"{split}_pieces": len(shard.ids)}
+    return counts
+
+
+def is_held_out(document_id: str, share: float) -> bool:
+    """A fixed choice by the id, the same in every run and on every machine."""
+    digest = hashlib.blake2b(document_id.encode("utf-8"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
+    """Encode the cuts of `documents`."""
+    encodings = backend.encode_batch([document.pieces() for document in documents], is_pretokenized=True, add_special_tokens=False)
+    kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
+    words = [np.array(encoding.word_ids, np.int64) for encoding in encodings]
+    borders = [borders_of(document, word) for document, word in zip(documents, words, strict=True)]
+    return Shard(
+        ids=_joined([np.array(encoding.ids, kind) for encoding in encodings], kind),
+        borders=_joined(borders, np.uint8),
+        documents=np.cumsum([0] + [len(word) for word in words], dtype=np.int64),
+        ordered=np.array([document.document.ordered for document in documents], bool),
+    )
+
+
+def borders_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
+    """Border bits (uint8) of each piece; `words` says which morpheme each belongs to."""
+    text, cut = document.document.text, document.cut
+    kinds = np.full(len(cut), MORPHEME, np.uint8)
+    end, sentence = 0, -1
+    for i, morpheme in enumerate(cut):
+        if starts_eojeol(text, morpheme.start):
+            kinds[i] |= EOJEOL
+            if "\n" in text[end : morpheme.start] or i == 0:
+                kinds[i] |= PARAGRAPH
+        if morpheme.sentence != sentence:
+            kinds[i] |= SENTENCE
+        end, sentence = morpheme.end, morpheme.sentence
+    if len(kinds):
+        kinds[0] |= DOCUMENT
+    first = np.diff(words, prepend=-1) != 0
+    return np.where(first, kinds[words] if len(words) else kinds, 0).astype(np.uint8)
+
+
+def _joined(arrays: Iterable[np.ndarray], kind: Any) -> np.ndarray:
+    return np.concatenate([np.empty(0, kind), *arrays]).astype(kind)

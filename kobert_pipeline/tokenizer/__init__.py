@@ -1,0 +1,1 @@
+"""Train the subword model on the morphemes and save the tokenizer that everything after uses."""

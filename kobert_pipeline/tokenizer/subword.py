@@ -1,0 +1,38 @@
+"""The contract of a subword model: it learns to spell morphemes, and a `tokenizers` model carries it."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
+
+from pydantic import Field
+from tokenizers import Tokenizer
+
+from kobert_pipeline.options import Plugin
+
+Lines = Callable[[], Iterator[str]]
+"""The corpus, as often as needed: a document a line, its morphemes (marked) separated by spaces."""
+
+
+class Subword(Plugin):
+    """A family of subword models."""
+
+    family: ClassVar[str] = "subwords"
+
+    vocab_size: int = Field(32_000, ge=100, le=1_000_000)
+    """Pieces in the vocabulary, special tokens included."""
+
+    @abstractmethod
+    def train(self, lines: Lines, alphabet: list[str]) -> Tokenizer:
+        """A backend with a trained model, the special tokens at their fixed ids, and nothing else. Deterministic."""
+
+
+def alphabet_of(lines: Iterable[str], limit: int) -> list[str]:
+    """The `limit` commonest characters in code order. Ties are broken by code, so that the same corpus gives the same vocabulary
+    (the trainers' own limit breaks them by chance)."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line)
+    counts.pop(" ", None)
+    commonest = sorted(counts, key=lambda character: (-counts[character], character))[:limit]
+    return sorted(commonest)

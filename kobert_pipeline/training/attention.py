@@ -1,0 +1,70 @@
+"""Attention inside each of several sequences packed behind one another, without padding.
+
+`transformers` v5 ignores packed `position_ids` in bidirectional models: packed sequences would silently see each other. So attention is
+restricted here, by an attention function of our own under the name "packed": sequences of about equal length are gathered into
+rectangles, attended, and laid back. Everything else in the model works on positions alone and needs no padding at all.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AttentionInterface
+
+ROUND = 16
+"""Lengths are rounded up to a multiple of this, so that few rectangles are needed."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How T packed positions are laid out in rectangles. `rectangles`: (index (n * L,), n, L, mask (n, 1, 1, L) or None);
+    `inverse` (T,): where each position went among all cells of all rectangles."""
+
+    rectangles: list[tuple[torch.Tensor, int, int, torch.Tensor | None]]
+    inverse: torch.Tensor
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, device: torch.device | str = "cpu") -> "Packing":
+        """The layout for sequences of these lengths, (n,), packed in order."""
+        begins = np.cumsum(lengths) - lengths
+        rounded = -(-lengths // ROUND) * ROUND
+        inverse = np.empty(int(lengths.sum()), np.int64)
+        rectangles, cells = [], 0
+        for width in np.unique(rounded):
+            rows = np.flatnonzero(rounded == width)
+            longest = int(lengths[rows].max())
+            column = np.arange(longest)
+            real = column < lengths[rows, None]  # (n, L)
+            index = np.where(real, begins[rows, None] + column, begins[rows, None])
+            inverse[index[real]] = cells + np.flatnonzero(real)
+            mask = None if real.all() else torch.from_numpy(real[:, None, None, :]).to(device)
+            rectangles.append((torch.from_numpy(index.reshape(-1)).to(device), len(rows), longest, mask))
+            cells += real.size
+        return cls(rectangles, torch.from_numpy(inverse).to(device))
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    packing: Packing,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """`query`, `key`, `value`: (1, H, T, W). Returns (1, T, H, W), as `transformers` attention functions do."""
+    heads, width = query.shape[1], query.shape[3]
+    stacked = torch.stack([query[0], key[0], value[0]]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
+    attended = []
+    for index, rows, longest, mask in packing.rectangles:
+        cells = stacked.index_select(0, index).view(rows, longest, 3, heads, width)
+        q, k, v = cells.permute(2, 0, 3, 1, 4).unbind(0)  # (n, L, 3, H, W) -trans-> 3 x (n, H, L, W)
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
+        attended.append(out.transpose(1, 2).reshape(rows * longest, heads, width))
+    return torch.cat(attended).index_select(0, packing.inverse)[None], None
+
+
+AttentionInterface.register("packed", packed_attention)

@@ -1,0 +1,42 @@
+"""Progress: a JSON line per logged step, a line on stderr, and TensorBoard where it is installed. Never part of a result."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+class Log:
+    """Appends to `folder/log.jsonl`."""
+
+    def __init__(self, folder: Path, steps: int, name: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = (folder / "log.jsonl").open("a", encoding="utf-8")
+        self.steps, self.name, self.began = steps, name, time.monotonic()
+        self.writer = _tensorboard(folder)
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        """Record `values` (numbers by name) after `step` steps."""
+        rounded = {name: round(value, 6) for name, value in values.items()}
+        self.file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n")
+        self.file.flush()
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+        print(f"{self.name} {step}/{self.steps}  {shown}", file=sys.stderr, flush=True)
+        if self.writer:
+            for name, value in values.items():
+                self.writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Flush and close."""
+        self.file.close()
+        if self.writer:
+            self.writer.close()
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder))

@@ -1,0 +1,41 @@
+"""What a training does besides the model: how long, how fast, how often it saves. No torch here: `kobert check` reads it.
+
+Options that cannot change the result (`exclude=True`) are not in a fingerprint: they may differ when a run goes on.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from kobert_pipeline.options import Options
+
+
+class Plan(Options):
+    """Options of the loop. Every schedule is a function of the step alone."""
+
+    learning_rate: float = Field(5e-4, gt=0)
+    """Peak learning rate."""
+    warmup: float = Field(0.1, ge=0, le=1)
+    """Share of the steps in which the learning rate rises."""
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    """How it falls after that."""
+    weight_decay: float = Field(0.01, ge=0)
+    """AdamW's decoupled decay; biases and norms are spared."""
+    adam_betas: tuple[float, float] = (0.9, 0.98)
+    """AdamW's moments."""
+    max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are clipped to this norm."""
+    mixed_precision: Literal["no", "bf16"] = "no"
+    """Autocast type of the forward pass; weights and optimizer stay fp32."""
+    seed: int = 1
+    """Seed of weights, order, masks and dropout."""
+    log_every: int = Field(50, gt=0, exclude=True)
+    """Steps between two lines of the log."""
+    evaluate_every: int | None = Field(None, gt=0)
+    """Steps between two evaluations; default: ten in all when pretraining, one an epoch when fine-tuning."""
+    checkpoint_every: int = Field(500, gt=0, exclude=True)
+    """Steps between two checkpoints."""
+    keep_checkpoints: int = Field(2, gt=0, exclude=True)
+    """The newest that are kept."""
+    max_minutes: float | None = Field(None, gt=0, exclude=True)
+    """Stop cleanly after this long; the same command goes on. Bends no schedule."""

@@ -1,0 +1,1 @@
+"""What a published checkpoint is for."""

@@ -1,0 +1,34 @@
+"""Load a published checkpoint, saying plainly what is wrong with a folder that is none."""
+
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json
+
+NEEDED = ("config.json", "model.safetensors", "tokenizer_config.json", "morphemes.json")
+
+
+def checkpoint(folder: Path) -> Path:
+    """`folder`, if it is a published checkpoint; raises UserError otherwise."""
+    missing = [name for name in NEEDED if not (folder / name).is_file()]
+    if missing:
+        raise UserError(f"{folder} is not a published checkpoint: {', '.join(missing)} missing; `kobert publish` makes one")
+    return folder
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer of a checkpoint or of a run's tokenizer stage."""
+    from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+
+    if not (folder / VOCABULARY_FILE).is_file():
+        raise UserError(f"{folder} holds no {VOCABULARY_FILE}; name a published checkpoint or a tokenizer folder of a run")
+    return MorphemeTokenizer.from_pretrained(folder)
+
+
+def load_model(folder: Path) -> Any:
+    """The model with the head it was published with, in evaluation mode."""
+    import transformers
+
+    name = read_json(checkpoint(folder) / "config.json")["architectures"][0]
+    return getattr(transformers, name).from_pretrained(folder).eval()

@@ -1,0 +1,87 @@
+"""Predict with a published checkpoint: labels for texts, answers to questions, words for [MASK]. All three answer in raw-text offsets."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.span import best_span
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.use.load import load_model, load_tokenizer
+
+BATCH = 32
+
+
+def predict(folder: Path, texts: list[str], question: str | None = None, top_k: int = 5) -> list[dict[str, Any]]:
+    """One result per text, of the kind the checkpoint's head gives. `question` is answered from each text.
+
+    Raises UserError when the head and the input do not fit.
+    """
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    kind = type(model).__name__
+    if kind.endswith("ForQuestionAnswering"):
+        if question is None:
+            raise UserError(f"{folder} answers questions; give one with --question")
+        return [answer(model, tokenizer, question, text) for text in texts]
+    if question is not None:
+        raise UserError(f"{folder} ({kind}) does not answer questions; leave --question out")
+    if kind.endswith("ForSequenceClassification"):
+        return classify(model, tokenizer, texts)
+    return [fill(model, tokenizer, text, top_k) for text in texts]
+
+
+def classify(model: Any, tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
+    """The likeliest label and the probability of each."""
+    import torch
+
+    results: list[dict[str, Any]] = []
+    for i in range(0, len(texts), BATCH):
+        batch = texts[i : i + BATCH]
+        inputs = tokenizer(batch, padding=True, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt")
+        with torch.no_grad():
+            probabilities = model(**inputs).logits.softmax(-1)
+        for text, row in zip(batch, probabilities.tolist(), strict=True):
+            scores = {model.config.id2label[j]: round(value, 4) for j, value in enumerate(row)}
+            results.append({"text": text, "label": max(scores, key=lambda label: scores[label]), "scores": scores})
+    return results
+
+
+def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str, Any]:
+    """The best span of `context` over all its windows, with its characters."""
+    import torch
+
+    task = Task.choose("korquad")
+    example = {"id": "", "group": context, "question": question, "context": context, "answers": []}
+    arrays = task.featurize([example], tokenizer, min(384, tokenizer.model_max_length))
+    features = Features(arrays, [example])
+    best: tuple[float, int, int] = (-np.inf, 0, 0)
+    for i in range(len(features)):
+        rows = slice(*arrays["windows"][i : i + 2])
+        inputs = {name: torch.from_numpy(arrays[name][rows].astype(np.int64))[None] for name in ("input_ids", "token_type_ids")}
+        with torch.no_grad():
+            outputs = model(**inputs)
+        found = best_span(outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy(), arrays["offsets"][rows], 30)
+        best = max(best, found or best)
+    score, start, end = best
+    return {"question": question, "answer": context[start:end], "start": start, "end": end, "score": round(float(score), 4)}
+
+
+def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> dict[str, Any]:
+    """The likeliest pieces for each [MASK] of `text`."""
+    import torch
+
+    if tokenizer.mask_token not in text:
+        raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and the text has none: {text[:40]!r}")
+    inputs = tokenizer(text, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt")
+    with torch.no_grad():
+        outputs = model(**inputs)
+    logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
+    places = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero().flatten()
+    top = logits[0, places].softmax(-1).topk(top_k)
+    words = [
+        {tokenizer.convert_ids_to_tokens(int(piece)): round(float(value), 4) for piece, value in zip(pieces, values, strict=True)}
+        for pieces, values in zip(top.indices, top.values, strict=True)
+    ]
+    return {"text": text, "masks": words}
