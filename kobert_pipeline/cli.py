@@ -1,6 +1,7 @@
 """The command `kobert`. Every command parses, calls one function and prints; nothing heavy is imported before it is needed.
 
-Exit status: 0; 2 with one sentence on stderr for the user's mistake; 1 with a traceback for ours; 75 when a training stopped early on request.
+Exit status: 0; 2 with one sentence on stderr for the user's mistake; 1 with a traceback for ours; 75 when a training stopped early
+on request.
 """
 
 import errno
@@ -27,7 +28,9 @@ app = typer.Typer(
 )
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="Path of a YAML file, or the name of a shipped recipe.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe: --set pretrain.pieces=1e6.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe: --set pretrain.pieces=1e6.")
+]
 RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
 Redo = Annotated[list[str] | None, typer.Option(metavar="STAGE", help="Delete this stage's results and make them again.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -35,7 +38,11 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Analyzer threads; defa
 Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]
 
 STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
-NO_ROOM = {errno.ENOSPC: "no space is left on the disk", errno.EDQUOT: "the disk quota is used up", errno.EFBIG: "a file grew beyond its limit"}
+NO_ROOM = {
+    errno.ENOSPC: "no space is left on the disk",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "a file grew beyond its limit",
+}
 NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
 STOPPED = 75
 
@@ -122,7 +129,7 @@ for _stage in STAGES:
 @app.command()
 def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False) -> None:
     """Read a recipe and check every option and data file without doing anything. Example: kobert check quickstart"""
-    loaded, planned = _plan(recipe, setting, None, None)
+    planned = _plan(recipe, setting, None, None)[1]
     for job in planned:
         job.raw()
     if as_json:
@@ -145,7 +152,8 @@ def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None,
 
 @app.command("list")
 def list_(
-    family: Annotated[str | None, typer.Argument(metavar="FAMILY", help="readers, analyzers, subwords, tasks, ...")] = None, as_json: AsJson = False
+    family: Annotated[str | None, typer.Argument(metavar="FAMILY", help="readers, analyzers, subwords, tasks, ...")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the recipes and the variants of every family. Example: kobert list objectives"""
     from kobert_pipeline import recipe, registry
@@ -180,7 +188,9 @@ def explain(name: Annotated[str, typer.Argument(help="A variant (bert, kiwi, kor
 
 
 @app.command()
-def compare(run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")], as_json: AsJson = False) -> None:
+def compare(
+    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")], as_json: AsJson = False
+) -> None:
     """Print one table over finished runs, as Markdown or JSON. Example: kobert compare runs/quickstart"""
     from kobert_pipeline.compare import compared, markdown
 
@@ -211,12 +221,17 @@ def tokenize(
 @app.command()
 def predict(
     checkpoint: Checkpoint,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Texts (contexts, with --question); - reads lines from standard input.")],
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT...", help="Texts (contexts, with --question); - reads lines from standard input.")
+    ],
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
     top_k: Annotated[int, typer.Option(min=1, help="Pieces shown for each [MASK].")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Classify texts, answer a question from them, or fill their [MASK]s. Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다" """
+    """Classify texts, answer a question from them, or fill their [MASK]s.
+
+    Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
+    """
     from kobert_pipeline.use.predict import predict as predicted
 
     for result in predicted(checkpoint, _lines(texts), question, top_k):
@@ -238,7 +253,9 @@ def _plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_wor
         raise UserError(f"recipe {recipe}: {explained(error)}") from None
     given = loaded.data_dir or os.environ.get("KOBERT_DATA")
     if not given:
-        raise UserError(f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA")
+        raise UserError(
+            f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA"
+        )
     if not Path(given).is_dir():
         raise UserError(f"data_dir {given} is not a folder; give another with --set data_dir=PATH")
     name = recipes.find(recipe).stem
@@ -293,9 +310,14 @@ def _stage_name(stage: str | None) -> None:
 def _summary(counts: dict[str, Any]) -> str:
     """The few numbers of a stage that people look for."""
     shown = {
-        "documents_kept": "documents", "morphemes": "morphemes", "vocab_size": "pieces in the vocabulary", "train_pieces": "pieces to train on",
-        "train_examples": "examples", "pieces_seen": "pieces seen", "max_logit_difference": "largest logit difference",
-    }  # fmt: skip
+        "documents_kept": "documents",
+        "morphemes": "morphemes",
+        "vocab_size": "pieces in the vocabulary",
+        "train_pieces": "pieces to train on",
+        "train_examples": "examples",
+        "pieces_seen": "pieces seen",
+        "max_logit_difference": "largest logit difference",
+    }
     parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
     for key in ("test", "dev"):
         if key in counts:

@@ -9,7 +9,7 @@ class UserError(Exception):
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """" did you mean 'x'?" where something is close, and always what was allowed."""
+    """ " did you mean 'x'?" where something is close, and always what was allowed."""
     names = sorted(allowed)
     close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
     guess = f" - did you mean '{close[0]}'?" if close else ""

@@ -17,7 +17,7 @@ def explanation(name: str) -> dict[str, Any]:
     family, plugin = registry.find(name)
     parameters: dict[str, int] = {}
     if issubclass(plugin, Architecture):
-        parameters = plugin(name=name).parameters(vocab_size=32_000)
+        parameters = plugin.model_validate({"name": plugin.model_fields["name"].default}).parameters(vocab_size=32_000)
     title = f"{plugin.model_fields['name'].default} ({family})"
     return {"title": title, "about": _about(plugin), "options": registry.describe(plugin), "parameters": parameters}
 

@@ -104,7 +104,9 @@ def verify(folder: Path) -> dict[str, Any]:
 
 def contents(manifest: dict[str, Any]) -> str:
     """One hash of all files of a finished stage: what later stages depend on."""
-    return hashlib.sha256(json.dumps({name: file["sha256"] for name, file in manifest["files"].items()}, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps({name: file["sha256"] for name, file in manifest["files"].items()}, sort_keys=True).encode()
+    ).hexdigest()
 
 
 def refuse_if_changed(folder: Path, record: Record) -> None:

@@ -1,6 +1,7 @@
 """Options live with their owner: a frozen model whose fields are the YAML keys and whose docstring under a field is its help.
 
-A `Plugin` is an option that is also a variant: one file in a family's folder, picked by `name`. Nothing lists the variants: the folder does.
+A `Plugin` is an option that is also a variant: one file in a family's folder, picked by `name`. Nothing lists the variants but the
+folder itself.
 """
 
 import importlib
@@ -79,9 +80,7 @@ class Plugin(Options):
             return given
         given = {"name": given} if isinstance(given, str) else given
         if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-            raise PydanticCustomError(
-                "plugin", "{message}", {"message": f"needs a name from the {cls.family}: {', '.join(cls.names())}"}
-            )
+            raise PydanticCustomError("plugin", "{message}", {"message": f"needs a name from the {cls.family}: {', '.join(cls.names())}"})
         try:
             return cls.variant(given["name"]).model_validate(given)
         except UserError as error:

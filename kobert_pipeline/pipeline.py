@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,14 @@ class Recipe(Options):
         for name, options in self.finetune.items():
             wanted = options.features or name
             if wanted not in self.features:
-                raise ValueError(f"finetune.{name} wants the features '{wanted}', which the recipe has not{did_you_mean(wanted, self.features)}")
+                raise ValueError(
+                    f"finetune.{name} wants the features '{wanted}', which the recipe has not{did_you_mean(wanted, self.features)}"
+                )
         for name, published in self.publish.items():
             if published.source not in ("pretrain", *self.finetune):
-                raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, ['pretrain', *self.finetune])}")
+                raise ValueError(
+                    f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, ['pretrain', *self.finetune])}"
+                )
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():
             if prepared.max_length > positions:
@@ -90,7 +95,7 @@ class Job:
     make: Callable[[Path], dict[str, Any]]
     reads: dict[str, Path] = field(default_factory=dict)
     raw: Callable[[], list[Path]] = list
-    fixed: dict[str, str] = field(default_factory=dict)
+    fixed: Callable[[], dict[str, str]] = dict
     resumes: bool = False
     name: str = ""
 
@@ -103,49 +108,47 @@ class Job:
 def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: int | None = None) -> Iterator[Job]:
     """Everything the recipe asks for, in the order it is done."""
     at = {stage: run_dir / stage for stage in STAGES}
-    analyzer = recipe.analysis.analyzer
+    analyzer = recipe.analysis.analyzer.name
 
     yield Job(
         "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(),
-        raw=lambda: corpus_stage.raw_files(recipe.corpus, data_dir),
-        make=lambda out: corpus_stage.run(recipe.corpus, data_dir, out),
+        raw=partial(corpus_stage.raw_files, recipe.corpus, data_dir),
+        make=partial(corpus_stage.run, recipe.corpus, data_dir),
     )  # fmt: skip
     yield Job(
-        "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(),
-        reads={"corpus": at["corpus"]}, fixed={"analyzer": borders(analyzer.name).version}, resumes=True,
-        make=lambda out: analysis_stage.run(recipe.analysis, at["corpus"], out, num_workers),
+        "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), resumes=True,
+        reads={"corpus": at["corpus"]}, fixed=lambda: {"analyzer": borders(analyzer).version},
+        make=partial(analysis_stage.run, recipe.analysis, at["corpus"], num_workers=num_workers),
     )  # fmt: skip
     yield Job(
         "tokenizer", at["tokenizer"], tokenizer_stage.VERSION, recipe.tokenizer.dump(),
         reads={"analysis": at["analysis"]},
-        make=lambda out: tokenizer_stage.run(recipe.tokenizer, at["analysis"], analyzer.name, out),
+        make=partial(tokenizer_stage.run, recipe.tokenizer, at["analysis"], analyzer),
     )  # fmt: skip
     yield Job(
-        "shards", at["shards"], shards_stage.VERSION, recipe.shards.dump(),
-        reads={"analysis": at["analysis"], "tokenizer": at["tokenizer"]}, resumes=True,
-        make=lambda out: shards_stage.run(recipe.shards, at["analysis"], at["tokenizer"], out),
+        "shards", at["shards"], shards_stage.VERSION, recipe.shards.dump(), resumes=True,
+        reads={"analysis": at["analysis"], "tokenizer": at["tokenizer"]},
+        make=partial(shards_stage.run, recipe.shards, at["analysis"], at["tokenizer"]),
     )  # fmt: skip
     for key, prepared in recipe.features.items():
         yield Job(
             "features", at["features"] / key, features_stage.VERSION, prepared.dump(), name=key,
-            reads={"tokenizer": at["tokenizer"]}, raw=lambda prepared=prepared: features_stage.raw_files(prepared, data_dir),
-            make=lambda out, prepared=prepared: features_stage.run(prepared, at["tokenizer"], data_dir, out),
+            reads={"tokenizer": at["tokenizer"]}, raw=partial(features_stage.raw_files, prepared, data_dir),
+            make=partial(features_stage.run, prepared, at["tokenizer"], data_dir),
         )  # fmt: skip
     yield Job(
-        "pretrain", at["pretrain"], pretrain_stage.VERSION, recipe.pretrain.dump(),
-        reads={"shards": at["shards"], "tokenizer": at["tokenizer"]}, resumes=True,
-        make=lambda out: pretrain_stage.run(recipe.pretrain, at["shards"], at["tokenizer"], out),
+        "pretrain", at["pretrain"], pretrain_stage.VERSION, recipe.pretrain.dump(), resumes=True,
+        reads={"shards": at["shards"], "tokenizer": at["tokenizer"]},
+        make=partial(pretrain_stage.run, recipe.pretrain, at["shards"], at["tokenizer"]),
     )  # fmt: skip
     for key, tuned in recipe.finetune.items():
-        prepared_at = at["features"] / (tuned.features or key)
+        featurized, pretrained = at["features"] / (tuned.features or key), at["pretrain"] / pretrain_stage.MODEL
         for seed in tuned.seeds:
             options = {**{name: value for name, value in tuned.dump().items() if name != "seeds"}, "seed": seed}
             yield Job(
-                "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, options, name=f"{key}/{seed}",
-                reads={"features": prepared_at, "pretrain": at["pretrain"]}, resumes=True,
-                make=lambda out, tuned=tuned, seed=seed, prepared_at=prepared_at: finetune_stage.run(
-                    tuned, seed, prepared_at, at["pretrain"] / pretrain_stage.MODEL, out
-                ),
+                "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, options, name=f"{key}/{seed}", resumes=True,
+                reads={"features": featurized, "pretrain": at["pretrain"]},
+                make=partial(finetune_stage.run, tuned, seed, featurized, pretrained),
             )  # fmt: skip
     for key, published in recipe.publish.items():
         seeds = recipe.finetune[published.source].seeds if published.source in recipe.finetune else []
@@ -153,25 +156,14 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         yield Job(
             "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key,
             reads={"tokenizer": at["tokenizer"], "pretrain": at["pretrain"], "corpus": at["corpus"], **models},
-            make=lambda out, key=key, published=published, models=models: _publish(
-                recipe, f"{name}-{key}", name, published, run_dir, list(models.values()), out
-            ),
+            make=partial(_publish, recipe, name, key, run_dir, list(models.values())),
         )  # fmt: skip
 
 
-def _publish(
-    recipe: Recipe, title: str, recipe_name: str, options: publish_stage.PublishOptions, run_dir: Path, tuned: list[Path], out: Path
-) -> dict[str, Any]:
+def _publish(recipe: Recipe, recipe_name: str, key: str, run_dir: Path, tuned: list[Path], out: Path) -> dict[str, Any]:
     """Gather what the run knows about a model, pick the seed that is best on dev, and hand both to the stage."""
+    options = recipe.publish[key]
     made = {stage: manifest.read(run_dir / stage) for stage in ("corpus", "analysis", "tokenizer", "shards", "pretrain")}
-    counts: dict[str, Any] = {
-        "documents": made["corpus"]["counts"]["documents_kept"],
-        "vocabulary": made["tokenizer"]["counts"]["vocab_size"],
-        "parameters": made["pretrain"]["counts"]["parameters"],
-        "pieces seen in pretraining": made["pretrain"]["counts"]["pieces_seen"],
-        "seconds of pretraining": made["pretrain"]["seconds"],
-        "held-out loss before / after": " / ".join(f"{made['pretrain']['counts'][f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")),
-    }
     model, auto_class, results = run_dir / "pretrain" / pretrain_stage.MODEL, "AutoModelForPreTraining", {}
     if tuned:
         task = recipe.features[recipe.finetune[options.source].features or options.source].task
@@ -179,17 +171,39 @@ def _publish(
         best = max(tuned, key=lambda folder: runs[folder]["counts"]["dev"][task.metric])
         model, auto_class = best / finetune_stage.MODEL, task.auto_class
         split = "test" if "test" in runs[best]["counts"] else "dev"
-        metrics = {key: [one["counts"][split][key] for one in runs.values()] for key in runs[best]["counts"][split]}
-        results = {f"{options.source} ({split})": {"metrics": metrics}}
+        results = {
+            f"{options.source} ({split})": {
+                name: [one["counts"][split][name] for one in runs.values()] for name in runs[best]["counts"][split]
+            }
+        }
         made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
-    sources = [
-        {"path": path, "license": reader.license or "not stated in the recipe"}
-        for reader in recipe.corpus.sources
-        for path in ([reader.path] if isinstance(reader.path, str) else reader.path)
-    ]
-    facts = Facts(title, recipe_name, options.description, options.license, auto_class, sources, counts, results)
-    history = {"recipe": recipe.dump(), "stages": {stage: {k: one[k] for k in ("options", "counts", "seconds", "versions")} for stage, one in made.items()}}
+    facts = Facts(
+        name=f"{recipe_name}-{key}",
+        recipe=recipe_name,
+        description=options.description,
+        license=options.license,
+        auto_class=auto_class,
+        sources=[source for reader in recipe.corpus.sources for source in reader.provenance()],
+        counts=_card_counts(made),
+        results=results,
+    )
+    told = ("options", "counts", "seconds", "versions")
+    history = {"recipe": recipe.dump(), "stages": {stage: {key: one[key] for key in told} for stage, one in made.items()}}
     return publish_stage.run(facts, history, model, run_dir / "tokenizer", out)
+
+
+def _card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """The numbers of the model card, from the manifests."""
+    trained = made["pretrain"]["counts"]
+    losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
+    return {
+        "documents": f"{made['corpus']['counts']['documents_kept']:,}",
+        "vocabulary": f"{made['tokenizer']['counts']['vocab_size']:,}",
+        "parameters": f"{trained['parameters']:,}",
+        "pieces seen in pretraining": f"{trained['pieces_seen']:,}",
+        "seconds of pretraining": f"{made['pretrain']['seconds']:,.0f}",
+        "held-out loss before and after": " -> ".join(losses),
+    }
 
 
 @dataclass
@@ -203,7 +217,11 @@ class Outcome:
 
 
 def run(
-    planned: list[Job], only: str | None = None, until: str | None = None, redo: list[str] | None = None, say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)
+    planned: list[Job],
+    only: str | None = None,
+    until: str | None = None,
+    redo: list[str] | None = None,
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
 ) -> list[Outcome]:
     """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage was made otherwise or is damaged."""
     outcomes: list[Outcome] = []
@@ -253,7 +271,7 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
 
 def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
     """What the job is made from, every input verified. Raises UserError for an input that is missing or damaged."""
-    inputs = dict(job.fixed)
+    inputs = job.fixed()
     for label, folder in job.reads.items():
         if folder not in verified:
             verified[folder] = manifest.verify(folder)

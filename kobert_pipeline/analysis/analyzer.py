@@ -10,7 +10,7 @@ import numpy as np
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.files import whole
 from kobert_pipeline.morphemes.analysis import Borders, borders, cut_texts
-from kobert_pipeline.morphemes.morpheme import Cut, marked, Morpheme
+from kobert_pipeline.morphemes.morpheme import Cut, Morpheme, marked
 from kobert_pipeline.options import Plugin
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from kobert_pipeline.analysis.analyzer import AnalyzedDocument, Analyzer, write_analysis
 from kobert_pipeline.analysis.analyzers.kiwi import Kiwi
 from kobert_pipeline.corpus.document import document_parts, read_documents
-from kobert_pipeline.files import finished_part, finish_part
+from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.options import Options
 
 VERSION = 1

@@ -38,6 +38,12 @@ class Reader(Plugin):
             found += matches
         return found
 
+    def provenance(self) -> list[dict[str, str]]:
+        """`path` and `license` of every entry of `path`, for the model card."""
+        return [
+            {"path": path, "license": self.license or "not stated"} for path in ([self.path] if isinstance(self.path, str) else self.path)
+        ]
+
     def read(self, data_dir: Path) -> Iterator[Document]:
         """All documents up to `limit_characters`."""
         characters = 0

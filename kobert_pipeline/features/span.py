@@ -76,9 +76,7 @@ class SpanTask(Task):
             example = int(example_of[i])
             if found and (example not in best or found[0] > best[example][0]):
                 best[example] = found
-        return [
-            example["context"][best[i][1] : best[i][2]] if i in best else "" for i, example in enumerate(features.examples)
-        ]
+        return [example["context"][best[i][1] : best[i][2]] if i in best else "" for i, example in enumerate(features.examples)]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """KorQuAD's exact match and F1."""

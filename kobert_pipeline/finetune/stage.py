@@ -53,6 +53,7 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     from kobert_pipeline.finetune.batching import Batches
     from kobert_pipeline.finetune.model import TaskModule, build, measure
     from kobert_pipeline.training.evaluations import Evaluations
+    from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
 
     described = read_json(features / "task.json")
@@ -64,6 +65,7 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
         )
     splits = {name: Features.load(features / name) for name in ("train", "dev", "test") if (features / name).is_dir()}
     plan = options.plan.model_copy(update={"seed": seed})
+    quiet_transformers()
     torch.manual_seed(seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = build(task, pretrained, options.weights == "random", plan.dropout).to(device)

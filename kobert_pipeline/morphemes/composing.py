@@ -49,7 +49,5 @@ def cluster_end(text: str, start: int) -> int:
 def _joins(character: str) -> bool:
     """Whether `character` may compose with the one before it: combining marks, conjoining vowels and final consonants."""
     return character >= "\u0300" and (
-        unicodedata.combining(character) != 0
-        or "\u1160" <= character <= "\u11ff"
-        or unicodedata.category(character) in ("Mn", "Mc")
+        unicodedata.combining(character) != 0 or "\u1160" <= character <= "\u11ff" or unicodedata.category(character) in ("Mn", "Mc")
     )

@@ -11,6 +11,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Encoding, NormalizedString, PreTokenizedString, Tokenizer
@@ -97,7 +98,7 @@ class MorphemeTokenizer(TokenizersBackend):
         **kwargs: Any,
     ) -> None:
         if tokenizer_object is None:
-            if vocab_file is None or not os.path.isfile(vocab_file):
+            if vocab_file is None or not Path(vocab_file).is_file():
                 raise ValueError(f"no {VOCABULARY_FILE} to load the vocabulary from (given: {vocab_file})")
             tokenizer_object = Tokenizer.from_file(os.fspath(vocab_file))
         at_hand = borders(analyzer)
@@ -142,10 +143,9 @@ class MorphemeTokenizer(TokenizersBackend):
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
         """Write `morphemes.json`."""
-        path = os.path.join(save_directory, (filename_prefix + "-" if filename_prefix else "") + VOCABULARY_FILE)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(json.loads(self.backend_json()), file, ensure_ascii=False, indent=0)
-        return (path,)
+        path = Path(save_directory, (filename_prefix + "-" if filename_prefix else "") + VOCABULARY_FILE)
+        path.write_text(json.dumps(json.loads(self.backend_json()), ensure_ascii=False, indent=0), encoding="utf-8")
+        return (str(path),)
 
     def _save_pretrained(
         self,
@@ -201,9 +201,7 @@ class MorphemeTokenizer(TokenizersBackend):
 
 
 def _mended(encoding: Encoding, sample: tuple[Any, Any], mark: int) -> Iterator[Span]:
-    for piece, (start, end), side, word in zip(
-        encoding.ids, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True
-    ):
+    for piece, (start, end), side, word in zip(encoding.ids, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True):
         if piece == mark:
             yield start, start
         elif side is None or start == end:

@@ -21,11 +21,16 @@ class LoaderOptions(Protocol):
     """What a loader takes from the stage's options."""
 
     @property
-    def objective(self) -> Objective: ...
+    def objective(self) -> Objective:
+        """Makes sequences and batches."""
+
     @property
-    def max_length(self) -> int: ...
+    def max_length(self) -> int:
+        """Pieces in a sequence at most."""
+
     @property
-    def batch_pieces(self) -> int: ...
+    def batch_pieces(self) -> int:
+        """Pieces in a batch at most."""
 
 
 class Loader:

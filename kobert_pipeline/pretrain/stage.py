@@ -67,9 +67,11 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, out: Path) -> d
 
     from kobert_pipeline.pretrain.model import LossModule, evaluate, to_device
     from kobert_pipeline.training.evaluations import Evaluations
+    from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
 
     plan = options.plan
+    quiet_transformers()
     torch.manual_seed(plan.seed)
     vocab_size = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE)).get_vocab_size()
     model = options.architecture.model(options.architecture.config(vocab_size), options.objective.head)

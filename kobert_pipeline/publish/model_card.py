@@ -8,7 +8,7 @@ import yaml
 
 @dataclass(frozen=True)
 class Facts:
-    """What the run knows about the model. `results`: {task: {"metrics": {name: [value per seed]}, "dataset": str}}."""
+    """What the run knows about the model. `results`: {set: {metric: [value per seed]}}."""
 
     name: str
     recipe: str
@@ -16,8 +16,8 @@ class Facts:
     license: str
     auto_class: str
     sources: list[dict[str, str]]
-    counts: dict[str, Any]
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    counts: dict[str, str]
+    results: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
 PIPELINES = {
@@ -65,7 +65,7 @@ def model_card(facts: Facts) -> str:
         results_table(facts),
         "## How it was made",
         f"Recipe `{facts.recipe}` of kobert-pipeline; options and counts of every stage are in `training_manifest.json`.",
-        table(["measure", "value"], [[name, str(value)] for name, value in facts.counts.items()]),
+        table(["measure", "value"], [[name, value] for name, value in facts.counts.items()]),
         "## Data",
         table(["file", "licence"], [[source["path"], source["license"]] for source in facts.sources]),
         "## Intended use and limits",
@@ -81,7 +81,7 @@ def metadata(facts: Facts) -> dict[str, Any]:
         {
             "task": {"type": PIPELINES[facts.auto_class]},
             "dataset": {"name": task, "type": task},
-            "metrics": [{"type": name, "value": round(mean(values), 2)} for name, values in result["metrics"].items()],
+            "metrics": [{"type": name, "value": round(mean(values), 2)} for name, values in result.items()],
         }
         for task, result in facts.results.items()
     ]
@@ -100,7 +100,7 @@ def results_table(facts: Facts) -> str:
     rows = [
         [task, name, f"{mean(values):.2f}", f"{min(values):.2f} to {max(values):.2f}", str(len(values))]
         for task, result in facts.results.items()
-        for name, values in result["metrics"].items()
+        for name, values in result.items()
     ]
     return table(["set", "metric", "mean", "range", "seeds"], rows) if rows else "Held-out losses are below; this model was not fine-tuned."
 

@@ -59,7 +59,9 @@ def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
     import transformers
 
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+    from kobert_pipeline.training.log import quiet_transformers
 
+    quiet_transformers()
     tokenizer = MorphemeTokenizer.from_pretrained(folder)
     loaded = getattr(transformers, auto_class).from_pretrained(model).eval()
     with torch.no_grad():

@@ -1,6 +1,5 @@
 """Morphemes -> a subword vocabulary -> the tokenizer folder that `AutoTokenizer` loads, and a short report."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def save(backend: Tokenizer, analyzer: str, out: Path) -> None:
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     backend.no_padding()
-    backend.pre_tokenizer = None  # type: ignore[assignment]
+    backend.pre_tokenizer = None
     backend.decoder = decoders.Metaspace(replacement=WORD_MARK, prepend_scheme="always")
     backend.post_processor = processors.TemplateProcessing(
         single=f"{CLS} $A {SEP}", pair=f"{CLS} $A {SEP} $B:1 {SEP}:1", special_tokens=[(CLS, CLS_ID), (SEP, SEP_ID)]

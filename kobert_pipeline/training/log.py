@@ -40,3 +40,11 @@ def _tensorboard(folder: Path) -> Any:
     except ImportError:
         return None
     return SummaryWriter(str(folder))
+
+
+def quiet_transformers() -> None:
+    """No load reports and weight bars from transformers: a new head is meant to be new."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()

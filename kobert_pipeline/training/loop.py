@@ -46,7 +46,13 @@ class Trained:
 
 
 def train(
-    module: LossModule, batch_at: Callable[[int], Any], plan: Plan, steps: int, folder: Path, evaluate: Evaluate | None = None, name: str = "train"
+    module: LossModule,
+    batch_at: Callable[[int], Any],
+    plan: Plan,
+    steps: int,
+    folder: Path,
+    evaluate: Evaluate | None = None,
+    name: str = "train",
 ) -> Trained:
     """Train for `steps` steps, going on from the newest checkpoint in `folder/checkpoints`.
 
@@ -70,7 +76,9 @@ def train(
             with engine.autocast():
                 tensor, values = module(batch_at(step))
             if not torch.isfinite(tensor):
-                raise NotFinite(f"the loss of step {step} is {tensor.item()}; the step was not taken and the last checkpoint is step {saved}")
+                raise NotFinite(
+                    f"the loss of step {step} is {tensor.item()}; the step was not taken and the last checkpoint is step {saved}"
+                )
             engine.backward(tensor)
             engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm)
             optimizer.step()
@@ -80,7 +88,10 @@ def train(
             if step % plan.log_every == 0 or step == steps:
                 loss = torch.stack(pending).mean().item()
                 pending.clear()
-                log.write(step, {"loss": loss, **{key: float(value) for key, value in values.items()}, "learning_rate": adam.param_groups[0]["lr"]})
+                log.write(
+                    step,
+                    {"loss": loss, **{key: float(value) for key, value in values.items()}, "learning_rate": adam.param_groups[0]["lr"]},
+                )
             if evaluate and (step == steps or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 module.eval()
                 result.evaluations[step] = evaluate(step)

@@ -30,5 +30,9 @@ def load_model(folder: Path) -> Any:
     """The model with the head it was published with, in evaluation mode."""
     import transformers
 
+    from kobert_pipeline.training.log import quiet_transformers
+
+    quiet_transformers()
+
     name = read_json(checkpoint(folder) / "config.json")["architectures"][0]
     return getattr(transformers, name).from_pretrained(folder).eval()
