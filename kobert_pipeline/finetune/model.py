@@ -1,7 +1,7 @@
 """The model with a task's head: loss, logits and the best weights so far. The torch side of fine-tuning."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -9,6 +9,9 @@ import torch
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import by_length, padded
+
+if TYPE_CHECKING:
+    from kobert_pipeline.finetune.plan import FinetunePlan
 
 
 class TaskModule(torch.nn.Module):
@@ -23,15 +26,22 @@ class TaskModule(torch.nn.Module):
         return self.model(**batch).loss, {}
 
 
-def build(task: Task, pretrained: Path, from_scratch: bool, dropout: float) -> Any:
+SHORT = 128
+"""Windows up to this many pieces are attended faster by plain products than by the fused kernel, in bf16 on CPU."""
+
+
+def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan", max_length: int) -> Any:
     """The encoder of `pretrained` (or its architecture with random weights) with the task's head."""
     import transformers
 
     auto = getattr(transformers, task.auto_class)
     config = transformers.AutoConfig.from_pretrained(pretrained, **task.config())
     # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
-    config.hidden_dropout_prob = dropout
-    return auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
+    config.hidden_dropout_prob = plan.dropout
+    model = auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
+    if plan.mixed_precision == "bf16" and max_length <= SHORT and not torch.cuda.is_available():
+        model.set_attn_implementation("eager")
+    return model
 
 
 @torch.no_grad()

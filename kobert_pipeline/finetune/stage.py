@@ -9,27 +9,12 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json_lines
+from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.options import Options
-from kobert_pipeline.training.plan import Plan
 
 VERSION = 1
 MODEL = "model"
 """Folder of the best model below the run's."""
-
-
-class FinetunePlan(Plan):
-    """The plan with fine-tuning's usual values."""
-
-    learning_rate: float = Field(1e-4, gt=0)
-    """Peak learning rate."""
-    adam_betas: tuple[float, float] = (0.9, 0.999)
-    """AdamW's moments."""
-    epochs: int = Field(2, gt=0)
-    """Times that every training example is seen."""
-    batch_size: int = Field(32, gt=0)
-    """Windows in a step."""
-    dropout: float = Field(0.1, ge=0, lt=1)
-    """Dropout of hidden states."""
 
 
 class FinetuneOptions(Options):
@@ -68,7 +53,7 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     quiet_transformers()
     torch.manual_seed(seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = build(task, pretrained, options.weights == "random", plan.dropout).to(device)
+    model = build(task, pretrained, options.weights == "random", plan, described["max_length"]).to(device)
     batches = Batches(splits["train"], task.targets(splits["train"]), plan.batch_size, seed)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     evaluations = Evaluations(out / "evaluations.json")

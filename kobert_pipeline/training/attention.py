@@ -62,9 +62,22 @@ def packed_attention(
     for index, rows, longest, mask in packing.rectangles:
         cells = stacked.index_select(0, index).view(rows, longest, 3, heads, width)
         q, k, v = cells.permute(2, 0, 3, 1, 4).unbind(0)  # (n, L, 3, H, W) -trans-> 3 x (n, H, L, W)
-        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
+        out = _attend(q, k, v, mask, dropout, scaling or width**-0.5)
         attended.append(out.transpose(1, 2).reshape(rows * longest, heads, width))
     return torch.cat(attended).index_select(0, packing.inverse)[None], None
+
+
+def _attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout: float, scaling: float
+) -> torch.Tensor:
+    """(n, H, L, W) -> (n, H, L, W). In bf16 on CPU plain products are 3 to 9 times faster than PyTorch's fused kernel, whose backward
+    pass is slow there for sequences up to 128 and no better at 512."""
+    if query.device.type != "cpu" or query.dtype != torch.bfloat16 or dropout:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling)
+    scores = query @ key.transpose(-1, -2) * scaling  # (n, H, L, W) @ (n, H, W, L) -> (n, H, L, L)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value
 
 
 AttentionInterface.register("packed", packed_attention)
