@@ -28,13 +28,14 @@ class SpanTask(Task):
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (pieces, 2) are characters of the context, -1 elsewhere; `example` (n,) says whose
         window it is; an answer outside the window is the first piece, [CLS]."""
-        questions = [self._short(example["question"], tokenizer) for example in examples]
+        longest = min(self.max_question_pieces, (max_length - 3) // 2)
+        questions = [self._short(example["question"], longest, tokenizer) for example in examples]
         encoded = tokenizer(
             questions,
             [example["context"] for example in examples],
             truncation="only_second",
             max_length=max_length,
-            stride=min(self.stride, max_length // 4),
+            stride=min(self.stride, (max_length - 3) // 4),
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )
@@ -54,12 +55,10 @@ class SpanTask(Task):
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
 
-    def _short(self, question: str, tokenizer: Any) -> str:
-        if len(question) <= self.max_question_pieces:
+    def _short(self, question: str, longest: int, tokenizer: Any) -> str:
+        if 2 * len(question) <= longest:  # a character is at most itself and the mark before it
             return question
-        encoded = tokenizer(
-            question, truncation=True, max_length=self.max_question_pieces, add_special_tokens=False, return_offsets_mapping=True
-        )
+        encoded = tokenizer(question, truncation=True, max_length=longest, add_special_tokens=False, return_offsets_mapping=True)
         return question[: encoded["offset_mapping"][-1][1]]
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
@@ -92,7 +91,7 @@ def answer_pieces(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     if not answers:
         return 0, 0
     text, start = answers[0]
-    end = start + len(text)
+    start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())  # no piece holds white space
     first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
     last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
     return (first[0], last[-1]) if first and last else (0, 0)

@@ -46,7 +46,7 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
 
 @torch.no_grad()
 def logits(model: Any, features: Features, batch_size: int, device: str) -> dict[str, list[np.ndarray]]:
-    """Each output of the model as one array per window, without padding."""
+    """Each output of the model as one array per window; outputs per piece are as long as the window's batch, so padding follows them."""
     model.eval()
     found: dict[str, dict[int, np.ndarray]] = {}
     for rows in by_length(features, batch_size):

@@ -68,6 +68,8 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     steps = plan.epochs * batches.per_epoch
     trained = train(TaskModule(model), lambda step: batches.batch(step, device), plan, steps, out, on_dev, name="finetune")
     best = max(evaluations.values, key=lambda step: (evaluations[step][task.metric], -step))
+    if not (out / MODEL / "model.safetensors").is_file():
+        raise UserError(f"{out / MODEL}, the model of the best step ({best}), is missing; delete {out} and run again")
     model = getattr(transformers, task.auto_class).from_pretrained(out / MODEL).to(device)
     counts: dict[str, Any] = {"steps": steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": evaluations[best]}
     if "test" in splits:

@@ -27,8 +27,7 @@ def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random
     places = np.flatnonzero(maskable)
     if not len(places):
         return places
-    starts = begins[places].copy()
-    starts[0] = True
+    starts = begins[places] | (np.diff(places, prepend=-2) > 1)  # a unit does not reach over a special token
     unit = np.cumsum(starts) - 1  # (P,) which unit each maskable piece belongs to
     lengths = np.bincount(unit)
     order = rng.permutation(len(lengths))

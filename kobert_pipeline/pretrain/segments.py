@@ -2,6 +2,7 @@
 unordered ones. A function of the shards, the options and a generator."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,7 +46,8 @@ def plan_sequences(shards: Shards, max_length: int, short_share: float, pairs: b
     a, b = table[:, [0, 1]], table[:, [1, 2]].copy()
     label = np.where(b[:, 1] > b[:, 0], NEXT, IGNORE_INDEX)
     _exchange(b, label, np.array(documents, np.int64), rng)
-    b[:, 1] = np.minimum(b[:, 1], b[:, 0] + max_length - 3 - (a[:, 1] - a[:, 0]))
+    room = np.maximum(max_length - 3 - (a[:, 1] - a[:, 0]), 0)  # a full A that has no B leaves less than nothing
+    b[:, 1] = np.minimum(b[:, 1], b[:, 0] + room)
     return Sequences(a, b, label)
 
 
@@ -99,7 +101,7 @@ def _exchange(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rng: np.r
 
 
 def _between(breaks: np.ndarray, end: int) -> list[tuple[int, int]]:
-    return list(zip(breaks.tolist(), [*breaks[1:].tolist(), end], strict=True))
+    return list(pairwise([*breaks.tolist(), end]))
 
 
 def _chunks(left: int, right: int, room: int) -> list[tuple[int, int]]:

@@ -3,8 +3,9 @@
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 
 class Log:
@@ -16,8 +17,9 @@ class Log:
         self.steps, self.name, self.began = steps, name, time.monotonic()
         self.writer = _tensorboard(folder)
 
-    def write(self, step: int, values: dict[str, float]) -> None:
-        """Record `values` (numbers by name) after `step` steps."""
+    def write(self, step: int, given: Mapping[str, SupportsFloat]) -> None:
+        """Record numbers by name after `step` steps."""
+        values = {name: float(value) for name, value in given.items()}
         rounded = {name: round(value, 6) for name, value in values.items()}
         self.file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n")
         self.file.flush()

@@ -7,12 +7,13 @@ and resumed equals one that never was, bit for bit on CPU.
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
 from kobert_pipeline.training.device import accelerator
@@ -32,16 +33,16 @@ class Stopped(Exception):
 
 
 class NotFinite(Exception):
-    """The loss is not a number; the step was not taken."""
+    """The loss or its gradient is not a number; the step was not taken."""
 
 
 @dataclass
 class Trained:
-    """What a finished loop reports."""
+    """What a finished loop reports; `loss` is that of the last step, which does not depend on where a run was stopped."""
 
     steps: int
-    loss: float
-    seconds: float
+    loss: float = float("nan")
+    seconds: float = 0.0
     evaluations: dict[int, dict[str, float]] = field(default_factory=dict)
 
 
@@ -63,35 +64,20 @@ def train(
     optimizer = adamw(module, plan)
     module, optimizer = engine.prepare(module, optimizer)
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
-    began, loss, result = time.monotonic(), float("nan"), Trained(steps, float("nan"), 0.0)
-    log = Log(folder / "logs", steps, name)
+    began, result = time.monotonic(), Trained(steps)
     step = load_checkpoint(folder / "checkpoints", plain, adam)
-    saved = step
-    pending: list[torch.Tensor] = []
-    with terminating() as asked:
+    since_log: list[torch.Tensor] = []
+    with terminating() as asked, closing(Log(folder / "logs", steps, name)) as log:
         while step < steps:
-            module.train()
             for group in adam.param_groups:
                 group["lr"] = learning_rate(plan, step, steps)
-            with engine.autocast():
-                tensor, values = module(batch_at(step))
-            if not torch.isfinite(tensor):
-                raise NotFinite(
-                    f"the loss of step {step} is {tensor.item()}; the step was not taken and the last checkpoint is step {saved}"
-                )
-            engine.backward(tensor)
-            engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            loss, values = take_step(engine, module, optimizer, batch_at(step), plan, step)
             step += 1
-            pending.append(tensor.detach())
+            since_log.append(loss)
             if step % plan.log_every == 0 or step == steps:
-                loss = torch.stack(pending).mean().item()
-                pending.clear()
-                log.write(
-                    step,
-                    {"loss": loss, **{key: float(value) for key, value in values.items()}, "learning_rate": adam.param_groups[0]["lr"]},
-                )
+                mean = torch.stack(since_log).mean()
+                log.write(step, {"loss": mean, **values, "learning_rate": adam.param_groups[0]["lr"]})
+                since_log.clear()
             if evaluate and (step == steps or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 module.eval()
                 result.evaluations[step] = evaluate(step)
@@ -99,13 +85,29 @@ def train(
             late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
             if step < steps and (step % plan.checkpoint_every == 0 or late or asked):
                 save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints)
-                saved = step
                 if late or asked:
-                    log.close()
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
-    log.close()
-    result.loss, result.seconds = loss, time.monotonic() - began
+            result.loss = float(loss) if step == steps else result.loss
+    result.seconds = time.monotonic() - began
     return result
+
+
+def take_step(
+    engine: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, batch: Any, plan: Plan, step: int
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """One update; returns the loss and what the module logs. Raises `NotFinite` before the weights are touched."""
+    module.train()
+    with engine.autocast():
+        loss, values = module(batch)
+    if not torch.isfinite(loss):
+        raise NotFinite(f"the loss of step {step} is {loss.item()}; the step was not taken, the last checkpoint is whole")
+    engine.backward(loss)
+    norm = engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm)
+    if not torch.isfinite(norm):
+        raise NotFinite(f"the gradient of step {step} is {norm}; the step was not taken, the last checkpoint is whole")
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss.detach(), values
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class KorQuad(SpanTask):
         except (KeyError, TypeError) as error:
             raise UserError(f"{path}: a question lacks {error}; each needs id, question, answers (text, answer_start)") from None
         for text, start in answers:
-            if not isinstance(start, int) or context[start : start + len(text)] != text:
+            if not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
                 found = context[start : start + len(text)] if isinstance(start, int) else None
                 raise UserError(f"{path}, question {identity}: answer_start is {start}, where {found!r} stands, not the answer {text!r}")
         return {"id": identity, "group": context, "question": words, "context": context, "answers": answers}

@@ -61,10 +61,11 @@ class MlmNsp(Objective):
             packing=packing,
         ).last_hidden_state[0]  # (T,) -> (T, H)
         logits = model.cls.predictions(hidden.index_select(0, batch["masked_positions"]))  # (K, H) -> (K, V)
-        mlm_loss = cross_entropy(logits.float(), batch["labels"])
+        count = max(len(batch["labels"]), 1)  # a batch of one short review may have nothing masked
+        mlm_loss = cross_entropy(logits.float(), batch["labels"], reduction="sum") / count
         values = {"mlm_loss": mlm_loss.detach()}
         if not model.training:  # finding the largest of V logits costs as much as a layer
-            values["mlm_accuracy"] = (logits.argmax(-1) == batch["labels"]).float().mean()
+            values["mlm_accuracy"] = (logits.argmax(-1) == batch["labels"]).float().sum() / count
         paired = batch["next_sentence_label"] != IGNORE_INDEX
         if not bool(paired.any()):
             return mlm_loss, values

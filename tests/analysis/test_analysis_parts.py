@@ -1,0 +1,120 @@
+"""Cuts come back from their part as they were, and a part that is whole is not done again."""
+
+import json
+
+import pytest
+from front_end import PROPERTY, any_text
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kobert_pipeline.analysis.analyzer import AnalyzedDocument, Analyzer, analysis_parts, read_analysis, write_analysis
+from kobert_pipeline.analysis.analyzers.kiwi import Kiwi
+from kobert_pipeline.analysis.analyzers.whitespace import Whitespace
+from kobert_pipeline.analysis.stage import AnalysisOptions, run
+from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.morpheme import Morpheme
+
+
+@pytest.mark.parametrize("analyzer", [Kiwi(), Whitespace()], ids=lambda analyzer: analyzer.name)
+@PROPERTY
+@given(texts=st.lists(any_text, max_size=4))
+@example(texts=["", " \n", "가\n\n  나"])
+def test_cuts_come_back_as_they_were(tmp_path_factory, analyzer, texts):
+    rows = [
+        AnalyzedDocument(Document(str(i), "s", text, i % 2 == 0), cut)
+        for i, (text, cut) in enumerate(zip(texts, analyzer.cuts(texts, 1), strict=True))
+    ]
+    path = tmp_path_factory.mktemp("part") / "part-00000.parquet"
+    assert write_analysis(path, rows) == sum(len(row.cut) for row in rows)
+    assert list(read_analysis(path)) == rows
+
+
+def test_distances_are_wide_enough_for_far_and_long_morphemes(tmp_path):
+    cut = [Morpheme(0, 40_000, 0), Morpheme(200_000, 200_001, 1), Morpheme(200_001, 300_000, 2)]
+    row = AnalyzedDocument(Document("1", "s", "가" * 300_000), cut)
+    write_analysis(tmp_path / "part-00000.parquet", [row])
+    assert list(read_analysis(tmp_path / "part-00000.parquet")) == [row]
+
+
+def test_pieces_are_the_marked_morphemes(kiwi):
+    document = Document("1", "s", "나는 했다.\n그래")
+    pieces = AnalyzedDocument(document, next(kiwi.cuts([document.text], 1))).pieces()
+    assert pieces == ["▁나", "는", "▁했", "다", ".", "▁그래"]
+
+
+def test_the_stage_stores_the_analyzers_cuts_of_every_part(front_end, kiwi):
+    assert [path.name for path in analysis_parts(front_end.analysis)] == [path.name for path in document_parts(front_end.corpus)]
+    assert len(analysis_parts(front_end.analysis)) > 1
+    for path in document_parts(front_end.corpus):
+        documents = list(read_documents(path))
+        rows = list(read_analysis(front_end.analysis / path.name))
+        assert [row.document for row in rows] == documents
+        assert [row.cut for row in rows] == list(kiwi.cuts((document.text for document in documents), 1))
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A corpus of two parts."""
+    for number, texts in enumerate([["무대 위에서 했다.\n갔다. 또 갔다"], ["그래", "정말 재밌었다 그치"]]):
+        write_documents(
+            tmp_path / "corpus" / f"part-{number:05d}.parquet", [Document(f"{number}.{i}", "s", text) for i, text in enumerate(texts)]
+        )
+    return tmp_path
+
+
+def analyse(small, analyzer=None):
+    return run(AnalysisOptions(analyzer=analyzer or Whitespace()), small / "corpus", small / "out", num_workers=1)
+
+
+def test_the_counts_are_those_of_the_texts(small):
+    assert analyse(small) == {"documents": 3, "characters": 31, "morphemes": 10, "eojeols": 10, "sentences": 4}
+
+
+def test_sentences_within_a_line_are_counted(small, kiwi):
+    counts = run(AnalysisOptions(), small / "corpus", small / "out", num_workers=1)
+    texts = [document.text for part in document_parts(small / "corpus") for document in read_documents(part)]
+    assert counts["sentences"] == sum(len({morpheme.sentence for morpheme in cut}) for cut in kiwi.cuts(texts, 1))
+    assert counts["sentences"] > 4, "Kiwi finds two sentences in a line"
+
+
+def test_a_part_that_is_whole_is_not_done_again(small):
+    counts = analyse(small)
+    first, second = analysis_parts(small / "out")
+    (small / "out" / f"{second.name}.done.json").unlink()
+    before, content = first.stat().st_mtime_ns, second.read_bytes()
+    second.write_bytes(b"half a file")
+    assert analyse(small) == counts
+    assert first.stat().st_mtime_ns == before
+    assert second.read_bytes() == content
+
+
+def test_a_finished_parts_counts_are_taken_from_its_mark(small):
+    counts = analyse(small)
+    mark = small / "out" / "part-00000.parquet.done.json"
+    content = json.loads(mark.read_text())
+    assert content["counts"]["morphemes"] == 6
+    mark.write_text(json.dumps(content | {"counts": content["counts"] | {"morphemes": 1006}}))
+    assert analyse(small)["morphemes"] == counts["morphemes"] + 1000
+
+
+def test_a_part_that_changed_is_named(small):
+    analyse(small)
+    part = analysis_parts(small / "out")[1]
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"part-00001\.parquet has changed"):
+        analyse(small)
+
+
+def test_no_half_part_is_left_when_an_analyzer_fails(small):
+    class Failing(Analyzer):
+        name: str = "failing"
+
+        def cuts(self, texts, num_workers=None):
+            yield []
+            raise RuntimeError("no more")
+
+    with pytest.raises((RuntimeError, ValueError)):
+        run(AnalysisOptions.model_construct(analyzer=Failing()), small / "corpus", small / "out")
+    assert not list((small / "out").glob("part-00001*"))
+    assert not list((small / "out").glob("*.part"))

@@ -1,0 +1,194 @@
+"""One tiny run of the whole pipeline, made once a session by the real command; tests copy stage folders from it."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# before anything imports torch: the tiny models are fastest on one thread, and no test may ask the network
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.pop("KOBERT_DATA", None)
+
+import pytest
+import yaml
+
+REPO = Path(__file__).resolve().parents[1]
+CORPORA = REPO / "corpora"
+STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left: exit status, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one sentence of a user's mistake, all that stderr may hold besides progress; fails the test when it is anything else."""
+        assert self.code == 2, f"exit status {self.code}, not 2\n{self.err}"
+        lines = self.err.strip().splitlines()
+        assert "Traceback" not in self.err
+        assert lines[-1].startswith("kobert: ")
+        assert sum(line.startswith("kobert: ") for line in lines) == 1
+        assert len(lines[-1]) < 600, f"a sentence, not a dump: {lines[-1]}"
+        return lines[-1]
+
+    @property
+    def json(self) -> Any:
+        """The object that --json printed; fails the test unless the command succeeded."""
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """The tiny recipe and its finished run."""
+
+    recipe: Path
+    run_dir: Path
+
+    def copy(self, run_dir: Path, *stages: str) -> Path:
+        """A run folder with copies of these stages (default: all)."""
+        run_dir.mkdir(parents=True, exist_ok=True)
+        for stage in stages or STAGES:
+            shutil.copytree(self.run_dir / stage, run_dir / stage)
+        return run_dir
+
+    def copy_before(self, run_dir: Path, stage: str) -> Path:
+        """A run folder with copies of everything that comes before `stage`."""
+        before = STAGES[: STAGES.index(stage)]
+        return self.copy(run_dir, *before) if before else run_dir
+
+    def manifests(self, run_dir: Path | None = None) -> dict[str, dict[str, Any]]:
+        """{folder below the run: manifest} of every finished folder."""
+        at = run_dir or self.run_dir
+        return {str(path.parent.relative_to(at)): json.loads(path.read_text()) for path in sorted(at.rglob("manifest.json"))}
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    return CORPORA
+
+
+@pytest.fixture
+def data_copy(tmp_path: Path) -> Path:
+    """A copy of the bundled corpora that a test may spoil."""
+    return Path(shutil.copytree(CORPORA, tmp_path / "data"))
+
+
+def tiny_recipe() -> dict[str, Any]:
+    """The shipped quickstart with smaller numbers, several parts, frequent checkpoints, and the pretrained model published too."""
+    from kobert_pipeline import recipe
+
+    content = recipe.load("quickstart", [])
+    content["data_dir"] = str(CORPORA)
+    content["corpus"]["part_characters"] = 30_000
+    content["tokenizer"]["subword"]["vocab_size"] = 1500
+    content["pretrain"]["architecture"] |= {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2}
+    content["pretrain"] |= {"pieces": 60_000, "batch_pieces": 2048}
+    content["pretrain"]["plan"]["checkpoint_every"] = 5
+    for tuned in content["finetune"].values():
+        tuned["plan"] |= {"epochs": 1, "checkpoint_every": 3}
+    content["publish"]["mlm"] = {"source": "pretrain"}
+    return content
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The tiny run, by `kobert run` in a process of its own. Its folder is read only by agreement: copy, then change."""
+    place = tmp_path_factory.mktemp("session")
+    path = place / "tiny.yaml"
+    path.write_text(yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False), encoding="utf-8")
+    made = Tiny(path, place / "runs" / "tiny")
+    result = subprocess.run(command("run", str(path), "--run-dir", str(made.run_dir)), capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return made
+
+
+def command(*arguments: str) -> list[str]:
+    """The argument list of a `kobert` process."""
+    return [sys.executable, "-m", "kobert_pipeline", *arguments]
+
+
+@pytest.fixture(scope="session")
+def kobert() -> Callable[..., Result]:
+    """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a traceback)."""
+
+    def call(*arguments: object) -> Result:
+        from kobert_pipeline import cli
+
+        out, err, before = io.StringIO(), io.StringIO(), sys.argv
+        sys.argv = ["kobert", *map(str, arguments)]
+        code = 0
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    cli.main()
+                except SystemExit as stop:
+                    code = int(stop.code or 0)
+                except Exception:
+                    code = 1
+                    traceback.print_exc()
+        finally:
+            sys.argv = before
+        return Result(code, out.getvalue(), err.getvalue())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def kobert_process() -> Callable[..., Result]:
+    """`kobert(*arguments)` in a process of its own."""
+
+    def call(*arguments: object, **options: Any) -> Result:
+        result = subprocess.run(command(*map(str, arguments)), capture_output=True, text=True, check=False, **options)
+        return Result(result.returncode, result.stdout, result.stderr)
+
+    return call
+
+
+@pytest.fixture
+def start_kobert() -> Any:
+    """Start a `kobert` process and hand out the Popen; what still runs at the test's end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(command(*map(str, arguments)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def fresh() -> Callable[..., Result]:
+    """`fresh(code, *arguments)`: Python code in a process of its own, standard input empty."""
+
+    def call(code: str, *arguments: object, **options: Any) -> Result:
+        argv = [sys.executable, "-c", code, *map(str, arguments)]
+        result = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, **options)
+        return Result(result.returncode, result.stdout, result.stderr)
+
+    return call

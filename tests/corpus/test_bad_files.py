@@ -1,0 +1,202 @@
+"""Files that cannot be read are refused in one sentence that names the file and says what is wrong."""
+
+import bz2
+import gzip
+import json
+import lzma
+import random
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from kobert_pipeline.corpus.readers.jsonl import JsonLines
+from kobert_pipeline.corpus.readers.nsmc import Nsmc
+from kobert_pipeline.corpus.readers.parquet import Parquet
+from kobert_pipeline.corpus.readers.squad import Squad
+from kobert_pipeline.corpus.readers.text import Text
+from kobert_pipeline.errors import UserError
+
+READERS = [Text, JsonLines, Nsmc, Parquet, Squad]
+COMPRESSIONS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,  # as the zstd command writes it
+}
+KOREAN = "안녕하세요, 영화가 정말 재미있었습니다.\n"
+random_bytes = random.Random(5).randbytes
+
+
+def complaint(reader, folder, name):
+    """The sentence that reading ends with; it must name the file."""
+    with pytest.raises(UserError) as raised:
+        list(reader.read(folder))
+    message = str(raised.value)
+    assert str(folder / name) in message
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
+def test_a_missing_file_is_named_with_the_folder_it_was_looked_for_in(tmp_path, kind):
+    assert "data_dir" in complaint(kind(path="no.txt"), tmp_path, "no.txt")
+    assert "data_dir" in complaint(kind(path="no-*.txt"), tmp_path, "no-*.txt")
+    (tmp_path / "folder").mkdir()
+    complaint(kind(path="folder"), tmp_path, "folder")
+
+
+@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
+def test_an_empty_file_is_refused(tmp_path, kind):
+    (tmp_path / "empty").touch()
+    complaint(kind(path="empty"), tmp_path, "empty")
+
+
+@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
+def test_a_binary_file_is_refused(tmp_path, kind):
+    (tmp_path / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00" + random_bytes(5000))
+    complaint(kind(path="a.txt"), tmp_path, "a.txt")
+
+
+@pytest.mark.parametrize("repeat", [1, 100, 5000])
+@pytest.mark.parametrize("suffix", ["", *COMPRESSIONS], ids=lambda suffix: suffix or "plain")
+@pytest.mark.parametrize("kind", [Text, Nsmc, JsonLines], ids=lambda kind: kind.__name__)
+def test_cp949_is_recognised_and_named(tmp_path, kind, suffix, repeat):
+    start = {Text: "", Nsmc: "id\tdocument\tlabel\n", JsonLines: ""}[kind]
+    row = {Text: KOREAN, Nsmc: f"1\t{KOREAN.strip()}\t1\n", JsonLines: f'{{"id": 1, "text": "{KOREAN.strip()}"}}\n'}[kind]
+    content = (start + row * repeat).encode("cp949")
+    (tmp_path / f"a{suffix}").write_bytes(COMPRESSIONS.get(suffix, bytes)(content))
+    assert "cp949" in complaint(kind(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+
+
+def test_an_encoding_that_nobody_knows_is_the_users_mistake(tmp_path):
+    (tmp_path / "a.txt").write_text(KOREAN, encoding="utf-8")
+    assert "utf-9" in complaint(Text(path="a.txt", encoding="utf-9"), tmp_path, "a.txt")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("script", ["한글", "ascii"])
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_a_compressed_file_that_was_cut_off_is_damaged_not_short(tmp_path, suffix, script, share):
+    letters = random.Random(1)
+    first, last = (0xAC00, 0xD7A3) if script == "한글" else (0x61, 0x7A)
+    lines = "".join("".join(chr(letters.randint(first, last)) for _ in range(50)) + "\n" for _ in range(3000))
+    whole = COMPRESSIONS[suffix](lines.encode())
+    (tmp_path / f"a{suffix}").write_bytes(whole[: int(len(whole) * share)])
+    assert "damaged" in complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+
+
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_a_plain_file_with_a_compressed_name_is_refused(tmp_path, suffix):
+    (tmp_path / f"a{suffix}").write_text(KOREAN * 100, encoding="utf-8")
+    complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+
+
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_a_compressed_file_with_flipped_bits_is_refused(tmp_path, suffix):
+    whole = bytearray(COMPRESSIONS[suffix](random_bytes(200_000).hex().encode()))
+    for place in range(len(whole) // 2, len(whole) // 2 + 300):
+        whole[place] ^= 0x5A
+    (tmp_path / f"a{suffix}").write_bytes(whole)
+    complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{nonsense", "not JSON"),
+        ('{"id": 3', "not JSON"),
+        ("[1, 2]", "list"),
+        ('"text"', "str"),
+        ('{"id": 3, "txt": "가"}', "did you mean 'txt'"),
+        ('{"ID": 3, "text": "가"}', "'id'"),
+        ('{"id": 3, "text": null}', "text"),
+        ('{"id": 3, "text": ["가"]}', "text"),
+        ("[" * 100_000, "JSON"),
+    ],
+    ids=["no JSON", "half a line", "list", "string", "text key", "id key", "null text", "text of another type", "too deep"],
+)
+def test_a_broken_json_line_is_numbered(tmp_path, line, said):
+    (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "text": "가"}}\n\n{line}\n', encoding="utf-8")
+    message = complaint(JsonLines(path="a.jsonl"), tmp_path, "a.jsonl")
+    assert "line 3" in message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("id\tdocumnet\tlabel\n1\t가\t1\n", "did you mean 'documnet'"),
+        ("document\tlabel\n가\t1\n", "'id'"),
+        ("1\t가\t1\n", "'id'"),
+        ("id\tdocument\tlabel\n1\t가\t1\n2\t나\n", "line 3"),
+        ("id\tdocument\tlabel\n1\t가\t나\t1\n", "line 2"),
+        ("id\tdocument\tlabel\n\n1\t가\t1\n", "line 2"),
+    ],
+    ids=["misspelt column", "missing column", "no header", "too few", "too many", "blank line"],
+)
+def test_a_table_of_another_form_is_refused_with_the_place(tmp_path, content, said):
+    (tmp_path / "a.txt").write_text(content, encoding="utf-8")
+    assert said in complaint(Nsmc(path="a.txt"), tmp_path, "a.txt")
+
+
+@pytest.fixture
+def table(tmp_path):
+    rows = [random_bytes(60).hex() for _ in range(4000)]
+    pyarrow.parquet.write_table(pyarrow.table({"text": rows, "number": list(range(4000))}), tmp_path / "a.parquet")
+    return tmp_path / "a.parquet"
+
+
+@pytest.mark.parametrize("keep", [10, 0.5, 0.99])
+def test_a_truncated_parquet_file_is_refused(table, keep):
+    content = table.read_bytes()
+    table.write_bytes(content[: keep if keep > 1 else int(len(content) * keep)])
+    complaint(Parquet(path="a.parquet"), table.parent, "a.parquet")
+
+
+def test_a_parquet_file_damaged_in_its_middle_is_refused(table):
+    content = bytearray(table.read_bytes())
+    for place in range(len(content) // 3, len(content) // 3 + 500):
+        content[place] ^= 0x5A
+    table.write_bytes(content)
+    complaint(Parquet(path="a.parquet"), table.parent, "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [({"text": "txet"}, "did you mean 'text'"), ({"group_by": "movie"}, "'movie'"), ({"id": "numbr"}, "number")]
+)
+def test_a_missing_parquet_column_is_answered_with_a_guess(table, options, said):
+    assert said in complaint(Parquet(path="a.parquet", **options), table.parent, "a.parquet")
+
+
+def test_a_parquet_column_that_holds_no_text_is_refused(table):
+    assert "number" in complaint(Parquet(path="a.parquet", text="number"), table.parent, "a.parquet")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        {},
+        {"data": 3},
+        {"data": [{"title": "가"}]},
+        {"data": [{"paragraphs": [{"context": "가"}]}]},
+        {"data": [{"paragraphs": [{"context": 1, "qas": []}]}]},
+        {"data": ["가"]},
+        "가",
+        None,
+    ],
+    ids=json.dumps,
+)
+def test_json_of_another_form_than_squad_is_refused(tmp_path, content):
+    (tmp_path / "a.json").write_text(json.dumps(content), encoding="utf-8")
+    assert "SQuAD" in complaint(Squad(path="a.json"), tmp_path, "a.json")
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", '{"data": "안녕"}'.encode("cp949"), gzip.compress(b'{"data": []}')], ids=["half", "cp949", "gzip"]
+)
+def test_a_squad_file_that_is_no_json_is_refused(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    complaint(Squad(path="a.json"), tmp_path, "a.json")

@@ -1,0 +1,91 @@
+"""Cleaning keeps meaning and is done once; filters say why."""
+
+import unicodedata
+
+import pytest
+from front_end import PROPERTY, any_text
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kobert_pipeline.corpus.cleaning import clean
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.filters import FilterOptions, hangul_share, reason_to_drop
+
+entities = st.sampled_from(
+    ["&amp;", "&lt;", "&#x200b;", "&#13;", "&nbsp;", "&quot;", "&amp", "amp;", "&#0;", "&#x70;", "&", ";", "lt;", "&nosuch;"]
+)
+texts = st.lists(st.one_of(any_text, entities, st.text(st.characters(), max_size=5)), max_size=8).map("".join)
+
+
+@PROPERTY
+@given(text=texts)
+@example(text="&amp;lt;")
+@example(text="&a\u200bmp;")
+@example(text="&amp\u037e")
+@example(text="&am&#x70;;")
+def test_cleaning_twice_is_cleaning_once(text):
+    assert clean(clean(text)) == clean(text)
+
+
+@PROPERTY
+@given(text=texts)
+def test_a_clean_text_is_nfc_without_control_characters_and_with_tidy_white_space(text):
+    cleaned = clean(text)
+    assert unicodedata.is_normalized("NFC", cleaned)
+    assert not any(unicodedata.category(character) in ("Cc", "Cs") for character in cleaned.replace("\n", ""))
+    assert not set(cleaned) & set("\u200b\u2060\ufeff\u00ad\u2028\u2029")
+    assert {character for character in cleaned if character.isspace()} <= {" ", "\n"}
+    assert all(line and line == line.strip() and "  " not in line for line in cleaned.split("\n")) or cleaned == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("ㅋㅋㅋ ㅠㅠ", "ㅋㅋㅋ ㅠㅠ"),
+        ("👨‍👩‍👧‍👦❤️🇰🇷", "👨‍👩‍👧‍👦❤️🇰🇷"),
+        ("Ａ１① ㎏", "Ａ１① ㎏"),
+        (unicodedata.normalize("NFD", "했다 갔다"), "했다 갔다"),
+        ("가\x00나\x07다\x7f라\x9f", "가나다라"),
+        ("가\u200b나\u2060다\ufeff라\u00ad마", "가나다라마"),
+        ("가\ud800나\udfff", "가나"),
+        (" 가\t\t나 \u3000\xa0다 ", "가 나 다"),
+        ("가\r\n나\r다\u2028라\u2029마\x85바", "가\n나\n다\n라\n마\n바"),
+        ("\n\n가 \n \n\n 나\n", "가\n나"),
+        ("&lt;b&gt; &quot;가&quot; &#44032; &#xac01; &amp;", '<b> "가" 가 각 &'),
+        ("A&B; R&D &없음; &nosuch;", "A&B; R&D &없음; &nosuch;"),
+        ("", ""),
+    ],
+    ids=ascii,
+)
+def test_what_is_kept_and_what_goes(text, wanted):
+    assert clean(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("가" * 9, "short"),
+        ("", "short"),
+        ("가" * 10, None),
+        ("a" * 10, "not_korean"),
+        ("1234567890", "not_korean"),
+        ("가나" + "a" * 8, None),
+        ("가" + "a" * 9, "not_korean"),
+        ("ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", None),
+        ("ᄒᆞᆫ글ᄒᆞᆫ글ᄒᆞᆫ글", None),
+        ("大韓民國 臨時政府 憲法", "not_korean"),
+    ],
+)
+def test_a_dropped_document_has_its_reason(text, reason):
+    assert reason_to_drop(Document("1", "s", text), FilterOptions(min_characters=10, min_hangul=0.2)) == reason
+
+
+@PROPERTY
+@given(text=any_text)
+def test_the_hangul_share_is_a_share(text):
+    assert 0 <= hangul_share(text) <= 1
+
+
+@pytest.mark.parametrize(("text", "share"), [("", 0), ("123 !", 0), ("가a", 0.5), ("가 나.", 1), ("abc", 0)])
+def test_the_hangul_share_counts_letters_only(text, share):
+    assert hangul_share(text) == share

@@ -1,0 +1,127 @@
+"""The whole corpus stage on small trees: what is dropped, why, and that the counts add up."""
+
+import pytest
+from front_end import CORPORA
+
+from kobert_pipeline.corpus.document import document_parts, read_documents
+from kobert_pipeline.corpus.filters import FilterOptions
+from kobert_pipeline.corpus.readers.nsmc import Nsmc
+from kobert_pipeline.corpus.readers.squad import Squad
+from kobert_pipeline.corpus.readers.text import Text
+from kobert_pipeline.corpus.stage import SAMPLES, CorpusOptions, raw_files, run
+from kobert_pipeline.errors import UserError
+
+HELD = "이 영화는 정말로 재미있고 감동적이었습니다"
+OTHER = "배우들의 연기가 훌륭해서 두 번이나 보았어요"
+THIRD = "음악이 좋았고 장면마다 아름다운 그림 같았다"
+
+
+def gather(folder, documents, held=(), **options):
+    """Run the stage on these documents; returns the kept ones and the counts."""
+    (folder / "a.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    (folder / "test.txt").write_text(
+        "id\tdocument\tlabel\n" + "".join(f"{i}\t{text}\t1\n" for i, text in enumerate(held)), encoding="utf-8"
+    )
+    options = {"decontaminate": [Nsmc(path="test.txt")] if held else [], **options}
+    counts = run(CorpusOptions(sources=[Text(path="a.txt", ordered=False)], **options), folder, folder / "out")
+    return [document for part in document_parts(folder / "out") for document in read_documents(part)], counts
+
+
+def dropped(counts):
+    return {key.removeprefix("documents_dropped_"): value for key, value in counts.items() if key.startswith("documents_dropped_")}
+
+
+def add_up(counts):
+    return counts["documents_read"] == counts["documents_kept"] + sum(dropped(counts).values())
+
+
+def test_a_contaminated_review_goes_and_the_rest_of_its_film_stays(tmp_path):
+    documents, counts = gather(tmp_path, [f"{OTHER}\n{HELD.replace(' ', '  ')}\n{THIRD}", THIRD + " 두 번째"], held=[HELD])
+    assert [document.text for document in documents] == [f"{OTHER}\n{THIRD}", THIRD + " 두 번째"]
+    assert not documents[0].ordered
+    assert counts["paragraphs_contaminated"] == 1
+    assert counts["characters_contaminated"] == len(HELD)
+    assert counts["contaminated_samples"] == [HELD]
+    assert add_up(counts)
+
+
+def test_a_wholly_contaminated_document_is_dropped_as_such(tmp_path):
+    documents, counts = gather(tmp_path, [HELD, OTHER], held=[HELD])
+    assert [document.text for document in documents] == [OTHER]
+    assert dropped(counts) == {"contaminated": 1}
+    assert add_up(counts)
+
+
+@pytest.mark.parametrize(
+    ("held", "trained"),
+    [
+        (f"&quot;{HELD}&quot;", f'"{HELD}"'),
+        (HELD[:8] + "\u200b" + HELD[8:], HELD),
+        ("&lt;무대&gt; 정말 재미있었어요", "<무대> 정말 재미있었어요"),
+        ("가\u1102\u1161다라마바사아자차카타", "가나다라마바사아자차카타"),
+    ],
+    ids=["entities", "zero-width", "short with entities", "decomposed"],
+)
+def test_evaluation_texts_are_found_however_they_were_written(tmp_path, held, trained):
+    documents, _ = gather(tmp_path, [trained, OTHER], held=[held])
+    assert [document.text for document in documents] == [OTHER]
+
+
+def test_equal_documents_are_kept_once_and_counted(tmp_path):
+    documents, counts = gather(tmp_path, [OTHER, OTHER.replace(" ", "  "), OTHER.replace(" ", ""), THIRD, OTHER + "!"])
+    assert [document.text for document in documents] == [OTHER, THIRD, OTHER + "!"]
+    assert dropped(counts) == {"duplicate": 2}
+    assert add_up(counts)
+
+
+def test_duplicates_stay_when_asked_to(tmp_path):
+    documents, counts = gather(tmp_path, [OTHER, OTHER], deduplicate=False)
+    assert len(documents) == counts["documents_kept"] == 2
+    assert dropped(counts) == {}
+
+
+def test_every_reason_is_counted_and_the_counts_add_up(tmp_path):
+    texts = [OTHER, OTHER, "짧다", "this is not a Korean document at all", HELD, THIRD, "\u200b\ufeff"]
+    documents, counts = gather(tmp_path, texts, held=[HELD], filters=FilterOptions(min_characters=5))
+    assert dropped(counts) == {"duplicate": 1, "short": 2, "not_korean": 1, "contaminated": 1}
+    assert add_up(counts)
+    assert counts["documents_read"] == len(texts)
+    assert counts["characters_read"] == sum(map(len, texts))
+    assert counts["characters_kept"] == sum(len(document.text) for document in documents)
+
+
+def test_samples_are_few(tmp_path):
+    held = [f"{HELD} {i}번째로" for i in range(SAMPLES + 10)]
+    _, counts = gather(tmp_path, ["\n".join([*held, OTHER])], held=held)
+    assert counts["paragraphs_contaminated"] == SAMPLES + 10
+    assert len(counts["contaminated_samples"]) == SAMPLES
+
+
+def test_parts_are_full_and_keep_the_order(tmp_path):
+    texts = [f"{OTHER} {i}번째" for i in range(20)]
+    documents, _ = gather(tmp_path, texts, part_characters=100)
+    sizes = [sum(len(document.text) for document in read_documents(part)) for part in document_parts(tmp_path / "out")]
+    assert len(sizes) > 3
+    assert all(size >= 100 for size in sizes[:-1])
+    assert [document.text for document in documents] == texts
+
+
+def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no document was kept of 1"):
+        gather(tmp_path, ["short"])
+
+
+def test_the_stage_reads_what_it_says_it_reads():
+    options = CorpusOptions(sources=[Text(path="documents/*.txt")], decontaminate=[Squad(path="qa_dev.json")])
+    assert [path.name for path in raw_files(options, CORPORA)] == [
+        "blog.txt", "dialogue.txt", "encyclopedia.txt", "legal.txt", "news.txt", "review.txt", "qa_dev.json",
+    ]  # fmt: skip
+
+
+def test_the_stage_makes_the_same_files_twice(tmp_path):
+    options = CorpusOptions(sources=[Text(path="documents/*.txt")], decontaminate=[Nsmc(path="reviews_test.txt")], part_characters=30_000)
+    counts = [run(options, CORPORA, tmp_path / name) for name in "ab"]
+    assert counts[0] == counts[1]
+    first, second = ({path.name: path.read_bytes() for path in document_parts(tmp_path / name)} for name in "ab")
+    assert first == second
+    assert len(first) > 1

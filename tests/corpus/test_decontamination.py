@@ -1,0 +1,85 @@
+"""Contaminated is what a set of all runs says, however the search is made fast."""
+
+import numpy as np
+import pytest
+from front_end import PROPERTY
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from kobert_pipeline.corpus.decontaminate import RUN, WHOLE, Evaluation, letters, run_hashes, squeezed
+
+small_alphabet = st.text(st.sampled_from("가나 .\n"), max_size=90)
+any_alphabet = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+def naive(evaluation, paragraph):
+    """The definition, read aloud: a shared run of 30 characters, or a whole text of at least 10 letters, white space ignored."""
+    text = "".join(paragraph.split())
+    for one in ("".join(one.split()) for one in evaluation):
+        if one == text and sum(map(str.isalnum, one)) >= WHOLE:
+            return True
+        if any(one[i : i + RUN] in text for i in range(len(one) - RUN + 1)):
+            return True
+    return False
+
+
+@PROPERTY
+@given(evaluation=st.lists(st.one_of(small_alphabet, any_alphabet), max_size=4), paragraph=st.one_of(small_alphabet, any_alphabet))
+@example(evaluation=["가나다라마바사아자차"], paragraph="가나다라마바사아자차")
+@example(evaluation=[""], paragraph="")
+def test_it_agrees_with_the_definition(evaluation, paragraph):
+    assert Evaluation(evaluation).holds(paragraph) == naive(evaluation, paragraph)
+
+
+@PROPERTY
+@given(data=st.data(), text=st.text(st.characters(exclude_categories=["Cs"]), min_size=40, max_size=120), blanks=st.integers(0, 9))
+def test_a_planted_run_is_found_wherever_it_stands_and_however_spaced(data, text, blanks):
+    run = squeezed(text)
+    assume(len(run) >= RUN)
+    start = data.draw(st.integers(0, len(run) - RUN))
+    run = run[start : start + RUN]
+    spaced = run[:blanks] + " \n" + run[blanks:]
+    assert Evaluation([text]).holds("앞 " + spaced + " 뒤")
+
+
+LETTERS = "".join(map(chr, range(0xAC00, 0xAC00 + 100)))
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "paragraph", "held"),
+    [
+        (LETTERS, "앞" + LETTERS[40:70] + "뒤", True),
+        (LETTERS, "앞" + LETTERS[40:69] + "뒤", False),
+        (LETTERS[:29], LETTERS[:29], True),
+        (LETTERS[:10], LETTERS[:10], True),
+        (LETTERS[:9], LETTERS[:9], False),
+        (LETTERS[:9] + "!!!", LETTERS[:9] + "!!!", False),
+        (LETTERS[:12], "앞 " + LETTERS[:12], False),
+        ("가 나 다 라 마 바 사 아 자 차", "가나다라 마바사아자차", True),
+        ("ㅋ" * 30, "ㅋ" * 200, True),
+    ],
+)
+def test_the_borders_of_the_rule(evaluation, paragraph, held):
+    assert Evaluation([evaluation]).holds(paragraph) is held
+
+
+def test_nothing_is_contaminated_without_an_evaluation_set():
+    assert not Evaluation([]).holds(LETTERS * 3)
+
+
+@PROPERTY
+@given(text=st.text(min_size=RUN, max_size=80).filter(lambda text: text.isprintable()), shift=st.integers(0, 40))
+def test_the_hash_of_a_run_does_not_depend_on_where_it_stands(text, shift):
+    assert np.array_equal(run_hashes("앞" * shift + text)[shift:], run_hashes(text))
+    assert len(run_hashes(text)) == len(text) - RUN + 1
+
+
+def test_a_long_paragraph_is_searched_to_its_end():
+    filler = "".join(chr(0xB000 + i % 997) for i in range(20_000))
+    evaluation = Evaluation([LETTERS])
+    assert evaluation.holds(filler + LETTERS[-RUN:])
+    assert not evaluation.holds(filler + LETTERS[: RUN - 1])
+
+
+def test_letters_are_letters_and_digits():
+    assert letters("가a1 ㅋ漢!😀") == 5

@@ -1,0 +1,42 @@
+"""Classification: one window per text."""
+
+from pathlib import Path
+
+import numpy as np
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.tokenizer.special_tokens import SEP_ID
+
+
+def test_windows_equal_the_tokenizer_on_each_text_alone(corpora: Path, morpheme_tokenizer: MorphemeTokenizer) -> None:
+    task = Task.choose("nsmc")
+    examples = task.read(corpora / "reviews_test.txt")
+    arrays = task.featurize(examples, morpheme_tokenizer, 128)
+    for example, start, end in zip(examples, arrays["windows"], arrays["windows"][1:], strict=False):
+        assert arrays["input_ids"][start:end].tolist() == morpheme_tokenizer(example["text"])["input_ids"]
+    assert arrays["labels"].tolist() == [example["label"] for example in examples]
+    assert set(arrays["token_type_ids"].tolist()) == {0}
+    assert len(arrays["windows"]) == len(examples) + 1
+
+
+def test_a_long_text_is_cut_at_max_length_and_still_ends_with_sep(morpheme_tokenizer: MorphemeTokenizer) -> None:
+    examples = [{"text": "정말 재미있는 영화였다. " * 30, "label": 1}, {"text": "", "label": 0}]
+    arrays = Task.choose("nsmc").featurize(examples, morpheme_tokenizer, 16)
+    assert np.diff(arrays["windows"]).tolist() == [16, 2]
+    assert arrays["input_ids"][15] == SEP_ID
+
+
+def test_predictions_are_the_largest_logits_and_scored_in_percent() -> None:
+    task, examples = Task.choose("nsmc"), [{"label": 1}, {"label": 0}, {"label": 0}]
+    logits = {"logits": [np.array([0.1, 0.9]), np.array([3.0, -1.0]), np.array([-2.0, -1.0])]}
+    predictions = task.predict(logits, Features({"windows": np.arange(4)}, examples))
+    assert predictions == [1, 0, 1]
+    assert task.score(predictions, examples)["accuracy"] == 100 * 2 / 3
+
+
+def test_the_head_is_named_by_its_labels() -> None:
+    config = Task.choose("nsmc").config()
+    assert config["num_labels"] == len(config["id2label"]) == 2
+    assert {label: i for i, label in config["id2label"].items()} == config["label2id"]

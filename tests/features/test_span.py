@@ -1,0 +1,174 @@
+"""Answers and pieces meet by characters of the raw context."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.span import best_span
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
+
+Window = tuple[dict[str, Any], np.ndarray, np.ndarray, tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def examples(corpora: Path) -> list[dict[str, Any]]:
+    return Task.choose("korquad").read(corpora / "qa_train.json")
+
+
+@pytest.fixture(scope="module", params=[64, 128, 384])
+def featurized(request: pytest.FixtureRequest, examples: list, morpheme_tokenizer: MorphemeTokenizer) -> tuple[int, Features]:
+    """The bundled questions at several lengths."""
+    arrays = Task.choose("korquad").featurize(examples, morpheme_tokenizer, request.param)
+    return request.param, Features(arrays, examples)
+
+
+def windows(features: Features) -> list[Window]:
+    """(example, input ids, offsets, (first, last piece)) of each window."""
+    arrays = features.arrays
+    parts = [slice(*arrays["windows"][i : i + 2]) for i in range(len(features))]
+    spans = zip(arrays["start_positions"].tolist(), arrays["end_positions"].tolist(), strict=True)
+    return [
+        (features.examples[arrays["example"][i]], arrays["input_ids"][part], arrays["offsets"][part], span)
+        for i, (part, span) in enumerate(zip(parts, spans, strict=True))
+    ]
+
+
+def test_the_pieces_of_an_answer_cover_it_in_every_window_that_holds_it(featurized: tuple[int, Features]) -> None:
+    max_length, features = featurized
+    held = 0
+    for example, _, offsets, (first, last) in windows(features):
+        text, start = example["answers"][0]
+        end, context = start + len(text), offsets[offsets[:, 0] >= 0]
+        if context[:, 0].min() <= start and end <= context[:, 1].max():
+            held += 1
+            assert first <= last
+            assert offsets[first][0] <= start < offsets[first][1], "the first piece holds the first character"
+            assert offsets[last][0] < end <= offsets[last][1], "the last piece holds the last character"
+            assert text in example["context"][offsets[first][0] : offsets[last][1]]
+        else:
+            assert (first, last) == (0, 0)
+    assert held >= len(features.examples)
+    assert max_length > 64 or held < len(features)
+
+
+def test_windows_overlap_by_the_stride_and_cover_the_context(featurized: tuple[int, Features]) -> None:
+    max_length, features = featurized
+    stride = min(128, max_length // 4)
+    by_example: dict[str, list[np.ndarray]] = {}
+    for example, _, offsets, _ in windows(features):
+        by_example.setdefault(example["id"], []).append(offsets[offsets[:, 0] >= 0])
+    assert len(by_example) == len(features.examples)
+    for example in features.examples:
+        parts = by_example[example["id"]]
+        covered = {i for part in parts for left, right in part.tolist() for i in range(left, right)}
+        assert covered >= {i for i, character in enumerate(example["context"]) if not character.isspace()}
+        for before, after in pairwise(parts):
+            assert before[-stride:].tolist() == after[:stride].tolist()
+
+
+def test_windows_are_question_and_context_under_max_length(featurized: tuple[int, Features], morpheme_tokenizer: MorphemeTokenizer) -> None:
+    max_length, features = featurized
+    for (example, ids, offsets, _), begin in zip(windows(features), features.arrays["windows"], strict=False):
+        assert len(ids) <= max_length
+        question = morpheme_tokenizer(example["question"], add_special_tokens=False)["input_ids"]
+        assert ids[: len(question) + 2].tolist() == [CLS_ID, *question, SEP_ID]
+        assert ids[-1] == SEP_ID
+        context = slice(len(question) + 2, len(ids) - 1)
+        assert (offsets[context] >= 0).all()
+        assert (np.delete(offsets, range(context.start, context.stop), axis=0) == -1).all()
+        types = features.arrays["token_type_ids"][begin : begin + len(ids)]
+        assert types.tolist() == [0] * context.start + [1] * (len(ids) - context.start)
+
+
+@pytest.mark.parametrize("max_length", [48, 64, 128])
+def test_a_long_question_is_cut_so_that_the_context_has_room(
+    examples: list, morpheme_tokenizer: MorphemeTokenizer, max_length: int
+) -> None:
+    question = "동해 바다에서 가장 오래된 등대는 어디에 있으며 언제 처음으로 불을 밝혔는지 " * 4
+    arrays = Task.choose("korquad").featurize([{**examples[0], "question": question}], morpheme_tokenizer, max_length)
+    assert arrays["end_positions"].max() > 0
+    assert np.diff(arrays["windows"]).max() <= max_length
+
+
+@pytest.mark.parametrize("padding", ["front", "back", "both"])
+def test_white_space_around_an_answer_does_not_hide_it(examples: list, morpheme_tokenizer: MorphemeTokenizer, padding: str) -> None:
+    context = "첨성대는 경주시에 있는 신라 시대의 건축물이다."
+    bare = context.index("신라 시대")
+    start, end = bare - (padding != "back"), bare + len("신라 시대의") + (padding != "front")
+    example = {**examples[0], "context": context, "answers": [[context[start:end], start]]}
+    arrays = Task.choose("korquad").featurize([example], morpheme_tokenizer, 64)
+    first, last = int(arrays["start_positions"][0]), int(arrays["end_positions"][0])
+    assert context[arrays["offsets"][first][0] : arrays["offsets"][last][1]] == "신라 시대의"
+
+
+logit_rows = st.integers(1, 12).flatmap(
+    lambda size: st.tuples(*[st.lists(st.integers(-5, 5), min_size=size, max_size=size) for _ in range(2)], st.integers(0, size))
+)
+
+
+@given(logit_rows, st.integers(0, 3), st.integers(0, 2), st.integers(1, 13))
+def test_best_span_equals_brute_force(rows: tuple, question: int, behind: int, longest: int) -> None:
+    starts, ends, size = rows
+    size = min(size, len(starts))
+    offsets = np.array([(-1, -1)] * question + [(10 * i, 10 * i + 7) for i in range(size)] + [(-1, -1)] * behind).reshape(-1, 2)
+    tempting = 100.0  # outside the context the logits are the highest
+    start_logits, end_logits = (np.full(len(offsets), tempting, np.float32) for _ in range(2))
+    start_logits[question : question + size], end_logits[question : question + size] = starts[:size], ends[:size]
+    found = best_span(start_logits, end_logits, offsets, longest)
+    allowed = [(i, j) for i in range(size) for j in range(i, min(size, i + longest))]
+    if not allowed:
+        assert found is None
+        return
+    assert found is not None
+    score, first, last = found
+    assert score == max(starts[i] + ends[j] for i, j in allowed)
+    place = (first // 10, (last - 7) // 10)
+    assert place in allowed
+    assert starts[place[0]] + ends[place[1]] == score
+
+
+def test_predict_takes_the_best_over_all_windows_and_gives_raw_text() -> None:
+    """Two windows of the first question, one of the second, none with a context for the third."""
+    offsets = [(-1, -1), (0, 2), (4, 6), (-1, -1), (4, 6), (7, 9), (-1, -1), (0, 3), (-1, -1)]
+    features = Features(
+        {"windows": np.array([0, 3, 6, 8, 9]), "offsets": np.array(offsets), "example": np.array([0, 0, 1, 2])},
+        [{"context": "가나  다라\t마바"}, {"context": "A B"}, {"context": "없음"}],
+    )
+    starts = [[9, 1, 0], [9, 2, 1], [0, -3], [5]]
+    ends = [[9, 0, 2], [9, 1, 4], [0, -3], [5]]
+    padding = [99.0]  # logits behind a window's pieces do not count
+    logits = {name: [np.array(row + padding) for row in rows] for name, rows in (("start_logits", starts), ("end_logits", ends))}
+    assert Task.choose("korquad").predict(logits, features) == ["다라\t마바", "A B", ""]
+
+
+def test_predict_keeps_to_the_longest_answer_allowed() -> None:
+    offsets = [(i, i + 1) for i in range(4)]
+    features = Features({"windows": np.array([0, 4]), "offsets": np.array(offsets), "example": np.array([0])}, [{"context": "가나다라"}])
+    logits = {"start_logits": [np.array([5.0, 0, 0, 0])], "end_logits": [np.array([0, 1.0, 0, 5])]}
+    longest = {3: "가나", 4: "가나다라"}
+    for pieces, expected in longest.items():
+        assert Task.choose({"name": "korquad", "max_answer_pieces": pieces}).predict(logits, features) == [expected]
+
+
+def test_perfect_logits_score_near_the_top(featurized: tuple[int, Features]) -> None:
+    """With certain logits at the labels only the piece borders can cost something."""
+    _, features = featurized
+    task = Task.choose("korquad")
+    lengths = features.lengths
+    logits = {}
+    for name, positions in task.targets(features).items():
+        rows = [np.zeros(length) for length in lengths]
+        for row, position in zip(rows, positions, strict=True):
+            row[position] = 10.0 if position else 0.0
+        logits[name.replace("positions", "logits")] = rows
+    scores = task.score(task.predict(logits, features), features.examples)
+    assert scores["exact_match"] >= 95
+    assert scores["f1"] >= 98

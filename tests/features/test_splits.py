@@ -1,0 +1,166 @@
+"""Train, dev and test: nothing of one in another."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import stage
+from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.files import read_json
+
+
+def write_reviews(path: Path, texts: list[str]) -> None:
+    lines = [f"{i}\t{text}\t{i % 2}\n" for i, text in enumerate(texts)]
+    path.write_text("id\tdocument\tlabel\n" + "".join(lines), encoding="utf-8")
+
+
+def write_contexts(path: Path, contexts: list[str]) -> None:
+    """Two questions on each context."""
+    answer = [{"text": text[:2], "answer_start": 0} for text in contexts]
+    questions = [[{"id": f"{path.stem}-{i}-{k}", "question": "?", "answers": [one]} for k in range(2)] for i, one in enumerate(answer)]
+    paragraphs = [{"context": text, "qas": asked} for text, asked in zip(contexts, questions, strict=True)]
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+
+
+def options(task: str = "nsmc", **changes: Any) -> stage.FeaturesOptions:
+    return stage.FeaturesOptions(task=task, **{"train": "train.txt", **changes})
+
+
+def ids(examples: list[dict[str, Any]]) -> list[str]:
+    return [example["id"] for example in examples]
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """4,000 reviews of 2,000 texts; the second of each pair differs in white space only."""
+    write_reviews(tmp_path / "train.txt", [f"영화 {i // 2}번" if i % 2 else f"영화{i // 2}번" for i in range(4000)])
+    return tmp_path
+
+
+def test_groups_never_lie_on_two_sides_and_nothing_is_lost(many: Path) -> None:
+    splits, counts = stage.split(options(), many)
+    groups = {name: {example["group"] for example in examples} for name, examples in splits.items()}
+    assert not groups["train"] & groups["dev"]
+    assert sorted(ids(splits["train"]) + ids(splits["dev"]), key=int) == [str(i) for i in range(4000)]
+    assert counts["train_examples_read"] == 4000
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_the_share_of_dev_is_about_right(many: Path, share: float) -> None:
+    splits, _ = stage.split(options(dev_share=share), many)
+    groups = len({example["group"] for example in splits["dev"]})
+    assert abs(groups / 2000 - share) < 5 * (share * (1 - share) / 2000) ** 0.5
+
+
+def test_the_split_is_stable_and_another_seed_gives_another(many: Path) -> None:
+    first, again, other = (ids(stage.split(options(dev_seed=seed), many)[0]["dev"]) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    write_reviews(many / "train.txt", [f"영화{i}번" for i in range(1000, 1100)])
+    kept = {example["group"] for example in stage.split(options(), many)[0]["dev"]}
+    write_reviews(many / "train.txt", [f"영화{i}번" for i in range(1050, 1100)])
+    fewer = {example["group"] for example in stage.split(options(), many)[0]["dev"]}
+    assert fewer == {group for group in kept if int(group[2:-1]) >= 1050}, "a group's side does not depend on the others"
+
+
+def test_a_dev_file_is_taken_as_it_is(many: Path) -> None:
+    write_reviews(many / "dev.txt", ["좋다", "나쁘다"])
+    splits, _ = stage.split(options(dev="dev.txt"), many)
+    assert len(splits["train"]) == 4000 and len(splits["dev"]) == 2
+
+
+def test_several_training_files_are_read_in_order(tmp_path: Path) -> None:
+    write_reviews(tmp_path / "a.txt", [f"가{i}" for i in range(40)])
+    write_reviews(tmp_path / "b.txt", [f"나{i}" for i in range(40)])
+    splits, counts = stage.split(options(train=["a.txt", "b.txt"], dev_share=0.2), tmp_path)
+    assert counts["train_examples_read"] == 80
+    kinds = [example["text"][0] for example in splits["train"]]
+    assert kinds == sorted(kinds) and len(set(kinds)) == 2
+
+
+def test_empty_reviews_are_not_trained_on_but_tested(tmp_path: Path) -> None:
+    write_reviews(tmp_path / "train.txt", ["", " ", *(f"영화{i}" for i in range(60))])
+    write_reviews(tmp_path / "test.txt", ["", "좋다"])
+    splits, _ = stage.split(options(test="test.txt", dev_share=0.2), tmp_path)
+    assert all(example["text"].strip() for example in splits["train"])
+    assert len(splits["test"]) == 2
+
+
+SHARED = "경주의 첨성대는 신라 시대에 하늘의 별을 살피려고 돌을 쌓아 만든 건축물로서"
+OTHERS = [f"서로 다른 {word} 이야기를 담은 {i}번째 글이다 {word * 9}" for i, word in enumerate("갈낙달락말박삿악잣착캇탁팍학")]
+
+
+def test_training_contexts_that_share_text_with_the_test_set_are_dropped_and_counted(tmp_path: Path) -> None:
+    write_contexts(tmp_path / "train.json", [*OTHERS, SHARED.replace(" ", "  ") + " 유명하다."])
+    write_contexts(tmp_path / "test.json", ["앞에 다른 말이 있고 " + SHARED + " 오래되었다."])
+    splits, counts = stage.split(options("korquad", train="train.json", test="test.json", dev_share=0.3), tmp_path)
+    assert counts == {"train_examples_read": 2 * len(OTHERS) + 2, "train_examples_contaminated": 2}
+    assert len(splits["train"]) + len(splits["dev"]) == 2 * len(OTHERS)
+    assert all("첨성대" not in example["context"] for example in splits["train"] + splits["dev"])
+    assert not {e["context"] for e in splits["train"]} & {e["context"] for e in splits["dev"]}
+
+
+def test_reviews_are_not_cleaned_of_the_test_set(tmp_path: Path) -> None:
+    """NSMC's official sets share reviews; leaving them out would give another task."""
+    texts = [f"이 영화는 정말 재미있었고 배우들의 연기도 모두 훌륭했다 {i}" for i in range(60)]
+    write_reviews(tmp_path / "train.txt", texts)
+    write_reviews(tmp_path / "test.txt", texts[:5])
+    splits, counts = stage.split(options(test="test.txt", dev_share=0.2), tmp_path)
+    assert len(splits["train"]) + len(splits["dev"]) == 60
+    assert "train_examples_contaminated" not in counts
+
+
+@pytest.mark.parametrize(
+    ("files", "changes", "named"),
+    [
+        ({"train.txt": ["하나"]}, {}, "train|dev"),
+        ({"train.txt": ["하나", "둘"], "dev.txt": []}, {"dev": "dev.txt"}, "dev"),
+        ({"train.txt": ["", " "], "dev.txt": ["하나"]}, {"dev": "dev.txt"}, "train"),
+        ({"train.txt": [f"글{i}" for i in range(99)], "test.txt": []}, {"test": "test.txt"}, "test"),
+    ],
+)
+def test_an_empty_split_is_refused_by_its_name(tmp_path: Path, files: dict, changes: dict, named: str) -> None:
+    for name, texts in files.items():
+        write_reviews(tmp_path / name, texts)
+    with pytest.raises(UserError, match=f"the ({named}) split"):
+        stage.split(options(**changes), tmp_path)
+
+
+def test_a_file_that_does_not_exist_is_named_with_data_dir(tmp_path: Path) -> None:
+    write_reviews(tmp_path / "train.txt", ["글"])
+    with pytest.raises(UserError, match=r"nowhere\.txt.*data_dir"):
+        stage.raw_files(options(test="nowhere.txt"), tmp_path)
+    assert stage.raw_files(options(), tmp_path) == [tmp_path / "train.txt"]
+
+
+def test_features_come_back_as_they_were_saved(tmp_path: Path) -> None:
+    rows = [[2, 7, 3], [], [2, 3]]
+    arrays = {"windows": starts(rows), "input_ids": flat(rows, np.int32), "labels": np.array([1, 0, 1])}
+    saved = Features(arrays, [{"id": "가", "text": "줄\n바꿈 \u2028"}, {"id": "b"}, {"id": "c", "answers": [["답", 3]]}])
+    saved.save(tmp_path / "train")
+    loaded = Features.load(tmp_path / "train")
+    assert loaded.examples == saved.examples
+    assert loaded.arrays.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(loaded.arrays[name], array)
+        assert loaded.arrays[name].dtype == array.dtype
+    assert len(loaded) == 3 and loaded.lengths.tolist() == [3, 0, 2]
+
+
+def test_the_stage_writes_every_split_and_counts_it(corpora: Path, morpheme_tokenizer_folder: Path, tmp_path: Path) -> None:
+    wanted = options("korquad", train="qa_train.json", test="qa_dev.json", dev_share=0.2, max_length=64)
+    counts = stage.run(wanted, morpheme_tokenizer_folder, corpora, tmp_path)
+    for name in ("train", "dev", "test"):
+        features = Features.load(tmp_path / name)
+        found = {"examples": len(features.examples), "windows": len(features), "pieces": int(features.lengths.sum())}
+        assert found == {key: counts[f"{name}_{key}"] for key in found}
+        assert Counter(features.arrays["example"].tolist()).keys() == set(range(len(features.examples)))
+    total = counts["train_examples"] + counts["dev_examples"] + counts["train_examples_contaminated"]
+    assert total == counts["train_examples_read"]
+    described = read_json(tmp_path / "task.json")
+    assert described["max_length"] == 64 and described["task"]["name"] == "korquad"

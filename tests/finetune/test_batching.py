@@ -1,0 +1,81 @@
+"""Windows in padded batches, as a function of (seed, step)."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.finetune.batching import Batches, by_length, padded
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+
+
+def features_of(lengths: list[int], seed: int = 0) -> Features:
+    """Windows of random pieces; the first piece of each is its number, so that it can be found again."""
+    rng = np.random.default_rng(seed)
+    ids = [[1000 + i, *rng.integers(5, 99, length - 1).tolist()] for i, length in enumerate(lengths)]
+    types = [rng.integers(0, 2, length).tolist() for length in lengths]
+    return Features({"windows": starts(ids), "input_ids": flat(ids, np.int32), "token_type_ids": flat(types, np.uint8)}, [])
+
+
+def batches_of(lengths: list[int], batch_size: int, seed: int = 1) -> Batches:
+    return Batches(features_of(lengths), {"labels": np.arange(len(lengths)) * 10}, batch_size, seed)
+
+
+window_lengths = st.lists(st.integers(1, 30), min_size=1, max_size=60)
+LENGTHS = np.random.default_rng(0).integers(1, 60, 500).tolist()
+
+
+@given(window_lengths, st.integers(1, 8), st.integers(0, 2**31))
+def test_every_window_comes_once_an_epoch_with_its_own_label(lengths: list[int], batch_size: int, seed: int) -> None:
+    batches = batches_of(lengths, batch_size, seed)
+    for epoch in range(2):
+        found = [batches.batch(epoch * batches.per_epoch + i, "cpu") for i in range(batches.per_epoch)]
+        numbers = torch.cat([batch["input_ids"][:, 0] for batch in found]) - 1000
+        assert Counter(numbers.tolist()) == Counter(range(len(lengths)))
+        assert torch.cat([batch["labels"] for batch in found]).tolist() == (10 * numbers).tolist()
+        assert all(1 <= len(batch["labels"]) <= batch_size for batch in found)
+
+
+def test_batches_are_a_function_of_seed_and_step() -> None:
+    one, two, other = batches_of(LENGTHS, 8), batches_of(LENGTHS, 8), batches_of(LENGTHS, 8, seed=2)
+    steps = range(3 * one.per_epoch)
+    sequential = [one.batch(step, "cpu")["labels"].tolist() for step in steps]
+    at_random = {step: two.batch(step, "cpu")["labels"].tolist() for step in np.random.default_rng(0).permutation(steps).tolist()[:40]}
+    assert all(sequential[step] == labels for step, labels in at_random.items())
+    assert sequential[: one.per_epoch] != sequential[one.per_epoch : 2 * one.per_epoch]
+    assert [other.batch(step, "cpu")["labels"].tolist() for step in range(5)] != sequential[:5]
+
+
+def test_windows_of_about_equal_length_lie_together_and_batches_come_in_no_order_of_length() -> None:
+    batches = batches_of(LENGTHS, 8)
+    found = [batches.batch(step, "cpu") for step in range(batches.per_epoch)]
+    cells, real = (sum(int(f(batch)) for batch in found) for f in (lambda b: b["input_ids"].numel(), lambda b: b["attention_mask"].sum()))
+    assert real == sum(LENGTHS)
+    assert cells < 1.15 * real
+    widths = [batch["input_ids"].shape[1] for batch in found]
+    assert abs(np.corrcoef(widths, range(len(widths)))[0, 1]) < 0.5
+
+
+@given(window_lengths, st.data())
+def test_padded_equals_a_naive_padding(lengths: list[int], data: st.DataObject) -> None:
+    features = features_of(lengths)
+    rows = data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=10))
+    found = padded(features, np.array(rows), "cpu")
+    width = max(lengths[row] for row in rows)
+    for name, filler in {"input_ids": PAD_ID, "token_type_ids": 0}.items():
+        windows = [features.arrays[name][features.arrays["windows"][row] :][: lengths[row]].tolist() for row in rows]
+        assert found[name].tolist() == [window + [filler] * (width - len(window)) for window in windows]
+    assert found["attention_mask"].tolist() == [[1] * lengths[row] + [0] * (width - lengths[row]) for row in rows]
+    assert {tensor.dtype for tensor in found.values()} == {torch.int64}
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+def test_prediction_takes_every_window_once_shortest_first(batch_size: int) -> None:
+    features = features_of(LENGTHS)
+    order = np.concatenate(by_length(features, batch_size))
+    assert sorted(order.tolist()) == list(range(len(LENGTHS)))
+    assert (np.diff(features.lengths[order]) >= 0).all()

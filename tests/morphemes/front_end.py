@@ -1,0 +1,171 @@
+"""What the tests of the first rooms share: the stages up to shards on the bundled corpora, made once a session, and texts."""
+
+import functools
+import os
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from kobert_pipeline.analysis.analyzers.kiwi import Kiwi
+from kobert_pipeline.analysis.stage import AnalysisOptions
+from kobert_pipeline.analysis.stage import run as analyse
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.readers.nsmc import Nsmc
+from kobert_pipeline.corpus.readers.squad import Squad
+from kobert_pipeline.corpus.readers.text import Text
+from kobert_pipeline.corpus.stage import CorpusOptions
+from kobert_pipeline.corpus.stage import run as gather
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.shards.stage import ShardsOptions
+from kobert_pipeline.shards.stage import run as shard
+from kobert_pipeline.tokenizer.stage import TokenizerOptions
+from kobert_pipeline.tokenizer.stage import run as train
+from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
+
+CORPORA = Path(__file__).resolve().parents[2] / "corpora"
+VOCAB_SIZE = 3000
+PARTS = 30_000
+
+PROPERTY = settings(max_examples=80, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+"""The same examples in every run, and no database in the working folder."""
+
+WORDS = [
+    "했다",
+    "갔다",
+    "무대",
+    "사랑했었다",
+    "아름다워",
+    "읽혔다",
+    "ㅋㅋㅋ",
+    "ㅠㅠ",
+    "3.14%",
+    "e-mail@a.kr",
+    "大韓民國",
+    "漢字를",
+    "Ａ１",
+    "끝.",
+    "뭐?!",
+]
+ODD = [
+    "😀",
+    "👨‍👩‍👧‍👦",
+    "🇰🇷",
+    "❤️",
+    "ᄒᆞᆫ글",
+    "나〮랏〮",
+    "か゚",
+    "が",
+    "e\u0301",
+    "가\u0301",
+    "\u200b",
+    "\u200d",
+    "\ufeff",
+    "\u00ad",
+    "\x00",
+    "▁",
+    "##",
+    "\ufffd",
+    "\U0010ffff",
+]
+BLANKS = [" ", "  ", "\t", "\n", "\r\n", "\u3000", "\xa0", "\u2028", "\x85", "\x1c"]
+
+fragments = st.one_of(
+    st.sampled_from(WORDS),
+    st.sampled_from(ODD),
+    st.sampled_from(BLANKS),
+    st.characters(exclude_categories=["Cs"]),
+    st.text("가-힣ㄱㅏ각힣", max_size=4),
+)
+any_text = st.lists(fragments, max_size=25).map("".join)
+"""Any text without lone surrogates: Korean words, Hanja, emoji, jamo, zero-width characters, all kinds of white space."""
+
+composed_text = any_text.map(lambda text: unicodedata.normalize("NFC", text))
+
+
+def nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def nfd(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+def solid(text: str) -> list[int]:
+    """The places of `text` that are not white space."""
+    return [i for i, character in enumerate(text) if not character.isspace()]
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """Folders of finished stages; read only by agreement."""
+
+    corpus: Path
+    analysis: Path
+    tokenizer: Path
+    shards: Path
+
+
+@functools.cache
+def made(place: Path) -> FrontEnd:
+    folders = FrontEnd(*(place / stage for stage in ("corpus", "analysis", "tokenizer", "shards")))
+    gather(CorpusOptions(sources=[Text(path="documents/*.txt")], part_characters=PARTS), CORPORA, folders.corpus)
+    analyse(AnalysisOptions(), folders.corpus, folders.analysis, num_workers=1)
+    folders.tokenizer.mkdir()
+    train(TokenizerOptions(subword=WordPiece(vocab_size=VOCAB_SIZE)), folders.analysis, "kiwi", folders.tokenizer)
+    shard(ShardsOptions(held_out=0.1), folders.analysis, folders.tokenizer, folders.shards)
+    return folders
+
+
+@pytest.fixture(scope="session")
+def front_end(tmp_path_factory) -> FrontEnd:
+    return made(tmp_path_factory.getbasetemp() / "front_end")
+
+
+@functools.cache
+def loaded(folder: Path) -> MorphemeTokenizer:
+    return MorphemeTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(front_end) -> MorphemeTokenizer:
+    """The trained tokenizer, shared: a test that changes one loads its own."""
+    return loaded(front_end.tokenizer)
+
+
+@pytest.fixture(scope="session")
+def bundled() -> list[Document]:
+    """Every bundled text: documents, reviews and contexts."""
+    readers = [
+        Text(path="documents/*.txt"),
+        Nsmc(path=["reviews_train.txt", "reviews_test.txt"]),
+        Squad(path=["qa_train.json", "qa_dev.json"]),
+    ]
+    documents = [document for reader in readers for document in reader.read(CORPORA)]
+    assert len(documents) > 300
+    return documents
+
+
+@pytest.fixture(scope="session")
+def kiwi() -> Kiwi:
+    return Kiwi()
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder that KOBERT_DATA named when pytest was started (tests/conftest.py takes the variable away from all other tests)."""
+    name = os.environ.get("KOBERT_DATA") or _started_with("KOBERT_DATA")
+    if not name:
+        pytest.skip("KOBERT_DATA is not set: no real data to test on")
+    if not Path(name).is_dir():
+        pytest.skip(f"KOBERT_DATA names {name}, which is no folder")
+    return Path(name)
+
+
+def _started_with(variable: str) -> str | None:
+    environment = Path("/proc/self/environ")
+    entries = environment.read_bytes().split(b"\0") if environment.exists() else []
+    return dict(entry.decode(errors="replace").split("=", 1) for entry in entries if b"=" in entry).get(variable)

@@ -1,0 +1,190 @@
+"""Cutting loses no character, whatever the text and whatever the analyzer says."""
+
+from itertools import pairwise
+
+import pytest
+from front_end import PROPERTY, any_text, composed_text, nfc
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kobert_pipeline.analysis.analyzers.kiwi import Kiwi
+from kobert_pipeline.analysis.analyzers.whitespace import Whitespace
+from kobert_pipeline.corpus.readers.jsonl import JsonLines
+from kobert_pipeline.morphemes.analysis import BATCH_CHARACTERS, borders, cut_texts
+from kobert_pipeline.morphemes.cutting import MAX_UNIT_CHARACTERS, cut, units
+from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK, Morpheme, marked
+
+ANALYZERS = [Kiwi(), Whitespace()]
+LONG = ["가" * 5000, "ㅋ" * 2001, "했다 " * 1500, " " * 5000 + "끝", "가" * 1999 + " " + "나" * 2001, "https://a.kr/" + "x" * 300]
+
+
+def check_lossless(text, found):
+    """Every character that is not white space lies in exactly one morpheme, in order; no morpheme holds white space or is too long."""
+    reach = 0
+    for morpheme in found:
+        assert reach <= morpheme.start < morpheme.end <= len(text)
+        assert morpheme.end - morpheme.start <= MAX_MORPHEME_CHARACTERS
+        reach = morpheme.end
+    surfaces = [text[morpheme.start : morpheme.end] for morpheme in found]
+    assert not any(character.isspace() for surface in surfaces for character in surface)
+    assert "".join(surfaces) == "".join(text.split())
+
+
+def check_sentences(found):
+    """Sentence numbers begin at 0, never fall and leave none out."""
+    assert sorted({morpheme.sentence for morpheme in found}) == list(range(found[-1].sentence + 1 if found else 0))
+    assert all(one.sentence <= other.sentence for one, other in pairwise(found))
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda analyzer: analyzer.name)
+@PROPERTY
+@given(text=composed_text)
+@example(text="")
+@example(text=" \n\t ")
+@example(text="무대 위에서\n\n했다.  😀 갔다")
+def test_no_character_is_lost_by_a_real_analyzer(analyzer, text):
+    (found,) = analyzer.cuts([text], 1)
+    check_lossless(text, found)
+    check_sentences(found)
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda analyzer: analyzer.name)
+@pytest.mark.parametrize("text", LONG, ids=lambda text: f"{text[:6].strip()}-{len(text)}")
+def test_very_long_words_and_lines_are_cut_whole(analyzer, text):
+    (found,) = analyzer.cuts([text], 1)
+    check_lossless(text, found)
+    check_sentences(found)
+
+
+def test_decomposed_text_is_cut_without_loss_too(kiwi):
+    text = "".join(map(chr, range(0x1112, 0x1113))) + "ᅢᆻ다 갔다"
+    (found,) = kiwi.cuts([text], 1)
+    check_lossless(text, found)
+
+
+def test_bundled_documents_are_cut_without_loss(kiwi, bundled):
+    texts = [document.text for document in bundled]
+    for text, found in zip(texts, kiwi.cuts(texts, 1), strict=True):
+        check_lossless(text, found)
+        check_sentences(found)
+        assert found
+
+
+def test_real_documents_are_cut_without_loss(kiwi, real_data):
+    for name in ("kowiki-00-of-08", "petitions", "informal-pseudodocs"):
+        reader = JsonLines(path=f"corpora/{name}.jsonl.zst", limit_characters=40_000)
+        texts = [nfc(document.text) for document in reader.read(real_data)]
+        for text, found in zip(texts, kiwi.cuts(texts, 1), strict=True):
+            check_lossless(text, found)
+            check_sentences(found)
+
+
+def test_contracted_morphemes_that_share_a_character_stay_together(kiwi):
+    raw = next(borders("kiwi").tokens(["했다"], 1))
+    assert [(start, end) for start, end, _ in raw] == [(0, 1), (0, 1), (1, 2)], "Kiwi restores 하 + 었 + 다"
+    assert list(kiwi.cuts(["했다"], 1)) == [[Morpheme(0, 1, 0), Morpheme(1, 2, 0)]]
+
+
+def test_the_cut_of_a_text_depends_on_no_other_text(kiwi, bundled):
+    texts = [document.text for document in bundled[:12]] + ["", " "]
+    assert list(kiwi.cuts(texts, 2)) == [next(kiwi.cuts([text], 1)) for text in texts]
+
+
+def test_texts_beyond_one_batch_come_back_in_order():
+    texts = [f"{number} " + "가 " * (BATCH_CHARACTERS // 5) for number in range(5)]
+    cuts = list(cut_texts(borders("whitespace"), texts))
+    assert [text[: found[0].end] for text, found in zip(texts, cuts, strict=True)] == ["0", "1", "2", "3", "4"]
+
+
+def token_lists(text, numbers):
+    """For every unit of `text` a list of tokens that may overlap, be empty, leave gaps, run backwards or beyond the end."""
+    lists = [
+        st.lists(st.tuples(st.integers(0, end - start + 3), st.integers(0, end - start + 3), numbers), max_size=8)
+        for start, end in units(text)
+    ]
+    return st.tuples(*lists)
+
+
+@PROPERTY
+@given(data=st.data(), text=any_text)
+def test_no_analyzer_however_wrong_makes_cut_lose_a_character(data, text):
+    tokens = data.draw(token_lists(text, st.integers(-2, 5)))
+    check_lossless(text, cut(text, list(units(text)), tokens))
+
+
+@PROPERTY
+@given(data=st.data(), text=any_text)
+def test_sentences_are_dense_however_the_analyzer_numbers_them(data, text):
+    tokens = [
+        [(start, end, number) for (start, end), number in zip(spans, numbers, strict=True)]
+        for spans, numbers in (
+            (sorted((start, end) for start, end, _ in unit), sorted(number for _, _, number in unit))
+            for unit in data.draw(token_lists(text, st.integers(0, 9)))
+        )
+    ]
+    check_sentences(cut(text, list(units(text)), tokens))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "spans"),
+    [
+        ([(0, 1, 0), (0, 1, 0), (1, 2, 0)], [(0, 1), (1, 2), (3, 5)]),
+        ([(0, 2, 0), (2, 2, 0), (3, 5, 0)], [(0, 2), (3, 5)]),
+        ([(0, 1, 0), (3, 5, 0), (1, 4, 0)], [(0, 1), (1, 2), (3, 5)]),
+        ([(0, 1, 0), (1, 2, 0), (0, 2, 0), (3, 4, 0)], [(0, 2), (3, 4), (4, 5)]),
+        ([(1, 4, 0)], [(0, 1), (1, 2), (3, 4), (4, 5)]),
+        ([], [(0, 2), (3, 5)]),
+    ],
+    ids=["contraction", "empty", "across a blank", "reaching back over two", "gaps", "nothing"],
+)
+def test_what_overlapping_empty_and_missing_tokens_become(tokens, spans):
+    found = cut("했다 가나", [(0, 5)], [tokens])
+    assert [(morpheme.start, morpheme.end) for morpheme in found] == spans
+
+
+def test_a_token_of_white_space_only_takes_no_sentence_number():
+    found = cut(" 가 나", [(0, 4)], [[(0, 1, 0), (1, 2, 1), (2, 3, 2), (3, 4, 3)]])
+    assert found == [Morpheme(1, 2, 0), Morpheme(3, 4, 1)]
+
+
+@PROPERTY
+@given(text=any_text)
+@example(text="가" * 4001)
+@example(text="가 " * 2500)
+@example(text=("가" * 999 + " ") * 5 + "\n" + "나" * 3000)
+def test_units_are_short_lines_that_cover_everything_but_white_space(text):
+    spans = list(units(text))
+    reach = 0
+    for start, end in spans:
+        assert reach <= start < end <= len(text)
+        assert end - start <= MAX_UNIT_CHARACTERS
+        assert "\n" not in text[start:end]
+        assert not text[reach:start].strip()
+        reach = end
+    assert not text[reach:].strip()
+
+
+def test_a_long_line_is_split_at_white_space_when_it_can():
+    text = ("가" * 9 + " ") * 500
+    assert all(text[end - 1] == " " for _, end in units(text))
+
+
+def test_a_line_begins_a_sentence(kiwi):
+    text = "무대 위에서\n했다"
+    (found,) = kiwi.cuts([text], 1)
+    assert {morpheme.sentence for morpheme in found if morpheme.start < 6} == {0}
+    assert {morpheme.sentence for morpheme in found if morpheme.start > 6} == {1}
+
+
+@PROPERTY
+@given(text=composed_text)
+def test_eojeols_are_given_back_by_their_marks(text):
+    text = text.replace(WORD_MARK, "_")
+    (found,) = Kiwi().cuts([text], 1)
+    pieces = "".join(marked(text, morpheme) for morpheme in found)
+    assert pieces.replace(WORD_MARK, " ").split(" ")[1:] == text.split()
+
+
+def test_unknown_analyzer_is_refused():
+    with pytest.raises(ValueError, match="kiwi, whitespace"):
+        borders("mecab2")

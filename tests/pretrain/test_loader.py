@@ -1,0 +1,119 @@
+"""A batch is a function of (seed, epoch, step)."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from synthetic_shards import all_ids, articles, reviews, shard_of, shards_of
+
+from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
+from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.shards.format import Shards, write_shard
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, SPECIAL_TOKENS
+
+ARTICLES, REVIEWS = shards_of(articles(12), articles(6, seed=1)), shards_of(reviews(15))
+BOTH = shards_of(articles(10), [], reviews(8))
+
+
+def loader(shards: Shards = BOTH, seed: int = 3, **changes: object) -> Loader:
+    options = {"objective": MlmNsp(**changes), "max_length": 40, "batch_pieces": 200}
+    return Loader(shards, SimpleNamespace(**options), vocab_size=200, seed=seed)
+
+
+def assert_equal(first: Batch, second: Batch) -> None:
+    for name, array in vars(first).items():
+        np.testing.assert_array_equal(array, getattr(second, name), err_msg=name)
+
+
+def originals(batch: Batch) -> np.ndarray:
+    """The pieces before masking."""
+    ids = batch.input_ids.copy()
+    ids[batch.masked_positions] = batch.labels
+    return ids
+
+
+def test_random_access_equals_sequential_reading_across_epochs() -> None:
+    first, second = loader(), loader()
+    steps = 3 * first.steps_per_epoch()
+    batches = [first.batch(step) for step in range(steps)]
+    for step in np.random.default_rng(0).permutation(steps).tolist():
+        assert_equal(second.batch(step), batches[step])
+    assert_equal(first.batch(0), batches[0])
+
+
+def test_a_fresh_loader_begins_in_the_middle_of_a_later_epoch() -> None:
+    steps = loader().steps_per_epoch() + 2
+    sequential = loader()
+    batches = [sequential.batch(step) for step in range(steps)]
+    assert_equal(loader().batch(steps - 1), batches[-1])
+
+
+def test_an_epoch_shows_every_piece_but_those_cut_from_random_pairs() -> None:
+    reader = loader(REVIEWS)
+    seen = np.concatenate([originals(reader.batch(step)) for step in range(reader.steps_per_epoch())])
+    seen = seen[(seen != CLS_ID) & (seen != SEP_ID)]
+    assert sorted(seen.tolist()) == sorted(all_ids(REVIEWS).tolist())
+
+
+def test_epochs_differ_in_order_and_masks() -> None:
+    reader = loader()
+    ends = [0, reader.steps_per_epoch()]
+    first, second = (reader.batch(end) for end in ends)
+    assert originals(first).tolist() != originals(second).tolist()
+    once = loader(shards_of([(False, [[30]])]))
+    masks = {tuple(once.batch(step).masked_positions.tolist()) for step in range(6)}
+    assert len(masks) > 1
+
+
+def test_seeds_differ() -> None:
+    assert originals(loader(seed=1).batch(0)).tolist() != originals(loader(seed=2).batch(0)).tolist()
+
+
+@pytest.mark.parametrize("shards", [ARTICLES, REVIEWS, BOTH], ids=["ordered", "unordered", "both"])
+@pytest.mark.parametrize("epochs", [0.4, 1, 2.5])
+def test_pieces_until_equals_the_sum_of_the_batches_lengths(shards: Shards, epochs: float) -> None:
+    reader = loader(shards)
+    steps = max(1, int(epochs * reader.steps_per_epoch()))
+    assert reader.pieces_until(steps) == sum(int(reader.batch(step).lengths.sum()) for step in range(steps))
+
+
+@pytest.mark.parametrize("shards", [ARTICLES, REVIEWS, BOTH], ids=["ordered", "unordered", "both"])
+def test_no_batch_is_larger_than_batch_pieces(shards: Shards) -> None:
+    reader = loader(shards)
+    assert all(len(reader.batch(step).input_ids) <= 200 for step in range(2 * reader.steps_per_epoch()))
+
+
+def test_steps_for_comes_to_the_budget_within_a_step() -> None:
+    reader = loader(ARTICLES)
+    budget = 10_000
+    assert abs(reader.pieces_until(reader.steps_for(budget)) - budget) <= 0.05 * budget
+    assert reader.steps_for(1) == 1
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.4])
+def test_the_share_of_masked_pieces_is_the_rate_and_no_special_token_is_masked(rate: float) -> None:
+    reader = loader(mask_rate=rate)
+    batches = [reader.batch(step) for step in range(4 * reader.steps_per_epoch())]
+    labels = np.concatenate([batch.labels for batch in batches])
+    maskable = sum(int((originals(batch) >= len(SPECIAL_TOKENS)).sum()) for batch in batches)
+    assert len(labels) / maskable == pytest.approx(rate, rel=0.03)
+    assert labels.min() >= len(SPECIAL_TOKENS)
+
+
+def test_labels_of_pairs_belong_to_the_sequences_of_the_batch() -> None:
+    reader = loader(BOTH)
+    for step in range(reader.steps_per_epoch()):
+        batch = reader.batch(step)
+        second = np.add.reduceat(batch.token_type_ids, batch.starts) > 0
+        assert (batch.input_ids[batch.starts] == CLS_ID).all()
+        assert (second | (batch.next_sentence_label == IGNORE_INDEX)).all()
+
+
+def test_shards_on_disk_give_the_same_batches_as_in_memory(tmp_path) -> None:
+    parts = [articles(10), [], reviews(8)]
+    for number, part in enumerate(parts):
+        write_shard(tmp_path, f"train-{number:05d}", shard_of(part, seed=number))
+    on_disk = loader(Shards.open(tmp_path, "train"))
+    for step in range(on_disk.steps_per_epoch()):
+        assert_equal(on_disk.batch(step), loader(BOTH).batch(step))

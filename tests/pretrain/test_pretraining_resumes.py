@@ -1,0 +1,125 @@
+"""A pretraining that was stopped and went on equals one that never was, bit for bit."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from synthetic_shards import articles, reviews, shard_of, shards_of
+from tokenizers import Tokenizer, models
+from transformers import BertForPreTraining
+
+from kobert_pipeline.files import sha256
+from kobert_pipeline.pretrain import stage
+from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.model import LossModule, to_device
+from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.shards.format import write_shard
+from kobert_pipeline.training.loop import Stopped, train
+from kobert_pipeline.training.plan import Plan
+
+STEPS = 12
+
+
+class Crash(Exception):
+    """Stands for whatever ends a process."""
+
+
+def pretrain(model: BertForPreTraining, plan: Plan, folder: Path, crash_at: int | None = None) -> dict[str, torch.Tensor]:
+    """The weights after `STEPS` steps on real batches, over more than one epoch."""
+    module = LossModule(model, MlmNsp())
+    options = SimpleNamespace(objective=MlmNsp(), max_length=48, batch_pieces=256)
+    loader = Loader(shards_of(articles(6), reviews(3)), options, 200, seed=plan.seed)
+    assert loader.steps_per_epoch() < STEPS
+
+    def batch_at(step: int) -> Any:
+        if step == crash_at:
+            raise Crash
+        return to_device(loader.batch(step), "cpu")
+
+    train(module, batch_at, plan, STEPS, folder)
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("way", ["crash", "max_minutes"])
+def test_resumed_equals_never_stopped(
+    tiny_bert: Callable[..., BertForPreTraining], tmp_path: Path, way: str, dropout: float, mixed_precision: str
+) -> None:
+    dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    plan = Plan(mixed_precision=mixed_precision, checkpoint_every=4, learning_rate=5e-3)
+    expected = pretrain(tiny_bert(**dropouts), plan, tmp_path / "whole")
+    if way == "crash":
+        with pytest.raises(Crash):
+            pretrain(tiny_bert(**dropouts), plan, tmp_path / "cut", crash_at=7)
+    else:
+        for _ in range(5):
+            with pytest.raises(Stopped):
+                pretrain(tiny_bert(**dropouts), plan.model_copy(update={"max_minutes": 1e-9}), tmp_path / "cut")
+    other_process = tiny_bert(seed=99, **dropouts)  # other weights and another random state, as in a new process
+    found = pretrain(other_process, plan, tmp_path / "cut")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> tuple[Path, Path]:
+    """Folders with shards, which use seven of the 200 pieces that their tokenizer has."""
+    for number in range(2):
+        write_shard(tmp_path / "shards", f"train-{number:05d}", shard_of(articles(6) + reviews(3), vocab_size=12, seed=number))
+        write_shard(tmp_path / "shards", f"held_out-{number:05d}", shard_of(articles(2), vocab_size=12, seed=10 + number))
+    (tmp_path / "tokenizer").mkdir()
+    vocabulary = {f"piece{number}": number for number in range(200)}
+    Tokenizer(models.WordPiece(vocabulary, unk_token="piece1")).save(str(tmp_path / "tokenizer" / stage.VOCABULARY_FILE))
+    return tmp_path / "shards", tmp_path / "tokenizer"
+
+
+def options(**plan: Any) -> stage.PretrainOptions:
+    return stage.PretrainOptions(
+        architecture={"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 48},
+        max_length=48, batch_pieces=256, pieces=2500, plan={"checkpoint_every": 4, "learning_rate": 5e-3, **plan},
+    )  # fmt: skip
+
+
+def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(prepared: tuple[Path, Path], tmp_path: Path) -> None:
+    expected = stage.run(options(), *prepared, tmp_path / "whole")
+    for _ in range(3):
+        with pytest.raises(Stopped):
+            stage.run(options(max_minutes=1e-9), *prepared, tmp_path / "cut")
+    found = stage.run(options(), *prepared, tmp_path / "cut")
+    for key in expected.keys() - {"train_loss"}:
+        assert found[key] == expected[key], key
+    models = [tmp_path / name / stage.MODEL / "model.safetensors" for name in ("whole", "cut")]
+    assert sha256(models[0]) == sha256(models[1])
+
+
+def test_the_stage_learns_and_its_model_loads(prepared: tuple[Path, Path], tmp_path: Path) -> None:
+    counts = stage.run(options(), *prepared, tmp_path / "out")
+    assert counts["held_out_after"]["loss"] < counts["held_out_before"]["loss"]
+    loaded = BertForPreTraining.from_pretrained(tmp_path / "out" / stage.MODEL)
+    assert counts["parameters"] == loaded.num_parameters()
+    assert abs(counts["pieces_seen"] - 2500) < 256
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"max_length": 600}, "max_position_embeddings"),
+        ({"max_length": 128, "batch_pieces": 100}, "batch_pieces"),
+        ({"architecture": {"name": "bert", "hidden_size": 50, "num_attention_heads": 4}}, "num_attention_heads"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        stage.PretrainOptions(**changes)
+
+
+def test_parameter_counts_equal_a_built_encoder() -> None:
+    counts = options().architecture.parameters(200)
+    config = options().architecture.config(200)
+    encoder = options().architecture.model(config, "pretraining").base_model
+    assert counts["total"] == encoder.num_parameters()
+    assert counts["total"] == sum(count for name, count in counts.items() if name != "total")

@@ -1,0 +1,305 @@
+"""A published checkpoint is a folder that plain `transformers` loads in a process that has never heard of this package."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.publish.export import export
+
+KINDS = {"nsmc": "AutoModelForSequenceClassification", "korquad": "AutoModelForQuestionAnswering", "mlm": "AutoModelForPreTraining"}
+TEXTS = [
+    "아버지가 방에 들어가셨다.",
+    "재밌었어요ㅋㅋ  또 보고\t싶다!\n둘째 줄",
+    "1443년 세종(世宗)",
+    "",
+    "[MASK]가 좋다",
+    "띄어쓰기가안된문장",
+]
+
+BLOCK = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "kobert_pipeline":
+            raise ImportError("kobert_pipeline must not be needed")
+sys.meta_path.insert(0, Blocked())
+"""
+EVERYTHING = (
+    BLOCK
+    + """
+import json, torch, transformers
+from transformers import AutoTokenizer, pipeline
+root, kinds, texts = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+found = {"ids": {}, "offsets": {}, "logits": {}}
+for name, auto in kinds.items():
+    tokenizer = AutoTokenizer.from_pretrained(f"{root}/{name}", trust_remote_code=True)
+    model = getattr(transformers, auto).from_pretrained(f"{root}/{name}").eval()
+    encoded = tokenizer(texts, return_offsets_mapping=True)
+    found["ids"][name], found["offsets"][name] = encoded["input_ids"], encoded["offset_mapping"]
+    with torch.no_grad():
+        outputs = model(**tokenizer(texts[0], return_tensors="pt"))
+    found["logits"][name] = {key: value.tolist() for key, value in outputs.items() if "logits" in key}
+trust = {"trust_remote_code": True}
+found["classes"] = pipeline("text-classification", f"{root}/nsmc", **trust)(texts[:2], top_k=None)
+found["filled"] = pipeline("fill-mask", f"{root}/mlm", **trust)("대한민국의 [MASK]는 서울이다.")
+found["vectors"] = [len(v) for v in pipeline("feature-extraction", f"{root}/mlm", **trust)(texts[0])[0]]
+print(json.dumps(found))
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tiny, fresh, tmp_path_factory) -> dict[str, Any]:
+    """What a fresh process without this package gets out of copies of the three checkpoints."""
+    empty = tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(tiny.run_dir / "publish", empty / "models")
+    environment = {"HF_HOME": str(empty / "cache"), "HF_HUB_OFFLINE": "1", "PATH": "", "OMP_NUM_THREADS": "1"}
+    result = fresh(EVERYTHING, empty / "models", json.dumps(KINDS), json.dumps(TEXTS), cwd=empty, env=environment)
+    assert result.code == 0, result.err
+    return json.loads(result.out.splitlines()[-1])
+
+
+@pytest.fixture(params=KINDS)
+def folder(request: pytest.FixtureRequest, tiny) -> Path:
+    return tiny.run_dir / "publish" / request.param
+
+
+def metadata(folder: Path) -> dict[str, Any]:
+    return yaml.safe_load((folder / "README.md").read_text(encoding="utf-8").split("---\n")[1])
+
+
+def test_folder_holds_what_the_contract_lists_and_no_plain_tokenizer(folder) -> None:
+    names = {path.name for path in folder.iterdir()}
+    wanted = {"config.json", "model.safetensors", "tokenizer_config.json", "morphemes.json", "README.md", "training_manifest.json"}
+    assert wanted <= names
+    assert "tokenizer.json" not in names
+    assert not [name for name in names if name.endswith((".bin", ".pkl", ".pt", ".part"))]
+    code = {name for name in names if name.endswith(".py")}
+    assert {"morpheme_tokenizer.py", "analysis.py", "cutting.py", "kiwi.py"} <= code
+    assert not [name for name in code if "kobert_pipeline" in (folder / name).read_text(encoding="utf-8")]
+
+
+def test_tokenizer_config_records_analyzer_and_version(folder) -> None:
+    config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert config["analyzer"] == "kiwi"
+    assert re.fullmatch(r"kiwipiepy [\d.]+, model [\d.]+", config["analyzer_version"])
+    assert "morpheme_tokenizer.MorphemeTokenizer" in config["auto_map"]["AutoTokenizer"]
+    assert config["model_max_length"] == json.loads((folder / "config.json").read_text())["max_position_embeddings"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_ids_and_offsets_in_a_fresh_process_equal_ours(name: str, elsewhere, tiny) -> None:
+    from kobert_pipeline.use.load import load_tokenizer
+
+    encoded = load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS, return_offsets_mapping=True)
+    assert elsewhere["ids"][name] == encoded["input_ids"]
+    assert elsewhere["offsets"][name] == [[list(span) for span in row] for row in encoded["offset_mapping"]]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_logits_in_a_fresh_process_equal_those_of_the_model_that_training_left(name: str, elsewhere, tiny) -> None:
+    import torch
+    import transformers
+
+    from kobert_pipeline.use.load import load_tokenizer
+
+    model = tiny.run_dir / ("pretrain/model" if name == "mlm" else f"finetune/{name}/1/model")
+    loaded = getattr(transformers, KINDS[name]).from_pretrained(model).eval()
+    with torch.no_grad():
+        outputs = loaded(**load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS[0], return_tensors="pt"))
+    found = elsewhere["logits"][name]
+    assert set(found) == {key for key in outputs if "logits" in key}
+    for key, value in found.items():
+        np.testing.assert_allclose(np.array(value), outputs[key].numpy(), atol=1e-5)
+
+
+def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
+    from kobert_pipeline.analysis.analyzer import analysis_parts, read_analysis
+    from kobert_pipeline.shards.format import open_shard
+    from kobert_pipeline.shards.stage import is_held_out
+    from kobert_pipeline.use.load import load_tokenizer
+
+    tokenizer = load_tokenizer(tiny.run_dir / "publish" / "mlm")
+    share = json.loads((tiny.run_dir / "shards" / "manifest.json").read_text())["options"]["held_out"]
+    checked = 0
+    for part in analysis_parts(tiny.run_dir / "analysis"):
+        documents = [row.document for row in read_analysis(part)]
+        for split in ("train", "held_out"):
+            shard = open_shard(tiny.run_dir / "shards", f"{split}-{part.stem.removeprefix('part-')}")
+            texts = [document.text for document in documents if is_held_out(document.id, share) == (split == "held_out")]
+            assert len(texts) == len(shard.ordered)
+            for number, text in enumerate(texts):
+                stored = shard.ids[shard.documents[number] : shard.documents[number + 1]].tolist()
+                assert tokenizer(text, add_special_tokens=False)["input_ids"] == stored
+                checked += 1
+    assert checked == 82
+
+
+def test_text_classification_pipeline_names_the_labels(elsewhere) -> None:
+    for scores in elsewhere["classes"]:
+        assert {score["label"] for score in scores} == {"negative", "positive"}
+        assert sum(score["score"] for score in scores) == pytest.approx(1)
+
+
+def test_fill_mask_pipeline_fills_with_pieces_of_the_vocabulary(elsewhere, tiny) -> None:
+    from kobert_pipeline.use.load import load_tokenizer
+
+    tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
+    assert len(elsewhere["filled"]) == 5
+    assert all(guess["token"] < len(tokenizer) and 0 < guess["score"] < 1 for guess in elsewhere["filled"])
+
+
+def test_feature_extraction_pipeline_gives_a_vector_per_piece(elsewhere) -> None:
+    assert set(elsewhere["vectors"]) == {32}
+    assert len(elsewhere["vectors"]) == len(elsewhere["ids"]["mlm"][0])
+
+
+def test_tokenizer_does_not_load_without_trusting_its_code(tiny, fresh, tmp_path) -> None:
+    code = """
+from transformers import AutoTokenizer
+for trust in ({}, {"trust_remote_code": False}, {"trust_remote_code": True}):
+    try:
+        print(type(AutoTokenizer.from_pretrained(sys.argv[1], **trust)).__name__)
+    except Exception as error:
+        print("refused:", type(error).__name__)
+"""
+    result = fresh(BLOCK + code, tiny.run_dir / "publish" / "nsmc", cwd=tmp_path)
+    without, refused, trusted = result.out.splitlines()
+    assert without.startswith("refused: ")
+    assert refused.startswith("refused: ")
+    assert trusted == "MorphemeTokenizer"
+
+
+def test_tokenizer_without_kiwipiepy_says_what_to_install(tiny, fresh, tmp_path) -> None:
+    code = "sys.modules['kiwipiepy'] = None\nfrom transformers import AutoTokenizer\n"
+    call = "AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)"
+    result = fresh(BLOCK + code + call, tiny.run_dir / "publish" / "nsmc", cwd=tmp_path)
+    assert result.code == 1
+    assert "pip install kiwipiepy" in result.err
+
+
+def test_card_metadata_is_what_the_hub_reads(folder, tiny) -> None:
+    """`huggingface_hub` itself reads the card; its results are the manifest's scores."""
+    from huggingface_hub import ModelCard
+
+    data = ModelCard.load(folder / "README.md").data
+    assert data.language == "ko"
+    assert data.license == "apache-2.0"
+    assert data.library_name == "transformers"
+    assert data.pipeline_tag == {"nsmc": "text-classification", "korquad": "question-answering", "mlm": "fill-mask"}[folder.name]
+    if folder.name == "mlm":
+        assert not data.eval_results
+        return
+    scores = json.loads((tiny.run_dir / "finetune" / folder.name / "1" / "manifest.json").read_text())["counts"]["test"]
+    assert {result.metric_type: result.metric_value for result in data.eval_results} == {k: round(v, 2) for k, v in scores.items()}
+    assert metadata(folder)["model-index"][0]["name"] == f"tiny-{folder.name}"
+
+
+def test_card_names_data_licences_recipe_and_limits(folder) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert "documents/*.txt | CC0-1.0" in text
+    assert "`tiny`" in text
+    assert "Intended use and limits" in text
+    assert "{name}" not in text
+    assert "None" not in re.sub(r"```.*?```", "", text, flags=re.S)
+
+
+@pytest.fixture(scope="module")
+def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
+    """What the code of each card prints, unchanged, beside a folder of the model's name."""
+    place = tmp_path_factory.mktemp("cards")
+    codes = {}
+    for name in KINDS:
+        shutil.copytree(tiny.run_dir / "publish" / name, place / f"tiny-{name}")
+        codes[name] = re.search(r"```python\n(.*?)```", (place / f"tiny-{name}" / "README.md").read_text(encoding="utf-8"), re.S).group(1)
+    code = BLOCK + "import json\nfor name, code in json.loads(sys.argv[1]).items():\n    print('card', name)\n    exec(code, {})"
+    result = fresh(code, json.dumps(codes), cwd=place)
+    assert result.code == 0, result.err
+    parts = re.split(r"^card (\w+)\n", result.out, flags=re.M)[1:]
+    return {name: said.strip() for name, said in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def test_code_printed_in_the_card_runs_as_it_stands(printed, tiny) -> None:
+    from kobert_pipeline.use.predict import predict
+
+    assert "'label': " in printed["nsmc"]
+    assert "'token_str': " in printed["mlm"]
+    found = predict(tiny.run_dir / "publish" / "korquad", ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")
+    assert printed["korquad"] == found[0]["answer"] != ""
+
+
+def test_training_manifest_tells_recipe_options_counts_and_versions(folder) -> None:
+    told = json.loads((folder / "training_manifest.json").read_text(encoding="utf-8"))
+    assert told["recipe"]["pretrain"]["pieces"] == 60_000
+    stages = {"corpus", "analysis", "tokenizer", "shards", "pretrain"} | ({f"finetune/{folder.name}/1"} if folder.name != "mlm" else set())
+    assert set(told["stages"]) == stages
+    for one in told["stages"].values():
+        assert one["counts"] and one["versions"]
+
+
+def test_nothing_published_names_a_place_of_the_machine(folder, tiny, corpora) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix in (".json", ".md", ".py")]
+    assert not [text[:60] for text in texts if str(corpora) in text or str(tiny.run_dir) in text]
+
+
+def spoilt_config(tiny, tmp_path: Path, **changes: int) -> Path:
+    model = Path(shutil.copytree(tiny.run_dir / "finetune" / "nsmc" / "1" / "model", tmp_path / "model"))
+    config = json.loads((model / "config.json").read_text()) | changes
+    (model / "config.json").write_text(json.dumps(config))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"vocab_size": 1501}, "vocab_size is 1501 in the model's config and 1500 in the tokenizer"),
+        ({"pad_token_id": 3}, "pad_token_id is 3 in the model's config and 0 in the tokenizer"),
+        ({"type_vocab_size": 1}, "one token type"),
+    ],
+)
+def test_model_and_tokenizer_that_do_not_belong_together_are_refused(changes: dict[str, int], said: str, tiny, tmp_path) -> None:
+    with pytest.raises(UserError, match=said):
+        export(spoilt_config(tiny, tmp_path, **changes), tiny.run_dir / "tokenizer", tmp_path / "out")
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    from kobert_pipeline.publish.verify import verify
+
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"] = weights["classifier.bias"] + np.float32(0.01)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match="differ by"):
+        verify(folder, tiny.run_dir / "finetune" / "nsmc" / "1" / "model", KINDS["nsmc"])
+
+
+def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:
+    """Two seeds; the one with the better dev score is rigged, so that the choice has one right answer."""
+    run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
+    settings = [
+        "finetune={nsmc: {seeds: [1, 2], plan: {epochs: 1, batch_size: 16, learning_rate: 5e-4}}}",
+        "publish={nsmc: {source: nsmc}}",
+    ]
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    assert kobert("finetune", tiny.recipe, "--run-dir", run_dir, *arguments).code == 0
+    for seed, dev, test in ((1, 40.0, 90.0), (2, 60.0, 50.0)):
+        path = run_dir / "finetune" / "nsmc" / str(seed) / "manifest.json"
+        made = json.loads(path.read_text())
+        made["counts"] |= {"dev": {"accuracy": dev}, "test": {"accuracy": test}}
+        path.write_text(json.dumps(made))
+    assert kobert("publish", tiny.recipe, "--run-dir", run_dir, *arguments).code == 0
+    published = run_dir / "publish" / "nsmc"
+    second = run_dir / "finetune" / "nsmc" / "2" / "model"
+    assert (published / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
+    assert metadata(published)["model-index"][0]["results"][0]["metrics"] == [{"type": "accuracy", "value": 70.0}]
+    assert "| 70.00 | 50.00 to 90.00 | 2 |" in (published / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,364 @@
+"""The command line as people meet it: what they see when all is well, and one sentence and exit status 2 when the mistake is theirs."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from kobert_pipeline import cli
+
+STAGES = cli.STAGES
+COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command_shows_an_example_that_parses(name: str, kobert) -> None:
+    result = kobert(name, "--help")
+    text = " ".join(result.out.split())
+    assert result.code == 0
+    assert f"Example: kobert {name}" in text, "every command's help has an example of itself"
+    assert "--help" in text
+
+
+def test_every_stage_is_a_command_and_a_recipe_section() -> None:
+    from kobert_pipeline import pipeline
+
+    assert set(STAGES) <= set(COMMANDS)
+    assert STAGES == pipeline.STAGES
+    assert set(STAGES) <= set(pipeline.Recipe.model_fields)
+
+
+def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) -> None:
+    result = kobert()
+    listing = result.out + result.err
+    assert result.code in (0, 2)
+    for name in COMMANDS:
+        assert any(line.split()[:1] == [name] for line in listing.splitlines()), f"{name} is not listed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "nothing"),
+        (["run"], "RECIPE"),
+        (["run", "quickstart", "--colour"], "--colour"),
+        (["run", "quickstart", "--until", "pretrian"], "did you mean 'pretrain'"),
+        (["run", "quickstart", "--redo", "pretrian"], "did you mean 'pretrain'"),
+        (["run", "quickstart", "--num-workers", "0"], "num-workers"),
+        (["list", "objectivs"], "did you mean 'objectives'"),
+        (["explain", "brt"], "did you mean 'bert'"),
+        (["compare", "gone"], "gone"),
+        (["predict", "gone", "글"], "gone"),
+        (["tokenize", "gone", "글"], "gone"),
+    ],
+)
+def test_wrong_command_line_is_refused_in_one_sentence(arguments: list[str], said: str, kobert) -> None:
+    result = kobert(*arguments)
+    assert said in result.complaint
+    assert len(result.err.splitlines()) == 1
+
+
+def test_exit_status_and_stderr_are_those_of_a_real_process(kobert_process, tmp_path) -> None:
+    result = kobert_process("check", "quickstart", "--set", "data_dir=gone", cwd=tmp_path)
+    assert "data_dir gone is not a folder" in result.complaint
+    assert result.err.count("\n") == 1
+    assert result.out == ""
+
+
+def rewrite_korquad(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content["data"][0]["paragraphs"][0])
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def wrong_answer(paragraph: dict[str, Any]) -> None:
+    paragraph["qas"][0]["answers"][0]["answer_start"] += 1
+
+
+def lacking_question(paragraph: dict[str, Any]) -> None:
+    del paragraph["qas"][0]["question"]
+
+
+BAD_CORPUS = {
+    "missing": (lambda data: shutil.rmtree(data / "documents"), ["documents", "does not exist", "data_dir"]),
+    "empty": (lambda data: (data / "documents" / "blog.txt").write_bytes(b""), ["blog.txt", "is empty"]),
+    "binary": (lambda data: (data / "documents" / "blog.txt").write_bytes(b"\x00\x01" * 500), ["blog.txt", "binary"]),
+    "cp949": (
+        lambda data: (data / "documents" / "blog.txt").write_text("한국어로 쓴 글이다. " * 20, encoding="cp949"),
+        ["blog.txt", "not utf-8", "cp949"],
+    ),
+    "cut off": (lambda data: (data / "documents" / "blog.txt").write_bytes("한국어로 쓴 글".encode()[:-1]), ["blog.txt", "not utf-8"]),
+    "not SQuAD": (lambda data: (data / "qa_dev.json").write_text('{"data": [{}]}'), ["qa_dev.json", "SQuAD form"]),
+    "not JSON": (lambda data: (data / "qa_dev.json").write_text('{"data": '), ["qa_dev.json", "not a JSON file"]),
+    "test set without its column": (
+        lambda data: (data / "reviews_test.txt").write_text("id\ttext\tlabel\n1\t좋다\t1\n", encoding="utf-8"),
+        ["reviews_test.txt", "no column 'document'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_CORPUS)
+def test_bad_corpus_file_is_refused_with_its_name(kind: str, data_copy, tiny, tmp_path, kobert) -> None:
+    change, said = BAD_CORPUS[kind]
+    change(data_copy)
+    run_dir = tmp_path / "runs" / "x"
+    result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}", "--until", "corpus")
+    for words in said:
+        assert words in result.complaint
+    assert not (run_dir / "corpus" / "manifest.json").exists()
+
+
+def test_corpus_goes_on_once_the_file_is_mended(data_copy, tiny, tmp_path, kobert, corpora) -> None:
+    arguments = ("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x", "--set", f"data_dir={data_copy}", "--until", "corpus")
+    (data_copy / "documents" / "blog.txt").write_bytes(b"")
+    assert kobert(*arguments).code == 2
+    shutil.copyfile(corpora / "documents" / "blog.txt", data_copy / "documents" / "blog.txt")
+    assert kobert(*arguments).code == 0
+
+
+def lines(path: Path, change: Callable[[list[str]], None]) -> None:
+    rows = path.read_text(encoding="utf-8").split("\n")
+    change(rows)
+    path.write_text("\n".join(rows), encoding="utf-8")
+
+
+BAD_TASK = {
+    "missing": (lambda data: (data / "qa_train.json").unlink(), ["qa_train.json", "does not exist"]),
+    "answer elsewhere": (
+        lambda data: rewrite_korquad(data / "qa_train.json", wrong_answer),
+        ["qa_train.json", "question", "answer_start", "not the answer"],
+    ),
+    "question lacks a key": (lambda data: rewrite_korquad(data / "qa_train.json", lacking_question), ["qa_train.json", "'question'"]),
+    "column missing": (
+        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(0, "id\tdocument\trating")),
+        ["reviews_train.txt", "no column 'label'", "first line"],
+    ),
+    "cell missing": (
+        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(4, "5\t좋다")),
+        ["reviews_train.txt, line 5", "2 tab separated columns", "3 were expected"],
+    ),
+    "wrong label": (
+        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(4, "5\t좋다\t5")),
+        ["reviews_train.txt, line 5", "label is '5'", "allowed"],
+    ),
+    "only a header": (lambda data: (data / "reviews_train.txt").write_text("id\tdocument\tlabel\n"), ["split", "is empty"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TASK)
+def test_bad_task_file_is_refused_with_its_name_and_place(kind: str, data_copy, tiny, tmp_path, kobert) -> None:
+    change, said = BAD_TASK[kind]
+    change(data_copy)
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "tokenizer")
+    result = kobert("features", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}")
+    for words in said:
+        assert words in result.complaint
+    assert not list((run_dir / "features").glob(f"{'nsmc' if 'reviews' in said[0] else 'korquad'}/manifest.json"))
+
+
+def test_vocabulary_larger_than_the_text_supports_is_refused_and_a_smaller_one_then_works(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+    arguments = ("tokenizer", tiny.recipe, "--run-dir", run_dir)
+    complaint = kobert(*arguments, "--set", "tokenizer.subword.vocab_size=100000").complaint
+    assert "tokenizer.subword.vocab_size is 100000" in complaint
+    supported = complaint.partition("supports ")[2].split()[0]
+    assert kobert(*arguments, "--set", f"tokenizer.subword.vocab_size={supported}").code == 0
+    assert tiny.manifests(run_dir)["tokenizer"]["counts"]["vocab_size"] == int(supported)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("features.korquad.max_length=257", ["features.korquad.max_length", "257", "256 positions"]),
+        ("pretrain.max_length=257", ["pretrain", "257", "max_position_embeddings 256"]),
+    ],
+)
+def test_length_beyond_the_positions_is_refused_before_anything_runs(setting: str, said: list[str], tiny, tmp_path, kobert) -> None:
+    run_dir = tmp_path / "runs" / "x"
+    result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting)
+    for words in said:
+        assert words in result.complaint
+    assert not run_dir.exists()
+
+
+@contextlib.contextmanager
+def small_disk(place: Path, kilobytes: int) -> Iterator[Callable[[str], None]]:
+    """`place` as a file system of its own of this size; yields a function that remounts it with other options. Skips without the right."""
+    place.mkdir(parents=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        yield lambda options: subprocess.run(["mount", "-o", f"remount,{options}", str(place)], check=True)
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def kilobytes_of(folder: Path) -> int:
+    """Space on a file system of 4 KB pages."""
+    return sum(4 * -(-path.stat().st_size // 4096) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.skipif(shutil.which("mount") is None or os.geteuid() != 0, reason="mounting a small file system needs root")
+@pytest.mark.parametrize("stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage in ("finetune", "publish"))) for stage in STAGES])
+def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(stage: str, tiny, tmp_path, kobert_process) -> None:
+    """The room given is for `begun.json` and a little more: the stage's own files don't fit."""
+    before = tiny.copy_before(tmp_path / "before", stage)
+    needed = kilobytes_of(before) if before.exists() else 0
+    with small_disk(tmp_path / "runs", needed + 16) as remount:
+        run_dir = tmp_path / "runs" / "x"
+        if before.exists():
+            shutil.copytree(before, run_dir)
+        result = kobert_process(stage, tiny.recipe, "--run-dir", run_dir)
+        assert "no space is left" in result.complaint
+        assert not list((run_dir / stage).rglob("manifest.json"))
+        remount("size=200m")
+        assert kobert_process(stage, tiny.recipe, "--run-dir", run_dir).code == 0
+        expected, found = tiny.manifests(), tiny.manifests(run_dir)
+        assert {name: one["files"] for name, one in found.items()} == {name: expected[name]["files"] for name in found}
+
+
+def test_file_limit_is_one_sentence(tiny, tmp_path) -> None:
+    """Without root: the limit on a file's size (`ulimit -f`, as on shared machines) takes the place of the full disk."""
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+    code = (
+        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "sys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli import main\nmain()"
+    )
+    argv = [sys.executable, "-c", code, "tokenizer", str(tiny.recipe), "--run-dir", str(run_dir)]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert result.returncode == 2, result.stderr
+    assert "a file grew beyond its limit" in result.stderr.splitlines()[-1]
+    assert not (run_dir / "tokenizer" / "manifest.json").exists()
+
+
+def test_read_only_run_folder_is_one_sentence(tiny, tmp_path, kobert) -> None:
+    place = tmp_path / "runs"
+    if os.geteuid() == 0:
+        with small_disk(place, 64) as remount:
+            remount("ro")
+            complaint = kobert("run", tiny.recipe, "--run-dir", place / "x", "--until", "corpus").complaint
+    else:
+        place.mkdir(mode=0o555)
+        complaint = kobert("run", tiny.recipe, "--run-dir", place / "x", "--until", "corpus").complaint
+    assert "no permission to write" in complaint
+    assert str(place) in complaint
+
+
+def test_list_names_recipes_and_every_variant(kobert) -> None:
+    from kobert_pipeline import recipe, registry
+
+    found = kobert("list", "--json").json
+    assert set(found["recipes"]) == set(recipe.shipped())
+    assert {family: list(found[family]) for family in registry.CONTRACTS} == {
+        family: registry.contract(family).names() for family in registry.CONTRACTS
+    }
+    assert all(text for members in found.values() for text in members.values())
+    table = kobert("list").out
+    assert all(name in table for members in found.values() for name in members)
+    assert set(kobert("list", "readers", "--json").json) == {"readers"}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(stage: str, kobert) -> None:
+    found = kobert("explain", stage, "--json").json
+    assert found["title"] == f"stage {stage}"
+    assert found["options"]
+    for name, kind, default, text in found["options"]:
+        assert name and kind and default and text
+        assert name in kobert("explain", stage).out
+
+
+def test_explain_counts_an_architecture_like_its_real_model(kobert) -> None:
+    from kobert_pipeline.pretrain.architectures.bert import Bert
+
+    found = kobert("explain", "bert", "--json").json
+    model = Bert().model(Bert().config(32_000), "pretraining").base_model
+    assert found["parameters"]["total"] == sum(parameter.numel() for parameter in model.parameters())
+    assert "num_hidden_layers" in [row[0] for row in found["options"]]
+
+
+def test_check_lists_the_jobs_and_does_nothing(tiny, tmp_path, monkeypatch, kobert) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs = kobert("check", tiny.recipe, "--json").json["jobs"]
+    assert jobs[0] == "corpus"
+    assert jobs[-1] == "publish mlm"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compare_prints_the_manifests_numbers(tiny, kobert) -> None:
+    rows = kobert("compare", tiny.run_dir, "--json").json["runs"]
+    made = tiny.manifests()
+    assert [row["finetune"] for row in rows] == ["korquad", "nsmc"]
+    score = made["finetune/nsmc/1"]["counts"]["test"]["accuracy"]
+    assert rows[1]["scores"]["accuracy"] == {"mean": round(score, 2), "min": round(score, 2), "max": round(score, 2)}
+    assert rows[0]["vocab_size"] == 1500
+    assert rows[0]["held_out_loss"] == round(made["pretrain"]["counts"]["held_out_after"]["loss"], 4)
+    table = kobert("compare", tiny.run_dir).out.splitlines()
+    assert len(table) == 2 + len(rows)
+    assert f"{score:.2f}" in table[3]
+
+
+def test_tokenize_shows_pieces_whose_offsets_cut_the_text(tiny, kobert) -> None:
+    text = "아버지가 방에 들어가셨다."
+    found = kobert("tokenize", tiny.run_dir / "tokenizer", text, "--json").json
+    assert len(found["pieces"]) == len(found["input_ids"]) == len(found["offset_mapping"])
+    assert found["pieces"][0] == "[CLS]"
+    assert "".join(text[start:end] for start, end in found["offset_mapping"]) == text.replace(" ", "")
+    assert "아버지" in kobert("tokenize", tiny.run_dir / "tokenizer", text).out
+
+
+def test_tokenize_reads_lines_from_standard_input(tiny, kobert_process) -> None:
+    result = kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", "--json", input="첫 줄\n\n둘째 줄\n")
+    assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "둘째 줄"]
+
+
+def test_predict_labels_texts(tiny, kobert) -> None:
+    result = kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다", "지루했다", "--json")
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["text"] for row in rows] == ["정말 재밌다", "지루했다"]
+    for row in rows:
+        assert set(row["scores"]) == {"negative", "positive"}
+        assert sum(row["scores"].values()) == pytest.approx(1, abs=1e-3)
+        assert row["label"] == max(row["scores"], key=row["scores"].get)
+    assert "label: " in kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다").out
+
+
+def test_predict_answers_from_the_text(tiny, kobert) -> None:
+    context = "한글은 세종대왕이 1443년에 만들었다."
+    arguments = ("predict", tiny.run_dir / "publish" / "korquad", context, "--question", "누가 만들었는가?")
+    found = kobert(*arguments, "--json").json
+    assert found["answer"] == context[found["start"] : found["end"]] != ""
+    assert f"answer: {found['answer']}" in kobert(*arguments).out
+
+
+def test_predict_fills_masks(tiny, kobert) -> None:
+    found = kobert("predict", tiny.run_dir / "publish" / "mlm", "대한민국의 [MASK]는 [MASK]이다.", "--top-k", "3", "--json").json
+    assert [len(mask) for mask in found["masks"]] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "arguments", "said"),
+    [
+        ("publish/nsmc", ["글", "--question", "무엇?"], "does not answer questions"),
+        ("publish/korquad", ["글"], "--question"),
+        ("publish/mlm", ["글"], "[MASK]"),
+        ("tokenizer", ["글"], "not a published checkpoint"),
+        ("pretrain/model", ["글"], "not a published checkpoint"),
+        (".", ["글"], "not a published checkpoint"),
+    ],
+)
+def test_predict_refuses_what_does_not_fit(checkpoint: str, arguments: list[str], said: str, tiny, kobert) -> None:
+    assert said in kobert("predict", tiny.run_dir / checkpoint, *arguments).complaint
+
+
+def test_more_guesses_than_pieces_are_no_crash(tiny, kobert) -> None:
+    assert kobert("predict", tiny.run_dir / "publish" / "mlm", "[MASK]", "--top-k", "100000").code in (0, 2)

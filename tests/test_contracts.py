@@ -1,0 +1,328 @@
+"""What every variant of every family promises, and that a new one is one new file. Nothing here lists a variant."""
+
+import ast
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from kobert_pipeline import registry
+from kobert_pipeline.options import Options, Plugin
+from kobert_pipeline.pipeline import Recipe
+
+VARIANTS = [(family, name) for family in registry.CONTRACTS for name in registry.contract(family).names()]
+REQUIRED: dict[str, Any] = {"path": "a.txt"}
+"""Values for options without a default."""
+
+
+def given(family: str, name: str) -> dict[str, Any]:
+    """The least that chooses a variant."""
+    fields = registry.contract(family).variant(name).model_fields
+    return {"name": name} | {key: REQUIRED[key] for key, option in fields.items() if option.is_required()}
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda pair: ".".join(pair))
+def variant(request: pytest.FixtureRequest) -> tuple[str, str, type[Plugin]]:
+    family, name = request.param
+    return family, name, registry.contract(family).variant(name)
+
+
+def test_every_family_has_variants() -> None:
+    assert {family for family, _ in VARIANTS} == set(registry.CONTRACTS)
+
+
+def test_registry_knows_every_contract_of_the_package() -> None:
+    package = Path(importlib.import_module("kobert_pipeline").__file__ or "").parent
+    declared = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "family" and isinstance(node.value, ast.Constant):
+                declared.add(node.value.value)
+    assert declared - {""} == set(registry.CONTRACTS)
+
+
+def test_file_defines_one_variant_named_like_the_file(variant) -> None:
+    family, name, plugin = variant
+    contract = registry.contract(family)
+    module = importlib.import_module(plugin.__module__)
+    own = [c for c in vars(module).values() if inspect.isclass(c) and issubclass(c, contract) and c.__module__ == module.__name__]
+    assert own == [plugin]
+    assert plugin.model_fields["name"].default == name == Path(module.__file__ or "").stem
+
+
+def test_variant_implements_its_contract(variant) -> None:
+    """By hand: pydantic models don't refuse to be made when an abstract method is missing."""
+    family, _, plugin = variant
+    contract = registry.contract(family)
+    abstract = {name for base in contract.__mro__ for name, value in vars(base).items() if getattr(value, "__isabstractmethod__", False)}
+    missing = {name for name in abstract if getattr(getattr(plugin, name), "__isabstractmethod__", False)}
+    assert not missing
+    for name in abstract:
+        wanted, made = inspect.signature(getattr(contract, name)), inspect.signature(getattr(plugin, name))
+        assert list(made.parameters) == list(wanted.parameters), f"{name} takes other arguments than the contract says"
+
+
+def test_variant_gives_every_class_variable_of_its_contract(variant) -> None:
+    family, _, plugin = variant
+    wanted = [name for name in registry.contract(family).__class_vars__ if not name.startswith("_")]
+    assert not [name for name in wanted if not hasattr(plugin, name)]
+
+
+def test_variant_is_documented(variant) -> None:
+    _, _, plugin = variant
+    assert (plugin.__dict__.get("__doc__") or "").strip()
+    assert (importlib.import_module(plugin.__module__).__doc__ or "").strip()
+    assert not [name for name, option in plugin.model_fields.items() if name != "name" and not (option.description or "").strip()]
+
+
+def test_variant_is_frozen_and_refuses_unknown_keys(variant) -> None:
+    family, name, _ = variant
+    contract = registry.contract(family)
+    chosen = contract.choose(given(family, name))
+    with pytest.raises(ValidationError, match="frozen"):
+        chosen.name = "other"
+    with pytest.raises(Exception, match="unknown key 'colour'"):
+        contract.choose(given(family, name) | {"colour": "red"})
+
+
+def test_dump_is_json_and_chooses_the_same_again(variant) -> None:
+    family, name, plugin = variant
+    contract = registry.contract(family)
+    chosen = contract.choose(given(family, name))
+    assert type(chosen) is plugin
+    dumped = json.loads(json.dumps(chosen.dump()))
+    assert dumped["name"] == name
+    again = contract.choose(dumped)
+    assert type(again) is plugin
+    assert again == chosen
+
+
+@pytest.mark.parametrize("family", registry.CONTRACTS)
+def test_unknown_variant_is_refused_with_a_guess_and_the_allowed(family: str) -> None:
+    contract = registry.contract(family)
+    name = contract.names()[0]
+    with pytest.raises(Exception, match=f"did you mean '{name}'") as caught:
+        contract.choose(name + "x")
+    assert all(allowed in str(caught.value) for allowed in contract.names())
+
+
+@pytest.mark.parametrize("family", registry.CONTRACTS)
+@pytest.mark.parametrize("nothing", [None, 3, [], {}, {"name": 3}])
+def test_variant_without_a_name_is_refused(family: str, nothing: Any) -> None:
+    with pytest.raises(Exception, match="needs a name from the"):
+        registry.contract(family).choose(nothing)
+
+
+def all_options(kind: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:
+    """`kind` and every options class below it."""
+    seen = set() if seen is None else seen
+    if kind not in seen:
+        seen.add(kind)
+        for field in kind.model_fields.values():
+            for found in classes_in(field.annotation):
+                all_options(found, seen)
+    return seen
+
+
+def classes_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from classes_in(inner)
+
+
+def test_every_option_of_a_recipe_is_documented_and_frozen() -> None:
+    kinds = all_options(Recipe)
+    assert len(kinds) > 12
+    for kind in kinds:
+        assert issubclass(kind, Options)
+        assert kind.model_config["frozen"]
+        assert kind.model_config["extra"] == "forbid"
+        undocumented = [name for name, option in kind.model_fields.items() if name != "name" and not (option.description or "").strip()]
+        assert not undocumented, kind.__name__
+
+
+NEW = {
+    "readers": '''
+"""Verse: a stanza is a document."""
+from typing import Literal
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.reader import Reader
+
+class Verse(Reader):
+    """Poems."""
+    name: Literal["newcomer"] = "newcomer"
+    def documents(self, path):
+        """Stanzas."""
+        for number, stanza in enumerate(path.read_text(encoding="utf-8").split("\\n\\n")):
+            yield Document(f"{path.name}#{number}", path.name, stanza)
+''',
+    "analyzers": '''
+"""Characters."""
+from typing import Literal
+from kobert_pipeline.analysis.analyzer import Analyzer
+from kobert_pipeline.morphemes.analysis import Borders
+
+class Characters(Analyzer):
+    """Cuts between any two characters."""
+    name: Literal["newcomer"] = "newcomer"
+    def borders(self):
+        """Every character a token."""
+        return Borders(lambda texts, workers=None: ([(i, i + 1, 0) for i in range(len(text))] for text in texts), "characters 1")
+''',
+    "subwords": '''
+"""Whole morphemes."""
+from collections import Counter
+from typing import Literal
+from tokenizers import Tokenizer, models, trainers
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK
+from kobert_pipeline.tokenizer.subword import Subword
+
+class WordLevel(Subword):
+    """The commonest morphemes."""
+    name: Literal["newcomer"] = "newcomer"
+    def train(self, lines, alphabet):
+        """Count."""
+        backend = Tokenizer(models.WordLevel(unk_token=UNK))
+        trainer = trainers.WordLevelTrainer(vocab_size=self.vocab_size, special_tokens=SPECIAL_TOKENS, show_progress=False)
+        backend.train_from_iterator((word for line in lines() for word in line.split()), trainer)
+        return backend
+''',
+    "objectives": '''
+"""MLM alone, twice as many masks."""
+from typing import Literal
+from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.objectives import mlm_nsp
+
+class Newcomer(Objective):
+    """MLM."""
+    name: Literal["newcomer"] = "newcomer"
+    head = "pretraining"
+    def sequences(self, shards, max_length, rng):
+        """As MLM + NSP."""
+        return mlm_nsp.MlmNsp().sequences(shards, max_length, rng)
+    def batch(self, shards, sequences, rows, vocab_size, rng):
+        """As MLM + NSP."""
+        return mlm_nsp.MlmNsp(mask_rate=0.3).batch(shards, sequences, rows, vocab_size, rng)
+    def loss(self, model, batch, packing):
+        """As MLM + NSP."""
+        return mlm_nsp.MlmNsp().loss(model, batch, packing)
+''',
+    "tasks": '''
+"""Questions or not: a line is a text, its last character the label."""
+from typing import ClassVar, Literal
+from kobert_pipeline.features.sequence import SequenceTask
+
+class Newcomer(SequenceTask):
+    """Lines."""
+    name: Literal["newcomer"] = "newcomer"
+    labels: ClassVar[tuple[str, ...]] = ("statement", "question")
+    def read(self, path):
+        """A line is a text."""
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [{"id": str(i), "group": line, "text": line, "label": int(line.endswith("?"))} for i, line in enumerate(lines)]
+''',
+    "architectures": '''
+"""BERT with narrow feed-forward layers."""
+from typing import ClassVar, Literal
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.architectures.bert import Bert
+
+class Newcomer(Architecture):
+    """As wide as the hidden states."""
+    name: Literal["newcomer"] = "newcomer"
+    heads: ClassVar[tuple[str, ...]] = ("pretraining",)
+    def config(self, vocab_size):
+        """A BertConfig."""
+        return Bert(hidden_size=self.hidden_size, intermediate_size=self.hidden_size).config(vocab_size)
+    def model(self, config, head):
+        """A BertForPreTraining."""
+        return Bert().model(config, head)
+''',
+}
+"""One new file of each family."""
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Any]:
+    """`newcomer(family)` lays one new file beside the others of a family, for this test only."""
+    undo = []
+
+    def add(family: str) -> type[Plugin]:
+        contract = registry.contract(family)
+        package = importlib.import_module(contract.package())
+        folder = tmp_path / family
+        folder.mkdir()
+        (folder / "newcomer.py").write_text(NEW[family], encoding="utf-8")
+        package.__path__.append(str(folder))
+        importlib.invalidate_caches()
+        undo.append((package, str(folder)))
+        return contract
+
+    yield add
+    for package, folder in undo:
+        package.__path__.remove(folder)
+        sys.modules.pop(f"{package.__name__}.newcomer", None)
+        vars(package).pop("newcomer", None)
+
+
+@pytest.mark.parametrize("family", registry.CONTRACTS)
+def test_a_new_variant_is_one_new_file(family: str, newcomer, kobert) -> None:
+    assert "newcomer" not in registry.contract(family).names()
+    contract = newcomer(family)
+    assert "newcomer" in contract.names()
+    assert type(contract.choose(given(family, "newcomer"))).__module__ == f"{contract.package()}.newcomer"
+    assert "newcomer" in kobert("list", family, "--json").json[family]
+    assert kobert("explain", f"{family}.newcomer", "--json").json["title"] == f"newcomer ({family})"
+
+
+def test_a_new_reader_task_and_subword_model_work_in_a_run(newcomer, tiny, tmp_path, data_copy, kobert) -> None:
+    for family in ("readers", "tasks", "subwords"):
+        newcomer(family)
+    (data_copy / "lines.txt").write_text("\n".join(f"{i}번 문장이다{'?' if i % 2 else '.'}" for i in range(60)), encoding="utf-8")
+    settings = [
+        "corpus.sources.0.name=newcomer", "tokenizer.subword={name: newcomer, vocab_size: 900}", f"data_dir={data_copy}",
+        "features={lines: {task: newcomer, train: lines.txt, dev_share: 0.3}}", "finetune={lines: {}}", "publish={}",
+    ]  # fmt: skip
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    result = kobert("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "new", "--until", "features", "--json", *arguments)
+    counts = {row["stage"]: row["counts"] for row in result.json["stages"]}
+    assert counts["corpus"]["documents_kept"] == 82
+    assert counts["tokenizer"]["vocab_size"] == 900
+    assert counts["features"]["train_examples"] + counts["features"]["dev_examples"] == 60
+
+
+def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newcomer, tiny) -> None:
+    import torch
+
+    from kobert_pipeline.pretrain.loader import Loader
+    from kobert_pipeline.pretrain.model import LossModule, to_device
+    from kobert_pipeline.pretrain.stage import PretrainOptions
+    from kobert_pipeline.shards.format import Shards
+
+    for family in ("objectives", "architectures"):
+        newcomer(family)
+    options = PretrainOptions(objective="newcomer", architecture={"name": "newcomer", "hidden_size": 32}, batch_pieces=2048)
+    torch.manual_seed(0)
+    model = options.architecture.model(options.architecture.config(1500), options.objective.head)
+    loader = Loader(Shards.open(tiny.run_dir / "shards", "train"), options, 1500, seed=1)
+    loss, values = LossModule(model, options.objective)(to_device(loader.batch(0), "cpu"))
+    assert model.config.intermediate_size == 32
+    assert float(values["mlm_loss"]) == pytest.approx(np.log(1500), rel=0.05)
+    assert float(loss) == pytest.approx(np.log(1500) + np.log(2), rel=0.05)
+
+
+def test_a_new_analyzer_cuts_the_corpus_by_its_one_file(newcomer, tiny, tmp_path, kobert) -> None:
+    newcomer("analyzers")
+    run_dir = tiny.copy(tmp_path / "runs" / "new", "corpus")
+    result = kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=newcomer", "--json")
+    counts = result.json["stages"][0]["counts"]
+    assert counts["morphemes"] > 2 * counts["eojeols"]
+    assert tiny.manifests(run_dir)["analysis"]["inputs"]["analyzer"] == "characters 1"

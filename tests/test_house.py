@@ -1,0 +1,266 @@
+"""The house rules that decay unless a test holds them: who imports whom, what torch and the analyzer are kept out of, sizes, docstrings."""
+
+import ast
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "kobert_pipeline"
+REPO = PACKAGE.parent
+
+GROUND = "errors files options"
+ROOMS = {
+    # room        may import from (besides itself and third parties); no row names a row below it
+    "errors":     "",
+    "files":      "errors",
+    "options":    "errors",
+    "morphemes":  "",
+    "corpus":     f"{GROUND}",
+    "analysis":   f"{GROUND} morphemes corpus",
+    "tokenizer":  f"{GROUND} morphemes corpus analysis",
+    "shards":     f"{GROUND} morphemes corpus analysis tokenizer",
+    "features":   f"{GROUND} morphemes corpus tokenizer",
+    "training":   f"{GROUND}",
+    "pretrain":   f"{GROUND} morphemes tokenizer shards training",
+    "finetune":   f"{GROUND} tokenizer features training",
+    "publish":    f"{GROUND} morphemes training",
+    "use":        f"{GROUND} morphemes features training",
+    "recipe":     "errors",
+    "registry":   "errors options",
+    "manifest":   "errors files",
+    "pipeline":   f"{GROUND} morphemes corpus analysis tokenizer shards features pretrain finetune publish manifest",
+    "status":     "errors manifest pipeline",
+    "explain":    "errors options registry pretrain pipeline",
+    "compare":    "errors manifest publish",
+    "cli":        "errors files options recipe registry pipeline status explain compare use",
+    "__main__":   "cli",
+    "__init__":   "",
+}  # fmt: skip
+"""The import table, lowest room first."""
+
+LONG_FUNCTIONS = {
+    "pipeline.jobs": "the page of all stages: one row each",
+    "training.loop.train": "the loop, told in one go",
+    "finetune.stage.run": "a stage told in one go",
+}
+"""Functions of more than `LONGEST` lines, and why."""
+LONGEST = 40
+
+ANALYSIS_LIBRARIES = ("kiwipiepy", "kiwipiepy_model", "datatrove", "datasets", "pyarrow")
+UNINSTALL = f"import sys\nfor name in {ANALYSIS_LIBRARIES!r}: sys.modules[name] = None\n"
+"""None in sys.modules makes a library look not installed, to `import` and to `importlib.util.find_spec`."""
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def room_of(path: Path) -> str:
+    return dotted(path).partition(".")[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Absolute names of everything that a module imports from the package, wherever in the file the import stands."""
+    inside = ["kobert_pipeline", *path.relative_to(PACKAGE).parent.parts]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = inside[: len(inside) - node.level + 1] if node.level else []
+            source = ".".join([*start, *([node.module] if node.module else [])])
+            yield source
+            yield from (f"{source}.{alias.name}" for alias in node.names if is_module(f"{source}.{alias.name}"))
+
+
+def is_module(name: str) -> bool:
+    path = PACKAGE.parent.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or path.is_dir()
+
+
+def own_imports(path: Path) -> set[str]:
+    """Names below kobert_pipeline that a module imports."""
+    return {name.removeprefix("kobert_pipeline.") for name in imports(path) if name.startswith("kobert_pipeline.")}
+
+
+def test_every_room_stands_in_the_import_table() -> None:
+    assert {room_of(path) for path in modules()} <= set(ROOMS)
+
+
+def test_no_row_of_the_import_table_names_a_later_room() -> None:
+    order = list(ROOMS)
+    upward = [(room, name) for room, names in ROOMS.items() for name in names.split() if order.index(name) >= order.index(room)]
+    assert not upward
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_room_imports_only_what_the_table_allows(room: str) -> None:
+    found = {(dotted(path), name) for path in modules() if room_of(path) == room for name in own_imports(path)}
+    allowed = {room, *ROOMS[room].split()}
+    assert not {(path, name) for path, name in found if name.partition(".")[0] not in allowed}
+
+
+def test_only_pipeline_imports_stage_files() -> None:
+    importers = {dotted(path) for path in modules() for name in own_imports(path) if name.split(".")[1:2] == ["stage"]}
+    assert importers == {"pipeline"}
+
+
+def test_morphemes_imports_only_siblings_by_one_dot_and_third_parties() -> None:
+    for path in (PACKAGE / "morphemes").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level in (0, 1), f"{path.name} imports with {node.level} dots"
+                assert node.level == 0 or (node.module and "." not in node.module), f"{path.name}: HF copies siblings only"
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                assert not [name for name in names if name.startswith("kobert_pipeline")], path.name
+
+
+def test_no_module_imports_upward_at_run_time_by_name() -> None:
+    """`importlib.import_module` would slip past the table; only the two that look for plug-ins may use it."""
+    users = {dotted(path) for path in modules() if "import_module" in path.read_text(encoding="utf-8")}
+    assert users <= {"options", "registry"}
+
+
+def test_no_swamp_modules() -> None:
+    swamps = {"utils", "util", "helpers", "common", "misc", "base"}
+    assert not [dotted(path) for path in modules() if swamps & set(dotted(path).split("."))]
+
+
+def test_files_have_at_most_300_lines() -> None:
+    sizes = {dotted(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert not {name: size for name, size in sizes.items() if size > 300}
+
+
+def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
+    """(dotted name, node, whether it is public) of functions and methods; functions inside functions are part of their outer one."""
+
+    def walk(node: ast.AST, prefix: str, public: bool) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                yield from walk(child, f"{prefix}.{child.name}", public and not child.name.startswith("_"))
+            elif isinstance(child, ast.FunctionDef):
+                yield f"{prefix}.{child.name}", child, public and not child.name.startswith("_")
+
+    return walk(ast.parse(path.read_text(encoding="utf-8")), dotted(path), True)
+
+
+def test_long_functions_are_the_known_ones() -> None:
+    long = {
+        name
+        for path in modules()
+        for name, node, _ in functions(path)
+        if (node.end_lineno or 0) - node.lineno + 1 > LONGEST
+    }  # fmt: skip
+    assert long == set(LONG_FUNCTIONS)
+
+
+def test_every_module_has_a_docstring() -> None:
+    assert not [dotted(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+
+
+def test_every_public_class_has_a_docstring() -> None:
+    classes = [
+        (dotted(path), node)
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert len(classes) > 30
+    assert not [(path, node.name) for path, node in classes if not ast.get_docstring(node)]
+
+
+def test_every_public_function_has_a_docstring() -> None:
+    """A body of `...` (a Protocol's) says nothing that could be documented."""
+    found = [(name, node) for path in modules() for name, node, public in functions(path) if public]
+    assert len(found) > 150
+    stub = [ast.dump(ast.Expr(ast.Constant(...)))]
+    assert not [name for name, node in found if not ast.get_docstring(node) and [ast.dump(line) for line in node.body] != stub]
+
+
+def test_no_file_names_a_machine_path() -> None:
+    folders = "|".join(["home", "root", "work", "Users", "tmp"])
+    pattern = re.compile(rf"(?<![\w./~}})>*-])/(?:{folders})/\w")
+    found = [(str(path.relative_to(REPO)), line) for path in kept_files() for line in lines_of(path) if pattern.search(line)]
+    assert not found
+
+
+def kept_files() -> Iterator[Path]:
+    """Files of the repository that `.gitignore` (folders and suffixes, all it holds) does not name."""
+    ignored = {line.strip().rstrip("/") for line in (REPO / ".gitignore").read_text(encoding="utf-8").splitlines()} | {".git"}
+    for path in sorted(REPO.rglob("*")):
+        parts = path.relative_to(REPO).parts
+        if path.is_file() and not any(part in ignored or f"*{Path(part).suffix}" in ignored for part in parts):
+            yield path
+
+
+def lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return []
+
+
+NO_TORCH = "\nassert 'torch' not in sys.modules, 'torch was imported'\nprint('without torch')"
+
+
+@pytest.mark.parametrize("arguments", ["--help", "check quickstart", "list", "explain korquad", "run --help"])
+def test_command_does_not_import_torch(arguments: str, fresh, repo) -> None:
+    code = f"import sys\nsys.argv = ['kobert', *{arguments.split()!r}]\nfrom kobert_pipeline.cli import app\n"
+    result = fresh(f"{code}try: app(standalone_mode=False)\nexcept SystemExit: pass{NO_TORCH}", cwd=repo)
+    assert result.out.endswith("without torch\n"), result.err
+
+
+def test_importing_every_plug_in_does_not_import_torch(fresh) -> None:
+    code = "import sys\nfrom kobert_pipeline import registry\nfound = [registry.variants(family) for family in registry.CONTRACTS]"
+    result = fresh(f"{code}\nassert sum(map(len, found)) > 8{NO_TORCH}")
+    assert result.out == "without torch\n", result.err
+
+
+def test_data_stages_run_without_torch(tiny, tmp_path, fresh) -> None:
+    """Everything before pretrain, features included, done anew by the real pipeline."""
+    code = "import sys\nsys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli import app\napp(standalone_mode=False)"
+    result = fresh(f"{code}{NO_TORCH}", "run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x", "--until", "features")
+    assert result.out.endswith("without torch\n"), result.err
+    assert (tmp_path / "runs" / "x" / "features" / "korquad" / "manifest.json").is_file()
+
+
+def test_training_stages_import_without_the_analysis_libraries(fresh) -> None:
+    names = [dotted(path) for path in modules() if room_of(path) in ("training", "pretrain", "finetune") and path.stem != "__init__"]
+    assert len(names) > 20
+    code = "\n".join(f"import kobert_pipeline.{name}" for name in names)
+    result = fresh(f"{UNINSTALL}{code}\nprint('imported')")
+    assert result.out == "imported\n", result.err
+
+
+def test_training_stages_run_without_the_analysis_libraries(tiny, tmp_path, fresh) -> None:
+    """The stages alone on what was prepared elsewhere: `kobert pretrain` and `kobert finetune` on a GPU node without an analyzer."""
+    run_dir = tiny.copy_before(tmp_path / "runs" / "node", "pretrain")
+    code = UNINSTALL + (
+        "sys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli import main\n"
+        "main()\nassert sys.modules['kiwipiepy'] is None\nprint('ran')"
+    )
+    for stage in ("pretrain", "finetune"):
+        result = fresh(code, stage, tiny.recipe, "--run-dir", run_dir)
+        assert result.code == 0, f"{stage}: {result.err[-2000:]}"
+        assert result.out.endswith("ran\n")
+    expected = tiny.manifests()
+    assert tiny.manifests(run_dir)["pretrain"]["files"] == expected["pretrain"]["files"]
+    assert tiny.manifests(run_dir)["finetune/korquad/1"]["files"] == expected["finetune/korquad/1"]["files"]
+
+
+def test_help_takes_less_than_a_second() -> None:
+    def seconds() -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "kobert_pipeline", "--help"], check=True, stdout=subprocess.DEVNULL)
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(3)) < 1.0

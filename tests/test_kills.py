@@ -1,0 +1,190 @@
+"""A run that was killed goes on as if it never had been: the same command, and every file of every manifest byte for byte the same."""
+
+import json
+import random
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
+POINTS = {
+    "corpus": "corpus/begun.json",
+    "analysis": "analysis/begun.json",
+    "analysis, a part done": "analysis/*.done.json",
+    "tokenizer": "tokenizer/begun.json",
+    "shards": "shards/begun.json",
+    "shards, a part done": "shards/*.done.json",
+    "features": "features/*/begun.json",
+    "pretrain": "pretrain/begun.json",
+    "pretrain, a checkpoint written": "pretrain/checkpoints/step-*",
+    "finetune": "finetune/*/*/begun.json",
+    "finetune, a checkpoint written": "finetune/*/*/checkpoints/step-*",
+    "publish": "publish/nsmc/begun.json",
+}
+"""Where a kill strikes: what must lie in the run folder before the clock of the random delay starts."""
+SLOW_SEEDS = range(1, 6)
+
+
+def kill_inside(start_kobert, arguments: tuple[Any, ...], run_dir: Path, point: str, seconds: float) -> None:
+    """SIGKILL the command after the first sign of `point` and a delay; does it again, sooner, where the stage was quicker."""
+    stage = point.split(",")[0]
+    for attempt in range(4):
+        process = start_kobert(*arguments)
+        while not list(run_dir.glob(POINTS[point])):
+            assert process.poll() is None, "the command ended before the point was reached"
+            time.sleep(0.001)
+        time.sleep(seconds / 4**attempt if attempt < 3 else 0)
+        process.kill()
+        process.wait()
+        folders = {folder_of(path, run_dir, stage) for path in run_dir.glob(POINTS[point])}
+        if any(not (folder / "manifest.json").exists() for folder in folders):
+            return
+        for folder in folders:
+            shutil.rmtree(folder)
+    pytest.fail(f"{stage} finished before every kill")
+
+
+def folder_of(path: Path, run_dir: Path, stage: str) -> Path:
+    """The stage folder (with its own manifest) that a sign lies in."""
+    depth = {"features": 2, "publish": 2, "finetune": 3}.get(stage, 1)
+    return run_dir.joinpath(*path.relative_to(run_dir).parts[:depth])
+
+
+def compare(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for folder, one in found.items():
+        assert one["files"] == expected[folder]["files"], folder
+        assert one["counts"] == expected[folder]["counts"], folder
+        assert one["fingerprint"] == expected[folder]["fingerprint"], folder
+
+
+def killed_and_run_again(point: str, seed: int, tiny, tmp_path, start_kobert, kobert_process) -> None:
+    stage = point.split(",")[0]
+    run_dir = tiny.copy_before(tmp_path / "runs" / "killed", stage)
+    if stage == "publish":  # one of three is enough to make: each takes seconds
+        for name in ("korquad", "mlm"):
+            shutil.copytree(tiny.run_dir / "publish" / name, run_dir / "publish" / name)
+    arguments = ("run", tiny.recipe, "--run-dir", run_dir, "--until", stage)
+    usual = max(one["seconds"] for folder, one in tiny.manifests().items() if folder.split("/")[0] == stage)
+    seconds = random.Random(f"{point} {seed}").uniform(0, usual)
+    kill_inside(start_kobert, arguments, run_dir, point, seconds)
+    result = kobert_process(*arguments)
+    assert result.code == 0, result.err
+    done = STAGES[: STAGES.index(stage) + 1]
+    compare(tiny.manifests(run_dir), {folder: one for folder, one in tiny.manifests().items() if folder.split("/")[0] in done})
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_stage_killed_and_run_again_equals_one_never_killed(point: str, tiny, tmp_path, start_kobert, kobert_process) -> None:
+    killed_and_run_again(point, 0, tiny, tmp_path, start_kobert, kobert_process)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SLOW_SEEDS)
+@pytest.mark.parametrize("point", POINTS)
+def test_stage_killed_at_other_moments_equals_one_never_killed(point: str, seed: int, tiny, tmp_path, start_kobert, kobert_process) -> None:
+    killed_and_run_again(point, seed, tiny, tmp_path, start_kobert, kobert_process)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SLOW_SEEDS)
+def test_whole_run_killed_again_and_again_equals_one_never_killed(seed: int, tiny, tmp_path, start_kobert) -> None:
+    """Kills at any time, wherever the run is; only the seconds that training took may differ, in the model card and its manifest."""
+    rng, run_dir, kills = random.Random(seed), tmp_path / "runs" / "killed", 0
+    while True:
+        process = start_kobert("run", tiny.recipe, "--run-dir", run_dir)
+        try:
+            process.communicate(timeout=rng.uniform(1, 12))
+            break
+        except Exception:  # it still runs
+            process.kill()
+            process.communicate()
+            kills += 1
+    assert process.returncode == 0
+    assert kills
+    found, expected = tiny.manifests(run_dir), tiny.manifests()
+    for one in (found, expected):
+        for folder in [name for name in one if name.startswith("publish/")]:
+            for name in ("README.md", "training_manifest.json"):
+                del one[folder]["files"][name]
+    compare(found, expected)
+    for folder in [name for name in found if name.startswith("publish/")]:
+        for name in ("README.md", "training_manifest.json"):
+            assert timeless(run_dir / folder / name) == timeless(tiny.run_dir / folder / name), f"{folder}/{name}"
+
+
+def timeless(path: Path) -> str:
+    """A file's text without the seconds that something took."""
+    text = path.read_text(encoding="utf-8")
+    return re.sub(r'("seconds": |seconds of pretraining \| )[\d.,]+', r"\1", text)
+
+
+def test_terminated_pretraining_stops_with_75_and_goes_on_to_the_same_result(tiny, tmp_path, start_kobert, kobert_process) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    arguments = ("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.checkpoint_every=100000")
+    process = start_kobert(*arguments)
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if line.startswith("pretrain 3/"):
+            process.send_signal(signal.SIGTERM)
+    assert process.wait() == 75, "".join(said)
+    assert "the same command goes on" in said[-1]
+    assert not (run_dir / "pretrain" / "manifest.json").exists()
+    checkpoint = json.loads(next((run_dir / "pretrain" / "checkpoints").glob("step-*/checkpoint.json")).read_text())
+    assert 3 <= checkpoint["step"] < tiny.manifests()["pretrain"]["counts"]["steps"]
+    result = kobert_process(*arguments)
+    assert result.code == 0, result.err
+    made, expected = tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]
+    assert made["files"] == expected["files"]
+    assert made["counts"] == expected["counts"]
+
+
+@pytest.fixture(scope="module")
+def stopped_often(tiny, tmp_path_factory, kobert) -> tuple[list[float], dict[str, Any], dict[str, Any]]:
+    """A pretraining that `max_minutes` stopped every few steps: (seconds of each call, its manifest, the undisturbed manifest)."""
+    run_dir = tiny.copy_before(tmp_path_factory.mktemp("stopped") / "runs" / "x", "pretrain")
+    seconds, code = [], 75
+    while code == 75:
+        began = time.monotonic()
+        result = kobert("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.max_minutes=0.0005")
+        seconds.append(time.monotonic() - began)
+        code = result.code
+    assert code == 0, result.err
+    return seconds, tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]
+
+
+def test_training_stopped_every_few_steps_equals_one_in_one_go(stopped_often) -> None:
+    seconds, made, expected = stopped_often
+    assert len(seconds) > 3
+    assert made["files"] == expected["files"]
+    assert made["counts"] == expected["counts"]
+
+
+def test_training_that_went_on_reports_the_seconds_of_all_its_parts(stopped_often) -> None:
+    """The model card and `kobert compare` print them as what the model took."""
+    seconds, made, _ = stopped_often
+    assert made["seconds"] > 0.5 * sum(seconds)
+
+
+def test_damaged_checkpoint_is_named_and_not_gone_on_from(tiny, tmp_path, start_kobert, kobert) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    process = start_kobert("pretrain", tiny.recipe, "--run-dir", run_dir)
+    checkpoints = run_dir / "pretrain" / "checkpoints"
+    while not list(checkpoints.glob("step-*")):
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    weights = sorted(checkpoints.glob("step-*"))[-1] / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    complaint = kobert("pretrain", tiny.recipe, "--run-dir", run_dir).complaint
+    assert str(weights) in complaint
+    assert "has changed" in complaint

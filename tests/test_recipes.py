@@ -1,0 +1,178 @@
+"""Every shipped recipe and every `kobert` command in the documents goes through the real parser; every spoilt recipe is refused plainly."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from kobert_pipeline import cli, recipe
+from kobert_pipeline.pipeline import Recipe
+
+REPO = Path(__file__).resolve().parents[1]
+DOCUMENTS = [path for path in (REPO / "README.md", REPO / "README.ko.md", *sorted((REPO / "docs").rglob("*.md"))) if path.is_file()]
+ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
+
+
+def real_data() -> Path | None:
+    """The folder of the real corpora and task files, where there is one."""
+    found = Path(os.environ.get("KOBERT_DATA") or REPO.parent / "shared" / "data")
+    return found if (found / "nsmc").is_dir() else None
+
+
+@pytest.mark.parametrize("name", recipe.shipped())
+def test_shipped_recipe_is_sound(name: str, corpora, kobert) -> None:
+    own = recipe.load(name, []).get("data_dir")
+    data_dir = corpora if own == "corpora" else real_data()
+    if data_dir is None:
+        pytest.skip("this recipe wants the real data: set KOBERT_DATA")
+    result = kobert("check", name, "--set", f"data_dir={data_dir}")
+    assert (result.code, result.err) == (0, ""), result.err
+    assert result.out.startswith(f"{name}: sound, ")
+
+
+@pytest.mark.parametrize("name", recipe.shipped())
+def test_every_option_of_a_shipped_recipe_is_valid_and_survives_its_dump(name: str) -> None:
+    loaded = Recipe.model_validate(recipe.load(name, []))
+    assert Recipe.model_validate(loaded.dump()) == loaded
+    assert len(loaded.description) > 20
+
+
+def test_quickstart_names_only_bundled_data() -> None:
+    assert recipe.load("quickstart", [])["data_dir"] == "corpora"
+
+
+def documented_commands() -> list[tuple[str, str]]:
+    """(file, command line) of every `kobert ...` in a fenced code block."""
+    found = []
+    for path in DOCUMENTS:
+        for block in re.findall(r"^```[^\n]*\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S):
+            for line in block.replace("\\\n", " ").splitlines():
+                if match := re.match(r"\s*(?:\$ )?((?:[A-Z_]+=\S+ )*)kobert\s", line + " "):
+                    found.append((path.name, line[match.end(1) :].strip().removeprefix("$ ")))
+    return found
+
+
+COMMANDS = documented_commands()
+
+
+@pytest.mark.skipif(not DOCUMENTS, reason="there is no README.md yet")
+def test_documents_show_commands() -> None:
+    assert COMMANDS
+
+
+@pytest.mark.parametrize(("document", "line"), COMMANDS)
+def test_documented_command_parses(document: str, line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    words = words[: min([i for i, word in enumerate(words) if word in ENDS], default=len(words))]
+    if not words or words == ["--help"]:
+        return
+    group = typer.main.get_command(cli.app)
+    context = group.make_context("kobert", list(words), resilient_parsing=False)
+    name, command, rest = group.resolve_command(context, words)
+    parsed = command.make_context(name, [word for word in rest if word != "--help"], parent=context, resilient_parsing="--help" in rest)
+    given = parsed.params.get("recipe")
+    if given and "--help" not in rest and not given.endswith((".yaml", ".yml")):
+        assert given in recipe.shipped(), f"{document} names a recipe that is not shipped"
+    for setting in parsed.params.get("setting") or []:
+        assert "=" in setting
+
+
+WRONG = {
+    "pretain.pieces=1": ["pretain", "did you mean 'pretrain'"],
+    "pretrain.peices=1": ["pretrain", "peices", "did you mean 'pieces'"],
+    "pretrain.plan.lerning_rate=1": ["pretrain.plan", "lerning_rate", "did you mean 'learning_rate'"],
+    "tokenizer.subword.vocabsize=1": ["tokenizer.subword", "vocabsize", "did you mean 'vocab_size'"],
+    "corpus.sources.0.pth=x": ["corpus.sources.0", "pth", "did you mean 'path'"],
+    "features.nsmc.max_lenght=64": ["features.nsmc", "max_lenght", "did you mean 'max_length'"],
+    "finetune.nsmc.plan.epoch=1": ["finetune.nsmc.plan", "epoch", "did you mean 'epochs'"],
+    "pretrain.objective=mlm_nps": ["pretrain.objective", "mlm_nps", "did you mean 'mlm_nsp'"],
+    "corpus.sources.0.name=txt": ["corpus.sources.0", "txt", "did you mean 'text'"],
+    "analysis.analyzer=kivi": ["analysis.analyzer", "kivi", "did you mean 'kiwi'"],
+    "features.nsmc.task=nsmcc": ["features.nsmc.task", "nsmcc", "did you mean 'nsmc'"],
+    "publish.nsmc.source=nsmcc": ["publish.nsmc.source", "nsmcc", "did you mean 'nsmc'"],
+    "finetune.korqad.plan.epochs=1": ["finetune.korqad", "did you mean 'korquad'"],
+    "pretrain.pieces=many": ["pretrain.pieces", "integer", "many"],
+    "tokenizer.subword.vocab_size=many": ["tokenizer.subword.vocab_size", "integer", "many"],
+    "pretrain.objective.mask_rate=1.5": ["pretrain.objective.mask_rate", "less than 1", "1.5"],
+    "shards.held_out=0": ["shards.held_out", "greater than 0"],
+    "corpus.deduplicate=perhaps": ["corpus.deduplicate", "boolean", "perhaps"],
+    "corpus.sources=[]": ["corpus.sources", "at least 1"],
+    "pretrain.plan.schedule=square": ["pretrain.plan.schedule", "linear", "square"],
+    "finetune.nsmc.seeds=[]": ["finetune.nsmc.seeds", "at least 1"],
+    "pretrain.architecture.num_attention_heads=5": ["pretrain", "num_attention_heads 5", "hidden_size 128"],
+    "features.nsmc.max_length=512": ["features.nsmc.max_length", "512", "256 positions"],
+    "pretrain.max_length=512": ["pretrain", "max_length 512", "max_position_embeddings 256"],
+    "pretrain.batch_pieces=100": ["pretrain", "batch_pieces 100", "max_length 128"],
+    "corpus=": ["corpus"],
+    "pretrain.pieces": ["pretrain.pieces", "key.key=value"],
+    "=3": ["=3", "key.key=value"],
+    "": ["key.key=value"],
+    "pretrain.pieces.x=3": ["pretrain.pieces.x", "'pieces' is a value"],
+    "corpus.sources.5.path=x": ["corpus.sources.5.path", "list of 1"],
+    "corpus.sources.first.path=x": ["corpus.sources.first.path", "'first' is no place"],
+    "pretrain..pieces=3": ["pretrain"],
+}
+
+
+@pytest.mark.parametrize("setting", WRONG)
+def test_wrong_setting_is_refused_in_one_line_that_names_it(setting: str, corpora, kobert) -> None:
+    result = kobert("check", "quickstart", "--set", f"data_dir={corpora}", "--set", setting)
+    assert len(result.err.splitlines()) == 1
+    assert result.out == ""
+    for words in WRONG[setting]:
+        assert words in result.complaint
+
+
+def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:
+    given = ["pretrain.plan.learning_rate=1e-4", "finetune.nsmc.seeds=[1, 2]", "corpus.sources.0.license=none", "x.y=1", "x.y=null"]
+    content = recipe.load("quickstart", given)
+    assert content["pretrain"]["plan"]["learning_rate"] == 0.0001
+    assert content["finetune"]["nsmc"]["seeds"] == [1, 2]
+    assert content["corpus"]["sources"][0]["license"] == "none"
+    assert content["x"] == {"y": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"corpus: [1,\n", "not YAML"),
+        (b"just text\n", "must be a mapping"),
+        (b"", "must be a mapping"),
+        (b"\xb0\xa1\xb3\xaa: 1\n", "not YAML in UTF-8"),
+        (b"description: no corpus\n", "corpus: is missing"),
+    ],
+    ids=["broken", "text", "empty", "cp949", "no corpus"],
+)
+def test_file_that_is_no_recipe_is_refused(text: bytes, said: str, tmp_path, kobert) -> None:
+    (tmp_path / "bad.yaml").write_bytes(text)
+    result = kobert("check", tmp_path / "bad.yaml")
+    assert len(result.err.splitlines()) == 1
+    assert said in result.complaint
+    assert "bad.yaml" in result.complaint
+
+
+@pytest.mark.parametrize(("name", "said"), [("quickstrt", "did you mean 'quickstart'"), ("gone/a.yaml", "does not exist")])
+def test_recipe_that_is_not_there_is_refused(name: str, said: str, kobert) -> None:
+    assert said in kobert("check", name).complaint
+
+
+def test_a_recipe_in_a_file_with_a_byte_order_mark_is_read(tmp_path, corpora, kobert) -> None:
+    text = recipe.shipped()["quickstart"].read_text(encoding="utf-8")
+    (tmp_path / "marked.yaml").write_text("\ufeff" + text, encoding="utf-8")
+    assert kobert("check", tmp_path / "marked.yaml", "--set", f"data_dir={corpora}").code == 0
+
+
+def test_data_dir_comes_from_the_environment_where_the_recipe_has_none(monkeypatch, tmp_path, corpora, kobert) -> None:
+    content = recipe.load("quickstart", [])
+    del content["data_dir"]
+    import yaml
+
+    (tmp_path / "none.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    missing = kobert("check", tmp_path / "none.yaml").complaint
+    assert "--set data_dir=PATH" in missing
+    assert "KOBERT_DATA" in missing
+    monkeypatch.setenv("KOBERT_DATA", str(corpora))
+    assert kobert("check", tmp_path / "none.yaml").code == 0

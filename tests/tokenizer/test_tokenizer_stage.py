@@ -1,0 +1,161 @@
+"""Training: the same corpus gives the same files, and pieces spell what they stand for."""
+
+import pytest
+from front_end import PROPERTY, VOCAB_SIZE, loaded
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from kobert_pipeline.analysis.analyzer import analysis_parts, read_analysis
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json
+from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
+from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, analyzer_of, corpus_lines, run
+from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
+from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
+
+
+@pytest.fixture(scope="module")
+def backend(front_end):
+    return Tokenizer.from_file(str(front_end.tokenizer / VOCABULARY_FILE))
+
+
+@pytest.fixture(scope="module")
+def rows(front_end):
+    return [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
+
+
+def train(front_end, out, size=VOCAB_SIZE, **options):
+    out.mkdir()
+    return run(TokenizerOptions(subword=WordPiece(vocab_size=size), **options), front_end.analysis, "kiwi", out)
+
+
+@pytest.mark.parametrize("options", [{}, {"limit_alphabet": 200, "size": 1000}], ids=["all letters", "200 letters"])
+def test_training_twice_gives_the_same_files(front_end, tmp_path, options):
+    first, second = (train(front_end, tmp_path / name, **options) for name in "ab")
+    assert first == second
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir() if path.is_file()} for name in "ab"]
+    assert files[0] == files[1]
+    assert {VOCABULARY_FILE, "tokenizer_config.json", "vocabulary.txt", "morpheme_tokenizer.py", "kiwi.py"} <= files[0].keys()
+    assert "tokenizer.json" not in files[0]
+
+
+def test_special_tokens_have_the_first_ids(backend, front_end):
+    assert [backend.id_to_token(i) for i in range(5)] == SPECIAL_TOKENS
+    lines = (front_end.tokenizer / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[:5] == SPECIAL_TOKENS
+    assert lines == [backend.id_to_token(i) for i in range(VOCAB_SIZE)]
+
+
+def test_the_vocabulary_has_the_size_asked_for(backend, tokenizer, front_end, tmp_path):
+    assert backend.get_vocab_size() == len(tokenizer) == VOCAB_SIZE
+    assert train(front_end, tmp_path / "small", size=1200)["vocab_size"] == 1200
+
+
+def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(front_end, tmp_path):
+    with pytest.raises(UserError, match=r"vocab_size is 500000, but this corpus supports (\d+) pieces") as raised:
+        train(front_end, tmp_path / "large", size=500_000)
+    supported = int(str(raised.value).split("supports ")[1].split()[0])
+    assert VOCAB_SIZE < supported < 500_000
+
+
+def test_pieces_join_back_to_the_marked_morphemes(backend, rows):
+    known = 0
+    for row in rows:
+        encoding = backend.encode(row.pieces(), is_pretokenized=True, add_special_tokens=False)
+        joined = [""] * len(row.cut)
+        unknown = set()
+        for piece, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
+            joined[word] += token
+            unknown |= {word} if piece == UNK_ID else set()
+        assert [one for i, one in enumerate(joined) if i not in unknown] == [one for i, one in enumerate(row.pieces()) if i not in unknown]
+        known += len(joined) - len(unknown)
+    assert known > 0.97 * sum(len(row.cut) for row in rows)
+
+
+def test_a_letter_without_a_piece_makes_its_morpheme_unknown(front_end, tmp_path):
+    counts = train(front_end, tmp_path / "narrow", size=500, limit_alphabet=100)
+    narrow = loaded(tmp_path / "narrow")
+    assert counts["alphabet"] == 100
+    assert counts["unknown_rate"] > 0.01
+    alphabet = {token for token in narrow.get_vocab() if len(token) == 1}
+    assert len(alphabet) == 100
+    assert WORD_MARK in alphabet
+
+
+def test_no_piece_is_longer_than_a_marked_morpheme_or_holds_a_mark_inside(backend):
+    pieces = [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS]
+    assert max(map(len, pieces)) <= MAX_MORPHEME_CHARACTERS + 1
+    assert not [piece for piece in pieces if WORD_MARK in piece[1:]]
+    assert not [piece for piece in pieces if any(character.isspace() for character in piece)]
+    assert not [piece for piece in pieces if piece.startswith("##")]
+
+
+def test_the_longest_morpheme_can_be_spelled(backend):
+    word = WORD_MARK + "다" * MAX_MORPHEME_CHARACTERS
+    encoding = backend.encode([word], is_pretokenized=True, add_special_tokens=False)
+    assert "".join(encoding.tokens) == word
+
+
+def test_every_piece_stands_in_some_morpheme_of_the_corpus(backend, rows):
+    """Nothing is merged across morphemes, nor over a letter that was left out of the alphabet."""
+    corpus = "\n".join({piece for row in rows for piece in row.pieces()})
+    assert [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS and token not in corpus] == []
+
+
+def test_the_report_counts_what_it_says(front_end, tmp_path, backend, rows):
+    counts = train(front_end, tmp_path / "again")
+    encodings = [backend.encode(row.pieces(), is_pretokenized=True, add_special_tokens=False).ids for row in rows]
+    pieces = sum(map(len, encodings))
+    assert counts["pieces_per_morpheme"] == pytest.approx(pieces / sum(len(row.cut) for row in rows), abs=1e-4)
+    assert counts["pieces_per_eojeol"] == pytest.approx(pieces / sum(len(row.document.text.split()) for row in rows), abs=1e-4)
+    assert counts["unknown_rate"] == pytest.approx(sum(ids.count(UNK_ID) for ids in encodings) / pieces, abs=1e-6)
+
+
+def test_the_saved_config_names_analyzer_and_version(front_end, kiwi):
+    config = read_json(front_end.tokenizer / "tokenizer_config.json")
+    assert analyzer_of(front_end.tokenizer) == config["analyzer"] == "kiwi"
+    assert config["analyzer_version"] == kiwi.borders().version
+
+
+def test_the_corpus_is_a_document_a_line(front_end, rows):
+    lines = list(corpus_lines(front_end.analysis))
+    assert [line.split(" ") for line in lines] == [row.pieces() for row in rows]
+
+
+# the alphabet
+
+
+@pytest.mark.parametrize(
+    ("lines", "limit", "alphabet"),
+    [
+        (["나 가 다"], 2, ["가", "나"]),
+        (["다 다 나 가"], 2, ["가", "다"]),
+        (["bab", "b c"], 2, ["a", "b"]),
+        (["가"], 5, ["가"]),
+        ([], 5, []),
+        (["  "], 5, []),
+    ],
+    ids=["ties by code", "commonest first", "several lines", "fewer than the limit", "nothing", "only spaces"],
+)
+def test_the_alphabet_is_the_commonest_letters_in_code_order(lines, limit, alphabet):
+    assert alphabet_of(lines, limit) == alphabet
+
+
+@PROPERTY
+@given(lines=st.lists(st.text("가나다abc ", max_size=20), max_size=6), limit=st.integers(1, 8), data=st.data())
+def test_the_alphabet_does_not_depend_on_the_order_of_the_lines(lines, limit, data):
+    assert alphabet_of(lines, limit) == alphabet_of(data.draw(st.permutations(lines)), limit)
+
+
+def test_special_tokens_in_the_text_do_not_disturb_the_vocabulary(front_end):
+    lines = [*corpus_lines(front_end.analysis), "▁[ MASK ] ▁[MASK] [PAD]"] * 2
+    backend = WordPiece(vocab_size=1500).train(lambda: iter(lines), alphabet_of(lines, 1000))
+    assert [backend.id_to_token(i) for i in range(5)] == SPECIAL_TOKENS
+
+
+def test_an_unknown_subword_model_is_answered_with_a_guess():
+    with pytest.raises(UserError, match="did you mean 'wordpiece'"):
+        Subword.variant("word_piece")

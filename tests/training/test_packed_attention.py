@@ -1,0 +1,122 @@
+"""Packed attention equals padded attention, and no packed sequence sees another."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import BertConfig, BertModel
+
+from kobert_pipeline.training.attention import ROUND, Packing
+
+VOCAB_SIZE = 50
+
+
+def bert(attention: str) -> BertModel:
+    """The same weights whatever the attention."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=VOCAB_SIZE, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=80,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    model = BertModel(config)
+    model.set_attn_implementation(attention)
+    return model
+
+
+def texts(lengths: list[int], seed: int = 0) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(5, VOCAB_SIZE, (length,), generator=generator) for length in lengths]
+
+
+def forward_packed(model: BertModel, sequences: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The hidden states (L, H) of each sequence."""
+    lengths = [len(sequence) for sequence in sequences]
+    hidden = model(
+        input_ids=torch.cat(sequences)[None],
+        position_ids=torch.cat([torch.arange(length) for length in lengths])[None],
+        packing=Packing.of(np.array(lengths)),
+    ).last_hidden_state[0]
+    return list(hidden.split(lengths))
+
+
+def forward_padded(model: BertModel, sequences: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The same by HF's own way."""
+    ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(sequence) for sequence in sequences], batch_first=True)
+    hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    return [row[: len(sequence)] for row, sequence in zip(hidden, sequences, strict=True)]
+
+
+LENGTHS = [[1], [70], [ROUND] * 3, [1, 70, 16, 17, 15, 1], np.random.default_rng(0).integers(1, 71, 12).tolist(), list(range(1, 20))]
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_outputs_and_gradients_equal_padded_attention(lengths: list[int], attention: str) -> None:
+    packed, padded, sequences = bert("packed"), bert(attention), texts(lengths)
+    ours, theirs = forward_packed(packed, sequences), forward_padded(padded, sequences)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    weights = torch.randn(sum(lengths), 32, generator=torch.Generator().manual_seed(1)) / len(lengths)
+    for hidden in (ours, theirs):
+        (torch.cat(hidden) * weights).sum().backward()
+    for (name, one), other in zip(packed.named_parameters(), padded.parameters(), strict=True):
+        if other.grad is not None:
+            torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_in_bf16_outputs_and_gradients_are_as_near_to_fp32_as_padded_attention(lengths: list[int]) -> None:
+    """bf16 keeps eight bits, so the yardstick is how far padded attention itself is off."""
+    exact, packed, padded, sequences = bert("sdpa"), bert("packed"), bert("sdpa"), texts(lengths)
+    outputs = [forward_padded(exact, sequences)]
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs += [forward_packed(packed, sequences), forward_padded(padded, sequences)]
+    for hidden in outputs:
+        torch.cat(hidden).float().square().sum().backward()
+    weights = [
+        torch.cat([p.grad.flatten() for name, p in model.named_parameters() if "pooler" not in name]) for model in (exact, packed, padded)
+    ]
+    for true, ours, theirs in ([torch.cat(hidden) for hidden in outputs], weights):
+        assert (ours - true).norm() <= 2 * (theirs - true).norm() + 1e-6
+        assert (ours - true).norm() < 0.05 * true.norm()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("changed", range(6))
+def test_no_sequence_sees_another(changed: int, precision: torch.dtype) -> None:
+    model, sequences = bert("packed").eval().to(precision), texts([5, 30, 33, 16, 5, 70])
+    with torch.no_grad():
+        before = forward_packed(model, sequences)
+        sequences[changed] = texts([len(sequences[changed])], seed=9)[0]
+        after = forward_packed(model, sequences)
+    for i, (one, other) in enumerate(zip(before, after, strict=True)):
+        if i == changed:
+            assert (one - other).abs().max() > 1e-3
+        else:
+            assert torch.equal(one, other)
+
+
+def test_no_gradient_flows_between_sequences() -> None:
+    model, sequences = bert("packed"), texts([7, 20, 7])
+    embedded: list[torch.Tensor] = []
+    model.embeddings.register_forward_hook(lambda module, inputs, output: (output.retain_grad(), embedded.append(output))[0])
+    forward_packed(model, sequences)[1].square().sum().backward()
+    flows = embedded[0].grad[0].abs().sum(-1).split([7, 20, 7])
+    assert [bool(flow.any()) for flow in flows] == [False, True, False]
+
+
+@given(st.lists(st.integers(1, 70), min_size=1, max_size=40))
+def test_the_layout_holds_every_position_once_beside_those_of_its_own_sequence(lengths: list[int]) -> None:
+    packing, total = Packing.of(np.array(lengths)), sum(lengths)
+    sequence_of = np.repeat(np.arange(len(lengths)), lengths)
+    cells, real, rows = [], [], []
+    for index, count, width, mask in packing.rectangles:
+        assert width - min(length for length in lengths if -(-length // ROUND) == -(-width // ROUND)) < ROUND
+        cells += index.tolist()
+        real += (torch.ones(count, 1, 1, width, dtype=bool) if mask is None else mask).flatten().tolist()
+        rows += index.view(count, width).tolist()
+    assert [cells[place] for place in packing.inverse.tolist()] == list(range(total))
+    assert sorted(packing.inverse.tolist()) == np.flatnonzero(real).tolist()
+    assert all(len(set(sequence_of[row].tolist())) == 1 for row in rows)

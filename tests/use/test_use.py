@@ -1,0 +1,150 @@
+"""Loading and predicting with a published checkpoint; the oracles are `transformers`' own pipelines and plain arg-max by hand."""
+
+import json
+import shutil
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.use.load import NEEDED, checkpoint, load_model, load_tokenizer
+from kobert_pipeline.use.predict import BATCH, predict
+
+CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
+QUESTION = "한글은 누가 만들었는가?"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("nsmc", "BertForSequenceClassification"), ("korquad", "BertForQuestionAnswering"), ("mlm", "BertForPreTraining")],
+)
+def test_model_loads_with_the_head_it_was_published_with_in_evaluation_mode(name: str, kind: str, tiny) -> None:
+    model = load_model(tiny.run_dir / "publish" / name)
+    assert type(model).__name__ == kind
+    assert not model.training
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_folder_that_lacks_a_file_is_no_checkpoint_and_the_file_is_named(missing: str, tiny, tmp_path) -> None:
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "broken"))
+    (folder / missing).unlink()
+    with pytest.raises(UserError, match=f"not a published checkpoint: {missing} missing"):
+        checkpoint(folder)
+    with pytest.raises(UserError, match="not a published checkpoint"):
+        load_model(folder)
+
+
+def test_tokenizer_loads_from_a_run_and_from_a_checkpoint_alike(tiny) -> None:
+    ours, published = load_tokenizer(tiny.run_dir / "tokenizer"), load_tokenizer(tiny.run_dir / "publish" / "mlm")
+    assert ours.get_vocab() == published.get_vocab()
+    assert ours(CONTEXT)["input_ids"] == published(CONTEXT)["input_ids"]
+    assert published.model_max_length == 256
+
+
+def test_labels_and_scores_are_those_of_transformers_pipeline(tiny) -> None:
+    from transformers import pipeline
+
+    folder = tiny.run_dir / "publish" / "nsmc"
+    texts = ["정말 재밌다", "", "지루하고 길었다 " * 200, "연기가 좋았다"]
+    classify = pipeline("text-classification", model=load_model(folder), tokenizer=load_tokenizer(folder))
+    for found, expected in zip(predict(folder, texts), classify(texts, top_k=None, truncation=True), strict=True):
+        for score in expected:
+            assert found["scores"][score["label"]] == pytest.approx(score["score"], abs=2e-4)
+        assert found["label"] == expected[0]["label"]
+
+
+def test_more_texts_than_a_batch_come_back_in_order_as_if_alone(tiny) -> None:
+    folder = tiny.run_dir / "publish" / "nsmc"
+    texts = [f"{i}번째 평: {'정말 ' * (i % 7)}재밌다" for i in range(BATCH + 5)]
+    found = predict(folder, texts)
+    assert [result["text"] for result in found] == texts
+    for number in (0, BATCH - 1, BATCH, BATCH + 4):
+        alone = predict(folder, [texts[number]])[0]
+        assert alone["scores"]["positive"] == pytest.approx(found[number]["scores"]["positive"], abs=2e-4)
+
+
+def test_no_texts_no_results(tiny) -> None:
+    assert predict(tiny.run_dir / "publish" / "nsmc", []) == []
+
+
+def test_answer_is_the_best_span_by_hand(tiny) -> None:
+    import torch
+
+    folder = tiny.run_dir / "publish" / "korquad"
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    encoded = tokenizer(QUESTION, CONTEXT, return_tensors="pt", return_offsets_mapping=True)
+    offsets, sides = encoded.pop("offset_mapping")[0].tolist(), encoded.sequence_ids(0)
+    with torch.no_grad():
+        outputs = model(**encoded)
+    starts, ends = outputs.start_logits[0].tolist(), outputs.end_logits[0].tolist()
+    inside = [i for i, side in enumerate(sides) if side == 1]
+    score, start, end = max((starts[i] + ends[j], offsets[i][0], offsets[j][1]) for i in inside for j in inside if i <= j < i + 30)
+    found = predict(folder, [CONTEXT], QUESTION)[0]
+    assert (found["start"], found["end"]) == (start, end)
+    assert found["answer"] == CONTEXT[start:end]
+    assert found["score"] == pytest.approx(score, abs=1e-3)
+
+
+def test_answer_in_a_context_of_many_windows_may_lie_anywhere_and_is_cut_from_the_raw_text(tiny) -> None:
+    folder = tiny.run_dir / "publish" / "korquad"
+    kinds = ["한\t가지", "여러  가지", "여러 가지"]
+    context = "\n".join(f"{i}번 문단에는 {kinds[i % 3]} 이야기가 있다." for i in range(120))
+    found = predict(folder, [context], QUESTION)[0]
+    assert len(load_tokenizer(folder)(context)["input_ids"]) > 3 * 256
+    assert found["answer"] == context[found["start"] : found["end"]] != ""
+    assert found["score"] >= predict(folder, [context[:300]], QUESTION)[0]["score"] - 1e-3, "the first window is one of those searched"
+
+
+def test_answer_from_decomposed_text_counts_the_characters_as_given(tiny) -> None:
+    folder = tiny.run_dir / "publish" / "korquad"
+    composed, decomposed = CONTEXT, unicodedata.normalize("NFD", CONTEXT)
+    found, expected = predict(folder, [decomposed], QUESTION)[0], predict(folder, [composed], QUESTION)[0]
+    assert found["answer"] == decomposed[found["start"] : found["end"]]
+    assert unicodedata.normalize("NFC", found["answer"]) == expected["answer"]
+
+
+@pytest.mark.parametrize("context", ["", " \n "])
+def test_empty_context_gives_an_empty_answer_in_valid_json(context: str, tiny) -> None:
+    found = predict(tiny.run_dir / "publish" / "korquad", [context], QUESTION)[0]
+    assert (found["answer"], found["start"], found["end"]) == ("", 0, 0)
+    json.loads(json.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_question_longer_than_the_positions_is_cut_and_answered(tiny) -> None:
+    found = predict(tiny.run_dir / "publish" / "korquad", [CONTEXT], "왜 그리고 언제 " * 200)[0]
+    assert found["answer"] == CONTEXT[found["start"] : found["end"]] != ""
+
+
+def test_masks_are_filled_as_by_transformers_pipeline(tiny) -> None:
+    from transformers import BertForMaskedLM, pipeline
+
+    folder = tiny.run_dir / "publish" / "mlm"
+    text = "대한민국의 [MASK]는 서울이다."
+    expected = pipeline("fill-mask", model=BertForMaskedLM.from_pretrained(folder), tokenizer=load_tokenizer(folder))(text, top_k=4)
+    tokenizer = load_tokenizer(folder)
+    found = predict(folder, [text], top_k=4)[0]["masks"]
+    assert len(found) == 1
+    assert sorted(found[0].values(), reverse=True) == list(found[0].values())
+    wanted = {tokenizer.convert_ids_to_tokens(guess["token"]): guess["score"] for guess in expected}
+    assert found[0] == pytest.approx(wanted, abs=1e-3)
+
+
+def test_every_mask_gets_its_own_guesses(tiny) -> None:
+    masks = predict(tiny.run_dir / "publish" / "mlm", ["[MASK] [MASK] [MASK]"], top_k=2)[0]["masks"]
+    assert [len(guesses) for guesses in masks] == [2, 2, 2]
+
+
+def test_mask_behind_the_last_position_is_refused(tiny) -> None:
+    """Cut off, it could only be passed over in silence."""
+    with pytest.raises(UserError):
+        predict(tiny.run_dir / "publish" / "mlm", ["아주 긴 글이다. " * 200 + "[MASK]"])
+
+
+def test_predict_refuses_by_kind_of_head(tiny) -> None:
+    with pytest.raises(UserError, match="--question"):
+        predict(tiny.run_dir / "publish" / "korquad", [CONTEXT])
+    with pytest.raises(UserError, match="does not answer questions"):
+        predict(tiny.run_dir / "publish" / "nsmc", [CONTEXT], QUESTION)
+    with pytest.raises(UserError, match=r"\[MASK\]"):
+        predict(tiny.run_dir / "publish" / "mlm", ["가린 것이 없다"])
