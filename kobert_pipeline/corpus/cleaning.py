@@ -13,7 +13,14 @@ LINES = re.compile(r" ?\n[ \n]*")
 
 
 def clean(text: str) -> str:
-    """The text as the pipeline wants it: paragraphs as lines, none of them empty."""
+    """The text as the pipeline wants it: paragraphs as lines, none of them empty. Clean text stays as it is."""
+    # what one round uncovers (&amp;lt; or an entity broken by a zero-width space) the next one takes
+    while (cleaned := _round(text)) != text:
+        text = cleaned
+    return text
+
+
+def _round(text: str) -> str:
     if "&" in text:
         text = ENTITY.sub(lambda match: html.unescape(match.group()), text)
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n").replace("\x85", "\n")

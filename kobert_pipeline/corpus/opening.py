@@ -1,13 +1,15 @@
 """Open text files of any compression, strictly in the encoding they claim: mojibake is never passed on."""
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from kobert_pipeline.errors import UserError
 
@@ -26,9 +28,40 @@ def _binary(path: Path) -> IO[bytes]:
         case ".zst":
             import zstandard
 
-            return cast(IO[bytes], zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).stream_reader(path.open("rb"), closefd=True))
+            return io.BufferedReader(_Blocks(_frames(path, zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW))))
         case _:
             return path.open("rb")
+
+
+def _frames(path: Path, decompressor: Any) -> Iterator[bytes]:
+    """The content of all frames; unlike zstandard's own reader this raises EOFError where the last one is cut off."""
+    with path.open("rb") as file:
+        frame = None
+        while block := (frame.unused_data if frame and frame.eof else b"") or file.read(2**17):
+            frame = frame if frame and not frame.eof else decompressor.decompressobj()
+            yield frame.decompress(block)
+        if frame and not frame.eof:
+            raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+
+
+class _Blocks(io.RawIOBase):
+    """Blocks of bytes as a file."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self.blocks, self.rest = blocks, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.rest:
+            block = next(self.blocks, None)
+            if block is None:
+                return 0
+            self.rest = block
+        count = min(len(buffer), len(self.rest))
+        buffer[:count], self.rest = self.rest[:count], self.rest[count:]
+        return count
 
 
 @contextmanager
@@ -40,18 +73,22 @@ def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty; there is nothing to read in it")
     try:
+        codec = codecs.lookup(encoding).name
         with _binary(path) as raw:
             head = raw.read(65536)
-        if b"\x00" in head and not encoding.startswith("utf-16"):
+        if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
             raise UserError(f"{path} is a binary file (it holds null bytes), not text in {encoding}")
-        with _binary(path) as raw, io.TextIOWrapper(raw, encoding=encoding.replace("utf-8", "utf-8-sig"), newline="\n") as file:
+        with _binary(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file:
             yield file
+    except LookupError:
+        raise UserError(f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not {encoding} ({error.reason}){_guess(head)}") from None
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise UserError(f"{path} is damaged ({error}); fetch it again") from None
     except Exception as error:
-        if type(error).__name__ == "ZstdError":
+        # bz2 raises a bare OSError, without the number that errors of the system have
+        if type(error).__name__ == "ZstdError" or (isinstance(error, OSError) and error.errno is None):
             raise UserError(f"{path} is damaged ({error}); fetch it again") from None
         raise
 

@@ -32,7 +32,10 @@ class Reader(Plugin):
         """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found."""
         found: list[Path] = []
         for pattern in [self.path] if isinstance(self.path, str) else self.path:
-            matches = sorted(data_dir.glob(pattern)) if any(mark in pattern for mark in "*?[") else [data_dir / pattern]
+            path = data_dir / pattern  # an absolute pattern stays as it is
+            matches = [path]
+            if any(mark in pattern for mark in "*?["):
+                matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
             if not matches or not matches[0].is_file():
                 raise UserError(f"{data_dir / pattern} does not exist; check the path in the recipe and data_dir (now {data_dir})")
             found += matches

@@ -46,7 +46,7 @@ def run(options: CorpusOptions, data_dir: Path, out: Path) -> dict[str, Any]:
     """Write `part-00000.parquet`, ... to `out`; return the counts."""
     counts: Counter[str] = Counter()
     samples: list[str] = []
-    held = Evaluation(document.text for reader in options.decontaminate for document in reader.read(data_dir))
+    held = Evaluation(clean(document.text) for reader in options.decontaminate for document in reader.read(data_dir))
     documents = kept(options, data_dir, held, counts, samples)
     for number, part in enumerate(parts(documents, options.part_characters)):
         write_documents(out / f"part-{number:05d}.parquet", part)
@@ -62,8 +62,9 @@ def kept(options: CorpusOptions, data_dir: Path, held: Evaluation, counts: Count
         for document in reader.read(data_dir):
             counts["documents_read"] += 1
             counts["characters_read"] += len(document.text)
-            document = without_contamination(replace(document, text=clean(document.text)), held, counts, samples)
-            reason = "contaminated" if not document.text else reason_to_drop(document, options.filters)
+            cleaned = replace(document, text=clean(document.text))
+            document = without_contamination(cleaned, held, counts, samples)
+            reason = "contaminated" if cleaned.text and not document.text else reason_to_drop(document, options.filters)
             digest = hashlib.blake2b(squeezed(document.text).encode(), digest_size=16).digest()
             if reason is None and options.deduplicate and digest in seen:
                 reason = "duplicate"

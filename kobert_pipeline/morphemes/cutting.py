@@ -52,6 +52,8 @@ def _cut_unit(text: str, start: int, end: int, tokens: Iterable[Token], sentence
     numbers: dict[int, int] = {}  # analyzers may skip sentence numbers; ours are dense
     reach, number = start, 0
     for left, right, number in _merged(start, end, tokens):
+        if text[left:right].isspace():
+            continue
         if left > reach:
             yield from _runs(text, reach, left, sentence + max(len(numbers) - 1, 0))
         yield from _runs(text, left, right, sentence + numbers.setdefault(number, len(numbers)))

@@ -8,6 +8,7 @@ this file must fail, not hand out a tokenizer with other ids.
 import json
 import os
 import re
+import threading
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,10 +17,10 @@ from typing import Any
 
 from tokenizers import Encoding, NormalizedString, PreTokenizedString, Tokenizer
 from tokenizers.pre_tokenizers import PreTokenizer
-from transformers import TokenizersBackend
+from transformers import BatchEncoding, TokenizersBackend
 
 from .analysis import Borders, borders, cut_texts
-from .composing import cluster_end, compose, sound
+from .composing import cluster_end, sound
 from .morpheme import WORD_MARK, starts_eojeol
 
 VOCABULARY_FILE = "morphemes.json"
@@ -33,35 +34,34 @@ class MorphemePreTokenizer:
         self.analyzer = analyzer
         self.ahead: dict[str, list[Span]] = {}
 
-    def cut_ahead(self, texts: list[str]) -> None:
-        """Analyse `texts` as one batch and remember the spans."""
-        composed = [text if unicodedata.is_normalized("NFC", text) else compose(text).text for text in texts]
-        for text, found in zip(texts, cut_texts(self.analyzer, composed), strict=True):
+    def cut_ahead(self, texts: list[str]) -> list[str]:
+        """Analyse `texts` as one batch and remember the spans; returns the keys to forget them by."""
+        composed = [unicodedata.normalize("NFC", text) for text in texts]
+        for text, found in zip(composed, cut_texts(self.analyzer, composed), strict=True):
             self.ahead[text] = [(morpheme.start, morpheme.end) for morpheme in found]
+        return composed
 
     def spans(self, text: str) -> list[Span]:
-        """The morphemes of `text`, in the coordinates of its NFC."""
-        if text not in self.ahead:
-            normal = text if unicodedata.is_normalized("NFC", text) else compose(text).text
-            return [(morpheme.start, morpheme.end) for morpheme in next(cut_texts(self.analyzer, [normal]))]
-        return self.ahead[text]
+        """The morphemes of `text`, which is NFC."""
+        found = self.ahead.get(text)
+        return found if found is not None else [(start, end) for start, end, _ in next(cut_texts(self.analyzer, [text]))]
 
     def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
         """Called by the backend for every text."""
         pretokenized.split(self._split)
 
     def _split(self, index: int, stretch: NormalizedString) -> list[NormalizedString]:
+        # the backend composes, so that it knows which characters of the given text each one came from
+        if not unicodedata.is_normalized("NFC", stretch.normalized):
+            stretch.nfc()
         text = stretch.normalized
-        spans = self.spans(text)
-        decomposed = not unicodedata.is_normalized("NFC", text)
-        if decomposed:
-            origin = compose(text).origin
-            spans = [(origin[start], origin[end]) for start, end in spans]
         pieces = []
-        for start, end in spans:
-            piece = stretch[start:end]
-            if decomposed:
-                piece.nfc()
+        begin = reach = 0
+        for start, end in self.spans(text):
+            if end > reach:  # slicing counts characters from the beginning: from a stretch's it would be quadratic
+                begin, reach = start, max(end, start + 1000)
+                near = stretch[begin : min(reach, len(text))]
+            piece = near[start - begin : end - begin]
             # behind a special token (index > 0) a stretch that has no space of its own goes on with the same eojeol
             if starts_eojeol(text, start) and (start or index == 0):
                 piece.prepend(WORD_MARK)
@@ -123,7 +123,7 @@ class MorphemeTokenizer(TokenizersBackend):
         self._attach(MorphemePreTokenizer(at_hand))
 
     def _attach(self, pre_tokenizer: MorphemePreTokenizer) -> None:
-        self._cutter = pre_tokenizer
+        self._cutter, self._lock = pre_tokenizer, threading.RLock()
         self._tokenizer.pre_tokenizer = PreTokenizer.custom(pre_tokenizer)
 
     @classmethod
@@ -137,8 +137,8 @@ class MorphemeTokenizer(TokenizersBackend):
         plain.normalizer = self._tokenizer.normalizer
         plain.post_processor = self._tokenizer.post_processor
         plain.decoder = self._tokenizer.decoder
-        plain.add_special_tokens([token for token in self.added_tokens_decoder.values() if token.special])
-        plain.add_tokens([token for token in self.added_tokens_decoder.values() if not token.special])
+        for _, token in sorted(self.added_tokens_decoder.items()):  # in order, since adding gives the next free id
+            (plain.add_special_tokens if token.special else plain.add_tokens)([token])
         return plain.to_str(pretty=False)
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
@@ -157,23 +157,31 @@ class MorphemeTokenizer(TokenizersBackend):
         return (*file_names, *self.save_vocabulary(os.fspath(save_directory), filename_prefix))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), self.backend_json(), {k: v for k, v in self.init_kwargs.items() if k != "tokenizer_object"})
+        kwargs = {key: value for key, value in self.init_kwargs.items() if key != "tokenizer_object"}
+        settings = {key: getattr(self, key) for key in ("model_max_length", "padding_side", "truncation_side")}
+        return _rebuilt, (type(self), self.backend_json(), kwargs | settings)
 
     def _encode_plus(self, text: Any, text_pair: Any = None, return_tensors: Any = None, **kwargs: Any) -> Any:
-        text, text_pair = _each(sound, text), _each(sound, text_pair)
+        with self._lock:  # a call sets truncation and padding on the shared backend
+            return self._encode(_each(sound, text), _each(sound, text_pair), return_tensors, **kwargs)
+
+    def _encode(self, text: Any, text_pair: Any, return_tensors: Any, **kwargs: Any) -> Any:
+        words = kwargs.get("is_split_into_words")
+        if isinstance(text, (list, tuple)) and not text and not words:
+            return BatchEncoding({key: [] for key in self._encode("", None, None, **kwargs)}, [], tensor_type=return_tensors)
         whole = kwargs.get("split_special_tokens") or self.split_special_tokens
         texts = (*_strings(text), *_strings(text_pair))
         ahead = list(texts) if whole else [stretch for one in texts for stretch in self._stretches(one)]
-        self._cutter.cut_ahead(ahead)
+        keys = self._cutter.cut_ahead(ahead)
         try:
             encoded = super()._encode_plus(text, text_pair=text_pair, **kwargs)
         finally:
-            for stretch in ahead:
-                self._cutter.ahead.pop(stretch, None)
+            for key in keys:
+                self._cutter.ahead.pop(key, None)
         flat = bool(encoded["input_ids"]) and not isinstance(encoded["input_ids"][0], list)
         if "offset_mapping" in encoded:
-            single = isinstance(text, str) or (kwargs.get("is_split_into_words") and isinstance(text[0], str))
-            rows = self._offsets(encoded, [(text, text_pair)] if single else _paired(text, text_pair))
+            single = isinstance(text, str) or (words and (not text or isinstance(text[0], str)))
+            rows = self._offsets(encoded, [(text, text_pair)] if single else _paired(text, text_pair, words))
             encoded["offset_mapping"] = rows[0] if flat else rows
         return encoded.convert_to_tensors(return_tensors, prepend_batch_axis=flat)
 
@@ -201,14 +209,21 @@ class MorphemeTokenizer(TokenizersBackend):
 
 
 def _mended(encoding: Encoding, sample: tuple[Any, Any], mark: int) -> Iterator[Span]:
-    for piece, (start, end), side, word in zip(encoding.ids, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True):
-        if piece == mark:
-            yield start, start
-        elif side is None or start == end:
+    before = None
+    following = [*(start for start, _ in encoding.offsets[1:]), 0]
+    rows = zip(encoding.ids, encoding.offsets, encoding.sequence_ids, encoding.word_ids, following, strict=True)
+    for piece, (start, end), side, word, after in rows:
+        if side is None or start == end:
             yield start, end
         else:
             text = sample[side] if isinstance(sample[side], str) else sample[side][word]
-            yield start, cluster_end(text, end - 1)
+            if piece == mark and (side, word) != before and starts_eojeol(text, start):
+                yield start, start
+            else:
+                reach = cluster_end(text, end - 1)
+                # a cluster that does not compose may be cut inside
+                yield start, after if end <= after < reach else reach
+        before = (side, word)
 
 
 def _each(change: Callable[[str], str], text: Any) -> Any:
@@ -228,10 +243,12 @@ def _strings(text: Any) -> Iterator[str]:
             yield from _strings(one)
 
 
-def _paired(text: Any, text_pair: Any) -> list[tuple[Any, Any]]:
+def _paired(text: Any, text_pair: Any, words: Any) -> list[tuple[Any, Any]]:
     if text_pair is not None:
         return list(zip(text, text_pair, strict=True))
-    return [one if isinstance(one, tuple) else (one, None) for one in text]
+    if words:
+        return [(one, None) if not one or isinstance(one[0], str) else tuple(one) for one in text]
+    return [(one, None) if isinstance(one, str) else tuple(one) for one in text]
 
 
 def _rebuilt(cls: type["MorphemeTokenizer"], backend: str, kwargs: dict[str, Any]) -> "MorphemeTokenizer":

@@ -44,10 +44,11 @@ def open_shard(folder: Path, name: str) -> Shard:
     """Map a shard into memory. Raises UserError when its arrays do not fit together."""
     try:
         shard = Shard(*(np.load(shard_path(folder, name, field), mmap_mode="r") for field in FIELDS))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise UserError(f"shard {name} in {folder} cannot be read ({error}); make it again with --redo shards") from None
     pieces = len(shard.ids)
-    if len(shard.borders) != pieces or shard.documents[-1] != pieces or len(shard.ordered) != len(shard.documents) - 1:
+    ends = shard.documents[-1:].tolist()
+    if len(shard.borders) != pieces or ends != [pieces] or len(shard.ordered) != len(shard.documents) - 1:
         raise UserError(f"the arrays of shard {name} in {folder} do not fit together; make it again with --redo shards")
     return shard
 

@@ -32,11 +32,13 @@ class JsonLines(Reader):
     def _document(self, path: Path, number: int, line: str) -> Document:
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise UserError(f"{path}, line {number}: not JSON ({error})") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}, line {number}: an object was expected, not {type(row).__name__}")
         for key in filter(None, (self.text, self.id)):
             if key not in row:
                 raise UserError(f"{path}, line {number}: there is no key '{key}'{did_you_mean(key, row)}")
-        return Document(str(row[self.id]) if self.id else f"{path.name}#{number}", path.name, str(row[self.text]), self.ordered)
+        if not isinstance(row[self.text], str):
+            raise UserError(f"{path}, line {number}: the key '{self.text}' holds {type(row[self.text]).__name__}, text was expected")
+        return Document(str(row[self.id]) if self.id else f"{path.name}#{number}", path.name, row[self.text], self.ordered)

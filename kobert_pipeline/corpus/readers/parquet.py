@@ -47,5 +47,11 @@ class Parquet(Reader):
         for column in columns:
             if column not in file.schema_arrow.names:
                 raise UserError(f"{path}: there is no column '{column}'{did_you_mean(column, file.schema_arrow.names)}")
-        for batch in file.iter_batches(batch_size=10_000, columns=columns):
-            yield from batch.to_pylist()
+        kind = str(file.schema_arrow.field(self.text).type)
+        if "string" not in kind:
+            raise UserError(f"{path}: the column '{self.text}' holds {kind}, text was expected")
+        try:
+            for batch in file.iter_batches(batch_size=10_000, columns=columns):
+                yield from batch.to_pylist()
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}); fetch it again") from None

@@ -31,5 +31,8 @@ class WordPiece(Subword):
             limit_alphabet=len(alphabet),
             show_progress=False,
         )
-        backend.train_from_iterator(lines(), trainer)
+        # the trainer would drop a letter it does not know and merge what stood on its sides
+        known = {" ", *alphabet}
+        spelled = (" ".join(piece for piece in line.split(" ") if known.issuperset(piece)) for line in lines())
+        backend.train_from_iterator(spelled, trainer)
         return backend
