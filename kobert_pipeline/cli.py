@@ -4,20 +4,20 @@ Exit status: 0; 2 with one sentence on stderr for the user's mistake; 1 with a t
 on request.
 """
 
-import errno
 import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, os_error
+from kobert_pipeline.show import outcome_row, print_json, print_table, recipe_description, summary
 
 if TYPE_CHECKING:
-    from kobert_pipeline.pipeline import Job, Outcome, Recipe
+    from kobert_pipeline.pipeline import Job, Recipe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,12 +38,6 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Analyzer threads; defa
 Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]
 
 STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
-NO_ROOM = {
-    errno.ENOSPC: "no space is left on the disk",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EFBIG: "a file grew beyond its limit",
-}
-NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
 STOPPED = 75
 
 
@@ -79,17 +73,6 @@ def main() -> None:
 def _fail(sentence: str) -> int:
     print(f"kobert: {' '.join(sentence.split())}", file=sys.stderr)
     return 2
-
-
-def os_error(error: BaseException) -> str | None:
-    """One sentence for a full disk or a folder that may not be written, also when a library wrapped the error; None for anything else."""
-    number, where = getattr(error, "errno", None), getattr(error, "filename", None)
-    place = f" ({where})" if where else ""
-    if number in NO_ROOM or "No space left on device" in str(error):
-        return f"{NO_ROOM.get(number or errno.ENOSPC)}{place}; free some or choose another --run-dir, then run the same command again"
-    if number in NO_WRITING:
-        return f"no permission to write{place}: {os.strerror(number or 0)}; choose another --run-dir"
-    return None
 
 
 @app.command()
@@ -133,7 +116,7 @@ def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False)
     for job in planned:
         job.raw()
     if as_json:
-        _print({"recipe": recipe, "jobs": [job.title for job in planned]})
+        print_json({"recipe": recipe, "jobs": [job.title for job in planned]})
     else:
         print(f"{recipe}: sound, {len(planned)} jobs: {', '.join(job.title for job in planned)}")
 
@@ -145,9 +128,9 @@ def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None,
 
     rows = status_of(_plan(recipe, setting, run_dir, None)[1])
     if as_json:
-        _print({"stages": rows})
+        print_json({"stages": rows})
     else:
-        _table(["stage", "status", "seconds", "where"], [[row["job"], row["status"], row["seconds"], row["folder"]] for row in rows])
+        print_table(["stage", "status", "seconds", "where"], [[row["job"], row["status"], row["seconds"], row["folder"]] for row in rows])
 
 
 @app.command("list")
@@ -160,15 +143,15 @@ def list_(
 
     families = [family] if family else ["recipes", *registry.CONTRACTS]
     found = {
-        name: {key: _first_line(path) for key, path in recipe.shipped().items()}
+        name: {key: recipe_description(path) for key, path in recipe.shipped().items()}
         if name == "recipes"
         else {key: (plugin.__doc__ or "").strip().splitlines()[0] for key, plugin in registry.variants(name).items()}
         for name in families
     }
     if as_json:
-        _print(found)
+        print_json(found)
     else:
-        _table(["family", "name", "what"], [[name, key, text] for name, members in found.items() for key, text in members.items()])
+        print_table(["family", "name", "what"], [[name, key, text] for name, members in found.items() for key, text in members.items()])
 
 
 @app.command()
@@ -178,13 +161,13 @@ def explain(name: Annotated[str, typer.Argument(help="A variant (bert, kiwi, kor
 
     found = explanation(name)
     if as_json:
-        _print(found)
+        print_json(found)
         return
     print(found["title"], found["about"], sep="\n\n", end="\n\n")
-    _table(["option", "type", "default", "help"], found["options"])
+    print_table(["option", "type", "default", "help"], found["options"])
     if found["parameters"]:
         print()
-        _table(["parameters", "count"], [[part, f"{count:,}"] for part, count in found["parameters"].items()])
+        print_table(["parameters", "count"], [[part, f"{count:,}"] for part, count in found["parameters"].items()])
 
 
 @app.command()
@@ -195,7 +178,7 @@ def compare(
     from kobert_pipeline.compare import compared, markdown
 
     rows = compared(run_dirs)
-    _print({"runs": rows}) if as_json else print(markdown(rows))
+    print_json({"runs": rows}) if as_json else print(markdown(rows))
 
 
 @app.command()
@@ -215,7 +198,7 @@ def tokenize(
             print(json.dumps({"text": text, "pieces": pieces, "input_ids": ids, "offset_mapping": offsets}, ensure_ascii=False))
         else:
             rows = zip(pieces, ids, offsets, strict=True)
-            _table(["piece", "id", "start", "end", "text"], [[p, str(i), str(s), str(e), text[s:e]] for p, i, (s, e) in rows])
+            print_table(["piece", "id", "start", "end", "text"], [[p, str(i), str(s), str(e), text[s:e]] for p, i, (s, e) in rows])
 
 
 @app.command()
@@ -281,23 +264,12 @@ def _run(
     with locked(planned[0].folder.parent):
         outcomes = pipeline.run(planned, only, until, redo)
     if as_json:
-        _print({"stages": [_outcome(outcome) for outcome in outcomes]})
+        print_json({"stages": [outcome_row(outcome) for outcome in outcomes]})
     else:
-        _table(
+        print_table(
             ["stage", "status", "seconds", "made", "where"],
-            [[o.job.title, o.status, f"{o.seconds:.1f}", _summary(o.counts), str(o.job.folder)] for o in outcomes],
+            [[o.job.title, o.status, f"{o.seconds:.1f}", summary(o.counts), str(o.job.folder)] for o in outcomes],
         )
-
-
-def _outcome(outcome: "Outcome") -> dict[str, Any]:
-    return {
-        "stage": outcome.job.stage,
-        "name": outcome.job.name,
-        "status": outcome.status,
-        "seconds": round(outcome.seconds, 2),
-        "counts": outcome.counts,
-        "folder": str(outcome.job.folder),
-    }
 
 
 def _stage_name(stage: str | None) -> None:
@@ -307,50 +279,7 @@ def _stage_name(stage: str | None) -> None:
         raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
 
 
-def _summary(counts: dict[str, Any]) -> str:
-    """The few numbers of a stage that people look for."""
-    shown = {
-        "documents_kept": "documents",
-        "morphemes": "morphemes",
-        "vocab_size": "pieces in the vocabulary",
-        "train_pieces": "pieces to train on",
-        "train_examples": "examples",
-        "pieces_seen": "pieces seen",
-        "max_logit_difference": "largest logit difference",
-    }
-    parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
-    for key in ("test", "dev"):
-        if key in counts:
-            parts += [f"{key} {name} {value:.2f}" for name, value in counts[key].items()]
-            break
-    if "held_out_before" in counts:
-        parts.append(f"held-out loss {counts['held_out_before']['loss']:.2f} -> {counts['held_out_after']['loss']:.2f}")
-    return ", ".join(parts[:3])
-
-
-def _first_line(path: Path) -> str:
-    from kobert_pipeline.recipe import parse
-
-    return str(parse(path.read_text(encoding="utf-8")).get("description", ""))
-
-
 def _lines(texts: list[str]) -> list[str]:
     if texts == ["-"]:
         return [line.rstrip("\n") for line in sys.stdin if line.strip()]
     return texts
-
-
-def _print(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=1))
-
-
-def _table(header: list[str], rows: list[list[str]]) -> None:
-    """A plain table, Hangul counted as two columns."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False).print(table)

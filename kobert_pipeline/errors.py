@@ -1,6 +1,8 @@
 """The one exception for the user's mistakes. `kobert` prints it as one line and exits 2; everything else is ours and exits 1."""
 
 import difflib
+import errno
+import os
 from collections.abc import Iterable
 
 
@@ -14,3 +16,22 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
     guess = f" - did you mean '{close[0]}'?" if close else ""
     return f"{guess} (allowed: {', '.join(names) or 'nothing'})"
+
+
+NO_ROOM = {
+    errno.ENOSPC: "no space is left on the disk",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "a file grew beyond its limit",
+}
+NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def os_error(error: BaseException) -> str | None:
+    """One sentence for a full disk or a folder that may not be written, also when a library wrapped the error; None for anything else."""
+    number, where = getattr(error, "errno", None), getattr(error, "filename", None)
+    place = f" ({where})" if where else ""
+    if number in NO_ROOM or "No space left on device" in str(error):
+        return f"{NO_ROOM.get(number or errno.ENOSPC)}{place}; free some or choose another --run-dir, then run the same command again"
+    if number in NO_WRITING:
+        return f"no permission to write{place}: {os.strerror(number or 0)}; choose another --run-dir"
+    return None

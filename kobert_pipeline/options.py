@@ -86,7 +86,8 @@ class Plugin(Options):
         except UserError as error:
             raise PydanticCustomError("plugin", "{message}", {"message": str(error)}) from None
         except ValidationError as error:
-            raise PydanticCustomError("plugin", "{message}", {"message": explain(error)}) from None
+            kind = "plugin_option" if error.errors()[0]["loc"] else "plugin"
+            raise PydanticCustomError(kind, "{message}", {"message": explain(error)}) from None
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -101,12 +102,16 @@ def explain(error: ValidationError) -> str:
     """The first complaint of a validation, as `key.key: what is wrong`."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    given = first.get("input")
     what = first["msg"]
-    if first["type"] == "missing":
-        what = "is missing"
-    elif first["type"] not in ("unknown_key", "plugin"):
-        what = f"{what[0].lower()}{what[1:]}, not {given!r}"
-    if not where:
-        return what
-    return f"{where}.{what}" if first["type"] == "plugin" and "." in what.split(":")[0] else f"{where}: {what}"
+    match first["type"]:
+        case "missing":
+            what = "is missing"
+        case "value_error":
+            what = str(first["ctx"]["error"])
+        case "plugin_option":  # it begins with the option's name below the plug-in
+            return f"{where}.{what}" if where else what
+        case "unknown_key" | "plugin":
+            pass
+        case _:
+            what = f"{what[0].lower()}{what[1:]}, not {first['input']!r:.60}"
+    return f"{where}: {what}" if where else what

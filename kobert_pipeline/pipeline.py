@@ -29,7 +29,6 @@ from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import sha256
 from kobert_pipeline.manifest import Record
-from kobert_pipeline.morphemes.analysis import borders
 from kobert_pipeline.options import Options
 from kobert_pipeline.publish.model_card import Facts
 
@@ -117,7 +116,7 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
     )  # fmt: skip
     yield Job(
         "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), resumes=True,
-        reads={"corpus": at["corpus"]}, fixed=lambda: {"analyzer": borders(analyzer).version},
+        reads={"corpus": at["corpus"]}, fixed=lambda: {"analyzer": recipe.analysis.analyzer.borders().version},
         make=partial(analysis_stage.run, recipe.analysis, at["corpus"], num_workers=num_workers),
     )  # fmt: skip
     yield Job(

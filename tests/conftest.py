@@ -16,7 +16,7 @@ from typing import Any
 # before anything imports torch: the tiny models are fastest on one thread, and no test may ask the network
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ.pop("KOBERT_DATA", None)
+REAL_DATA = os.environ.pop("KOBERT_DATA", None)
 
 import pytest
 import yaml

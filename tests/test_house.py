@@ -37,7 +37,8 @@ ROOMS = {
     "status":     "errors manifest pipeline",
     "explain":    "errors options registry pretrain pipeline",
     "compare":    "errors manifest publish",
-    "cli":        "errors files options recipe registry pipeline status explain compare use",
+    "show":       "recipe pipeline",
+    "cli":        "errors files options recipe registry pipeline status explain compare use show",
     "__main__":   "cli",
     "__init__":   "",
 }  # fmt: skip

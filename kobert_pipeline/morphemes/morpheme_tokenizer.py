@@ -83,6 +83,8 @@ class MorphemeTokenizer(TokenizersBackend):
     vocab_files_names = {"vocab_file": VOCABULARY_FILE}
     model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
     padding_side = "right"
+    _auto_class = "AutoTokenizer"
+    """So that saving ships this code; what `register_for_auto_class` sets, which would import torch."""
 
     def __init__(
         self,

@@ -11,7 +11,6 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 def export(model: Path, tokenizer: Path, out: Path) -> None:
     """Write config, weights, tokenizer and its code to `out`. Raises UserError when model and tokenizer do not belong together."""
     config = read_json(model / "config.json")
-    MorphemeTokenizer.register_for_auto_class()
     loaded = MorphemeTokenizer.from_pretrained(tokenizer)
     agree(config, loaded)
     loaded.model_max_length = config["max_position_embeddings"]

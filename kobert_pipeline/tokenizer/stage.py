@@ -61,7 +61,6 @@ def save(backend: Tokenizer, analyzer: str, out: Path) -> None:
     backend.post_processor = processors.TemplateProcessing(
         single=f"{CLS} $A {SEP}", pair=f"{CLS} $A {SEP} $B:1 {SEP}:1", special_tokens=[(CLS, CLS_ID), (SEP, SEP_ID)]
     )
-    MorphemeTokenizer.register_for_auto_class()
     MorphemeTokenizer(tokenizer_object=backend, analyzer=analyzer).save_pretrained(out)
     vocabulary = sorted(backend.get_vocab().items(), key=lambda item: item[1])
     (out / "vocabulary.txt").write_text("".join(f"{piece}\n" for piece, _ in vocabulary), encoding="utf-8")

@@ -1,0 +1,66 @@
+"""How `kobert` shows things: tables, one JSON object, and the few numbers of a stage that people look for."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kobert_pipeline.pipeline import Outcome
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output."""
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def print_table(header: list[str], rows: list[list[str]]) -> None:
+    """A plain table, Hangul counted as two columns."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, highlight=False).print(table)
+
+
+def outcome_row(outcome: "Outcome") -> dict[str, Any]:
+    """A finished job for --json."""
+    return {
+        "stage": outcome.job.stage,
+        "name": outcome.job.name,
+        "status": outcome.status,
+        "seconds": round(outcome.seconds, 2),
+        "counts": outcome.counts,
+        "folder": str(outcome.job.folder),
+    }
+
+
+def summary(counts: dict[str, Any]) -> str:
+    """The few numbers of a stage that people look for."""
+    shown = {
+        "documents_kept": "documents",
+        "morphemes": "morphemes",
+        "vocab_size": "pieces in the vocabulary",
+        "train_pieces": "pieces to train on",
+        "train_examples": "examples",
+        "pieces_seen": "pieces seen",
+        "max_logit_difference": "largest logit difference",
+    }
+    parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
+    for key in ("test", "dev"):
+        if key in counts:
+            parts += [f"{key} {name} {value:.2f}" for name, value in counts[key].items()]
+            break
+    if "held_out_before" in counts:
+        parts.append(f"held-out loss {counts['held_out_before']['loss']:.2f} -> {counts['held_out_after']['loss']:.2f}")
+    return ", ".join(parts[:3])
+
+
+def recipe_description(path: Path) -> str:
+    """The sentence that a recipe says of itself."""
+    from kobert_pipeline.recipe import parse
+
+    return str(parse(path.read_text(encoding="utf-8")).get("description", ""))
