@@ -62,6 +62,9 @@ def main() -> None:
         if type(error).__name__ == "Stopped":
             print(f"kobert: {error}", file=sys.stderr)
             sys.exit(STOPPED)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error)
+            sys.exit(0)
         if hasattr(error, "format_message"):  # click's complaints about the command line
             sys.exit(_fail(f"{error.format_message()} (see kobert --help)"))
         sentence = os_error(error)

@@ -80,6 +80,17 @@ def finish(folder: Path, record: Record, counts: dict[str, Any], seconds: float,
     )
 
 
+def elapsed(folder: Path) -> float:
+    """Seconds of earlier calls that worked on this stage and stopped in good order (a SIGKILL notes nothing)."""
+    path = folder / "logs" / "elapsed.json"
+    return float(read_json(path)) if path.exists() else 0.0
+
+
+def note_elapsed(folder: Path, seconds: float) -> None:
+    """Remember the seconds that the stage has taken so far."""
+    write_json(folder / "logs" / "elapsed.json", round(seconds, 2))
+
+
 def artefacts(folder: Path) -> Iterator[Path]:
     """The files that are the stage's result, in order."""
     for path in sorted(folder.rglob("*")):
@@ -147,16 +158,19 @@ def flat(options: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def equal_stage(runs: Path, own: Path, record: Record) -> Path | None:
-    """A finished stage with the same fingerprint in another run beside this one."""
+    """A finished and undamaged stage with the same fingerprint in another run beside this one."""
     for path in sorted(runs.glob(f"*/{record.stage}/**/{FINISHED}")):
-        if path.parent != own and read_json(path).get("fingerprint") == record.fingerprint:
-            return path.parent
+        try:
+            if path.parent != own and read_json(path).get("fingerprint") == record.fingerprint and verify(path.parent):
+                return path.parent
+        except UserError:
+            continue  # what is wrong with another run is not this one's trouble
     return None
 
 
-def adopt(source: Path, folder: Path, record: Record) -> dict[str, Any]:
+def adopt(source: Path, folder: Path, record: Record, runs: Path) -> dict[str, Any]:
     """Take over the verified files of an equal stage by hard link (or copy), and finish."""
-    manifest = verify(source)
+    manifest = read(source)
     begin(folder, record)
     for name in manifest["files"]:
         target = folder / name
@@ -166,7 +180,7 @@ def adopt(source: Path, folder: Path, record: Record) -> dict[str, Any]:
             os.link(source / name, target)
         except OSError:
             shutil.copyfile(source / name, target)
-    finish(folder, record, manifest["counts"], manifest["seconds"], reused_from=f"{source.relative_to(source.parents[1])}")
+    finish(folder, record, manifest["counts"], manifest["seconds"], reused_from=str(source.relative_to(runs)))
     return read(folder)
 
 

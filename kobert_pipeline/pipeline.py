@@ -187,7 +187,10 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, run_dir: Path, tuned: l
         results=results,
     )
     told = ("options", "counts", "seconds", "versions")
-    history = {"recipe": recipe.dump(), "stages": {stage: {key: one[key] for key in told} for stage, one in made.items()}}
+    history = {
+        "recipe": {key: value for key, value in recipe.dump().items() if key != "data_dir"},
+        "stages": {stage: {key: one[key] for key in told} for stage, one in made.items()},
+    }
     return publish_stage.run(facts, history, model, run_dir / "tokenizer", out)
 
 
@@ -234,28 +237,29 @@ def run(
             break
         if only and job.stage != only:
             continue
-        outcome = _do(job, verified, say)
+        outcome = _do(job, verified, say, reuse=job.stage not in (redo or []))
         outcomes.append(outcome)
         say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     return outcomes
 
 
-def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None]) -> Outcome:
+def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], reuse: bool) -> Outcome:
     began = time.monotonic()
     record = record_of(job, verified)
     manifest.refuse_if_changed(job.folder, record)
     if manifest.is_finished(job.folder):
         verified[job.folder] = manifest.verify(job.folder)
         return Outcome(job, "skipped", time.monotonic() - began, verified[job.folder]["counts"])
-    equal = manifest.equal_stage(_runs_folder(job), job.folder, record)
+    equal = manifest.equal_stage(_runs_folder(job), job.folder, record) if reuse else None
     if equal:
-        verified[job.folder] = manifest.adopt(equal, job.folder, record)
+        verified[job.folder] = manifest.adopt(equal, job.folder, record, _runs_folder(job))
         return Outcome(job, "reused", time.monotonic() - began, verified[job.folder]["counts"])
     if not job.resumes and job.folder.exists():
         # half a stage that cannot go on from its middle: nothing in it was ever taken for finished
         shutil.rmtree(job.folder)
     say(f"running  {job.title}")
     manifest.begin(job.folder, record)
+    before = manifest.elapsed(job.folder)
     try:
         counts = job.make(job.folder)
     except UserError:
@@ -263,7 +267,10 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
             # the user will mend an option: nothing of this attempt may stand in the way
             shutil.rmtree(job.folder)
         raise
-    manifest.finish(job.folder, record, counts, time.monotonic() - began)
+    finally:
+        if job.folder.exists():
+            manifest.note_elapsed(job.folder, before + time.monotonic() - began)
+    manifest.finish(job.folder, record, counts, before + time.monotonic() - began)
     verified[job.folder] = manifest.read(job.folder)
     return Outcome(job, "done", time.monotonic() - began, counts)
 

@@ -16,7 +16,7 @@ from typing import Any
 # before anything imports torch: the tiny models are fastest on one thread, and no test may ask the network
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
-REAL_DATA = os.environ.pop("KOBERT_DATA", None)
+os.environ["KOBERT_TEST_DATA"] = os.environ.pop("KOBERT_DATA", "")  # real data only where a test asks for it
 
 import pytest
 import yaml

@@ -18,7 +18,7 @@ ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
 
 def real_data() -> Path | None:
     """The folder of the real corpora and task files, where there is one."""
-    found = Path(os.environ.get("KOBERT_DATA") or REPO.parent / "shared" / "data")
+    found = Path(os.environ["KOBERT_TEST_DATA"] or REPO.parent / "shared" / "data")
     return found if (found / "nsmc").is_dir() else None
 
 

@@ -35,7 +35,7 @@ class SpanTask(Task):
             [example["context"] for example in examples],
             truncation="only_second",
             max_length=max_length,
-            stride=min(self.stride, (max_length - 3) // 4),
+            stride=min(self.stride, max_length // 4),
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )

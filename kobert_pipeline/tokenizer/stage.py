@@ -32,15 +32,23 @@ class TokenizerOptions(Options):
 def run(options: TokenizerOptions, analysis: Path, analyzer: str, out: Path) -> dict[str, Any]:
     """Train on the parts in `analysis` (made by `analyzer`) and save to `out`. Raises UserError when the text is too small."""
     lines: Lines = lambda: corpus_lines(analysis)  # noqa: E731
-    alphabet = alphabet_of(lines(), options.limit_alphabet or options.subword.vocab_size // 4)
-    backend = options.subword.train(lines, alphabet)
-    if backend.get_vocab_size() < options.subword.vocab_size:
+    alphabet, backend = train(options, lines, options.subword.vocab_size)
+    if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
+        # a smaller vocabulary gives fewer characters a piece, which may leave fewer pieces still
+        while (found := train(options, lines, supported)[1].get_vocab_size()) < supported:
+            supported = found
         raise UserError(
-            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {backend.get_vocab_size()} pieces; "
+            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported} pieces; "
             f"lower vocab_size to that or add text"
         )
     save(backend, analyzer, out)
     return {"vocab_size": backend.get_vocab_size(), "alphabet": len(alphabet), **report(backend, analysis)}
+
+
+def train(options: TokenizerOptions, lines: Lines, vocab_size: int) -> tuple[list[str], Tokenizer]:
+    """The alphabet, and a backend with at most `vocab_size` pieces."""
+    alphabet = alphabet_of(lines(), options.limit_alphabet or vocab_size // 4)
+    return alphabet, options.subword.model_copy(update={"vocab_size": vocab_size}).train(lines, alphabet)
 
 
 def corpus_lines(analysis: Path) -> Iterator[str]:

@@ -65,13 +65,16 @@ def train(
     module, optimizer = engine.prepare(module, optimizer)
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     began, result = time.monotonic(), Trained(steps)
-    step = load_checkpoint(folder / "checkpoints", plain, adam)
+    step = saved = load_checkpoint(folder / "checkpoints", plain, adam)
     since_log: list[torch.Tensor] = []
     with terminating() as asked, closing(Log(folder / "logs", steps, name)) as log:
         while step < steps:
             for group in adam.param_groups:
                 group["lr"] = learning_rate(plan, step, steps)
-            loss, values = take_step(engine, module, optimizer, batch_at(step), plan, step)
+            try:
+                loss, values = take_step(engine, module, optimizer, batch_at(step), plan)
+            except NotFinite as error:
+                raise NotFinite(f"{error} at step {step} (not taken); the last checkpoint is step {saved}") from None
             step += 1
             since_log.append(loss)
             if step % plan.log_every == 0 or step == steps:
@@ -85,6 +88,7 @@ def train(
             late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
             if step < steps and (step % plan.checkpoint_every == 0 or late or asked):
                 save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints)
+                saved = step
                 if late or asked:
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
             result.loss = float(loss) if step == steps else result.loss
@@ -93,18 +97,18 @@ def train(
 
 
 def take_step(
-    engine: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, batch: Any, plan: Plan, step: int
+    engine: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, batch: Any, plan: Plan
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """One update; returns the loss and what the module logs. Raises `NotFinite` before the weights are touched."""
     module.train()
     with engine.autocast():
         loss, values = module(batch)
     if not torch.isfinite(loss):
-        raise NotFinite(f"the loss of step {step} is {loss.item()}; the step was not taken, the last checkpoint is whole")
+        raise NotFinite(f"the loss is {loss.item()}")
     engine.backward(loss)
     norm = engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm)
     if not torch.isfinite(norm):
-        raise NotFinite(f"the gradient of step {step} is {norm}; the step was not taken, the last checkpoint is whole")
+        raise NotFinite(f"the norm of the gradient is {norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return loss.detach(), values

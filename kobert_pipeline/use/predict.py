@@ -56,16 +56,17 @@ def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str,
     example = {"id": "", "group": context, "question": question, "context": context, "answers": []}
     arrays = task.featurize([example], tokenizer, min(384, tokenizer.model_max_length))
     features = Features(arrays, [example])
-    best: tuple[float, int, int] = (-np.inf, 0, 0)
+    best: tuple[float, int, int] | None = None  # no window of an empty context has an answer
     for i in range(len(features)):
         rows = slice(*arrays["windows"][i : i + 2])
         inputs = {name: torch.from_numpy(arrays[name][rows].astype(np.int64))[None] for name in ("input_ids", "token_type_ids")}
         with torch.no_grad():
             outputs = model(**inputs)
         found = best_span(outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy(), arrays["offsets"][rows], 30)
-        best = max(best, found or best)
-    score, start, end = best
-    return {"question": question, "answer": context[start:end], "start": start, "end": end, "score": round(float(score), 4)}
+        best = max(filter(None, (best, found)), default=None)
+    score, start, end = best or (None, 0, 0)
+    found_text = context[start:end]
+    return {"question": question, "answer": found_text, "start": start, "end": end, "score": score and round(score, 4)}
 
 
 def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> dict[str, Any]:
@@ -75,11 +76,13 @@ def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> dict[str, Any]:
     if tokenizer.mask_token not in text:
         raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and the text has none: {text[:40]!r}")
     inputs = tokenizer(text, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt")
+    if int((inputs["input_ids"] == tokenizer.mask_token_id).sum()) < text.count(tokenizer.mask_token):
+        raise UserError(f"a {tokenizer.mask_token} lies beyond the model's {tokenizer.model_max_length} pieces; shorten the text")
     with torch.no_grad():
         outputs = model(**inputs)
     logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
     places = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero().flatten()
-    top = logits[0, places].softmax(-1).topk(top_k)
+    top = logits[0, places].softmax(-1).topk(min(top_k, logits.shape[-1]))
     words = [
         {tokenizer.convert_ids_to_tokens(int(piece)): round(float(value), 4) for piece, value in zip(pieces, values, strict=True)}
         for pieces, values in zip(top.indices, top.values, strict=True)
