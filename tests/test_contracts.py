@@ -316,7 +316,7 @@ def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newc
     loss, values = LossModule(model, options.objective)(to_device(loader.batch(0), "cpu"))
     assert model.config.intermediate_size == 32
     assert float(values["mlm_loss"]) == pytest.approx(np.log(1500), rel=0.05)
-    assert float(loss) == pytest.approx(np.log(1500) + np.log(2), rel=0.05)
+    assert loss.item() == pytest.approx(np.log(1500) + np.log(2), rel=0.05)
 
 
 def test_a_new_analyzer_cuts_the_corpus_by_its_one_file(newcomer, tiny, tmp_path, kobert) -> None:
