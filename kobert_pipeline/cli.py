@@ -49,15 +49,8 @@ def main() -> None:
         sys.exit(_fail(str(error)))
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except OSError as error:
-        sentence = os_error(error)
-        if sentence is None:
-            raise
-        sys.exit(_fail(sentence))
     except Exception as error:
         if type(error).__name__ == "Stopped":
             print(f"kobert: {error}", file=sys.stderr)

@@ -1,13 +1,14 @@
 """Morphemes -> a subword vocabulary -> the tokenizer folder that `AutoTokenizer` loads, and a short report."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, processors
 
-from kobert_pipeline.analysis.analyzer import analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzer import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
@@ -53,9 +54,14 @@ def train(options: TokenizerOptions, lines: Lines, vocab_size: int) -> tuple[lis
 
 def corpus_lines(analysis: Path) -> Iterator[str]:
     """What the trainers read: a document a line, marked morphemes separated by spaces."""
+    for document in documents(analysis):
+        yield " ".join(document.pieces())
+
+
+def documents(analysis: Path) -> Iterator[AnalyzedDocument]:
+    """The documents of all parts, in order."""
     for part in analysis_parts(analysis):
-        for document in read_analysis(part):
-            yield " ".join(document.pieces())
+        yield from read_analysis(part)
 
 
 def save(backend: Tokenizer, analyzer: str, out: Path) -> None:
@@ -77,7 +83,7 @@ def save(backend: Tokenizer, analyzer: str, out: Path) -> None:
 def report(backend: Tokenizer, analysis: Path) -> dict[str, float]:
     """Pieces per morpheme and eojeol and the unknown rate, on the first documents of the corpus."""
     pieces = morphemes = eojeols = unknown = 0
-    for document in _first(analysis, REPORT_DOCUMENTS):
+    for document in islice(documents(analysis), REPORT_DOCUMENTS):
         ids = backend.encode(document.pieces(), is_pretokenized=True, add_special_tokens=False).ids
         pieces, morphemes = pieces + len(ids), morphemes + len(document.cut)
         eojeols, unknown = eojeols + len(document.document.text.split()), unknown + ids.count(UNK_ID)
@@ -86,15 +92,6 @@ def report(backend: Tokenizer, analysis: Path) -> dict[str, float]:
         "pieces_per_eojeol": round(pieces / max(eojeols, 1), 4),
         "unknown_rate": round(unknown / max(pieces, 1), 6),
     }
-
-
-def _first(analysis: Path, count: int) -> Iterator[Any]:
-    for part in analysis_parts(analysis):
-        for document in read_analysis(part):
-            if count == 0:
-                return
-            yield document
-            count -= 1
 
 
 def analyzer_of(folder: Path) -> str:
