@@ -63,19 +63,19 @@ def read_json_lines(path: Path) -> list[Any]:
         return [json.loads(line) for line in file]
 
 
-def finish_part(path: Path, counts: dict[str, int]) -> None:
+def finish_part(path: Path, counts: dict[str, Any]) -> None:
     """Mark `path` as whole, beside it, with its SHA-256 and counts, so that a stage killed later need not do it again."""
     write_json(_mark(path), {"sha256": sha256(path), "counts": counts})
 
 
-def finished_part(path: Path) -> dict[str, int] | None:
+def finished_part(path: Path) -> dict[str, Any] | None:
     """The counts of a part that was finished and has not changed since; None when it must be done."""
     if not path.exists() or not _mark(path).exists():
         return None
     mark = read_json(_mark(path))
     if mark["sha256"] != sha256(path):
         raise UserError(f"{path} has changed since it was written; delete it and run again, then it is made anew")
-    counts: dict[str, int] = mark["counts"]
+    counts: dict[str, Any] = mark["counts"]
     return counts
 
 

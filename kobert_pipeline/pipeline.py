@@ -107,7 +107,6 @@ class Job:
 def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: int | None = None) -> Iterator[Job]:
     """Everything the recipe asks for, in the order it is done."""
     at = {stage: run_dir / stage for stage in STAGES}
-    analyzer = recipe.analysis.analyzer.name
 
     yield Job(
         "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(),
@@ -116,13 +115,14 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
     )  # fmt: skip
     yield Job(
         "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), resumes=True,
-        reads={"corpus": at["corpus"]}, fixed=lambda: {"analyzer": recipe.analysis.analyzer.borders().version},
-        make=partial(analysis_stage.run, recipe.analysis, at["corpus"], num_workers=num_workers),
+        reads={"corpus": at["corpus"]}, raw=partial(recipe.analysis.analyzer.files, data_dir),
+        fixed=lambda: {"analyzer": recipe.analysis.analyzer.cutter(data_dir).version},
+        make=partial(analysis_stage.run, recipe.analysis, at["corpus"], data_dir, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
         "tokenizer", at["tokenizer"], tokenizer_stage.VERSION, recipe.tokenizer.dump(),
-        reads={"analysis": at["analysis"]},
-        make=partial(tokenizer_stage.run, recipe.tokenizer, at["analysis"], analyzer),
+        reads={"analysis": at["analysis"]}, raw=partial(tokenizer_stage.raw_files, recipe.tokenizer, data_dir),
+        make=partial(tokenizer_stage.run, recipe.tokenizer, at["analysis"], data_dir),
     )  # fmt: skip
     yield Job(
         "shards", at["shards"], shards_stage.VERSION, recipe.shards.dump(), resumes=True,

@@ -126,9 +126,9 @@ def test_morphemes_imports_only_siblings_by_one_dot_and_third_parties() -> None:
 
 
 def test_no_module_imports_upward_at_run_time_by_name() -> None:
-    """`importlib.import_module` would slip past the table; only the two that look for plug-ins may use it."""
+    """`importlib.import_module` would slip past the table; only those that look for plug-ins may use it."""
     users = {dotted(path) for path in modules() if "import_module" in path.read_text(encoding="utf-8")}
-    assert users <= {"options", "registry"}
+    assert users <= {"options", "registry", "morphemes.analyzer_at_hand"}
 
 
 def test_no_swamp_modules() -> None:

@@ -1,84 +1,93 @@
-"""The contract of an analyzer, and the noun it makes: an `AnalyzedDocument`. The cutting itself lies in `morphemes/`."""
+"""The options of an analyzer. The analyzers themselves lie in `morphemes/analyzers`, one file each, since tokenizers ship them."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import ast
+import importlib.util
+from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
+from pydantic import create_model, model_validator
 
-from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.files import whole
-from kobert_pipeline.morphemes.analysis import Borders, borders, cut_texts
-from kobert_pipeline.morphemes.morpheme import Cut, Morpheme, marked
+from kobert_pipeline.corpus.opening import open_text
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.morphemes.cutter import Cutter, UserWord
 from kobert_pipeline.options import Plugin
 
 
 class Analyzer(Plugin):
-    """Cuts texts into morphemes. Its file in `morphemes/` gives the borders, so that the published tokenizer has them too."""
+    """Cuts texts into morphemes. Every analyzer has the same options; what one cannot do it refuses."""
 
     family: ClassVar[str] = "analyzers"
 
-    def borders(self) -> Borders:
-        """The analyzer itself. Raises ImportError where its library is missing."""
-        return borders(self.name)
+    style: Literal["surface", "form", "lemma", "tagged", "none"] = "surface"
+    """How a morpheme is spelled: as the text does (`surface`: the raw text cut at the borders, nothing lost), as the analyzer restores it
+    (`form`: 하 었 다), with predicates in dictionary form (`lemma`: 하다 었 다), as form/TAG (`tagged`), or eojeols uncut (`none`)."""
+    user_dictionary: str | None = None
+    """File below data_dir with a word a line: form, tag (default NNP) and score (default 0), tab separated; # begins a comment."""
 
-    def cuts(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Cut]:
-        """The cut of each text, in order."""
-        return cut_texts(self.borders(), texts, num_workers)
+    @classmethod
+    def package(cls) -> str:
+        """Where the analyzers lie."""
+        return "kobert_pipeline.morphemes.analyzers"
 
+    @classmethod
+    def variant(cls, name: str) -> type[Self]:
+        """The options with `name` fixed, described by the analyzer's own file. Raises UserError for a name without a file."""
+        if name not in cls.names():
+            raise UserError(f"there is no {name!r} among the {cls.family}{did_you_mean(name, cls.names())}")
+        return _variant(cls, name)
 
-@dataclass(frozen=True, slots=True)
-class AnalyzedDocument:
-    """A document and its cut."""
+    @model_validator(mode="after")
+    def _what_the_analyzer_can(self) -> Self:
+        can = _declared(self.name)
+        if self.style not in can["STYLES"]:
+            raise ValueError(f"{self.name} has no style '{self.style}' (allowed: {', '.join(can['STYLES'])})")
+        if self.user_dictionary and not can["USER_WORDS"]:
+            raise ValueError(f"{self.name} takes no user_dictionary; leave it out, or use kiwi")
+        return self
 
-    document: Document
-    cut: Cut
+    def files(self, data_dir: Path) -> list[Path]:
+        """The user's files that the cuts depend on."""
+        return [data_dir / self.user_dictionary] if self.user_dictionary else []
 
-    def pieces(self) -> list[str]:
-        """The morphemes as the subword model sees them."""
-        text = self.document.text
-        return [marked(text, morpheme) for morpheme in self.cut]
-
-
-def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> int:
-    """Write one Parquet part: the text, and per morpheme the gap before it, its length and whether a sentence begins. Returns the
-    number of morphemes."""
-    import pyarrow
-    import pyarrow.parquet
-
-    rows = list(documents)
-    cuts = [np.array(row.cut, np.int32).reshape(-1, 3) for row in rows]
-    gaps = [np.diff(cut[:, 0], prepend=0) - np.concatenate([[0], (cut[:, 1] - cut[:, 0])[:-1]]) if len(cut) else cut[:, 0] for cut in cuts]
-    table = pyarrow.table(
-        {
-            "id": [row.document.id for row in rows],
-            "source": [row.document.source for row in rows],
-            "text": pyarrow.array([row.document.text for row in rows], pyarrow.large_string()),
-            "ordered": [row.document.ordered for row in rows],
-            "gaps": pyarrow.array(gaps, pyarrow.list_(pyarrow.int32())),
-            "lengths": pyarrow.array([cut[:, 1] - cut[:, 0] for cut in cuts], pyarrow.list_(pyarrow.int32())),
-            "sentence_starts": pyarrow.array([np.diff(cut[:, 2], prepend=-1) for cut in cuts], pyarrow.list_(pyarrow.int8())),
-        }
-    )
-    with whole(path) as part:
-        pyarrow.parquet.write_table(table, part, compression="zstd")
-    return sum(map(len, cuts))
+    def cutter(self, data_dir: Path) -> Cutter:
+        """The analyzer itself. Raises UserError where its library is missing or the user dictionary is of another form."""
+        words = tuple(word for path in self.files(data_dir) for word in user_words(path))
+        try:
+            return Cutter(self.name, self.style, words)
+        except ImportError as error:
+            raise UserError(f"analysis.analyzer: {error}") from None
 
 
-def read_analysis(path: Path) -> Iterator[AnalyzedDocument]:
-    """The documents that `write_analysis` wrote, in order."""
-    import pyarrow.parquet
+def user_words(path: Path) -> list[UserWord]:
+    """The words of a user dictionary. Raises UserError for a line of another form."""
+    words = []
+    with open_text(path) as file:
+        for number, line in enumerate(file, 1):
+            form, *rest = line.rstrip("\r\n").split("\t")
+            if not form.strip() or form.startswith("#"):
+                continue
+            tag, score = (*rest, "NNP", "0")[:2] if len(rest) != 1 else (rest[0], "0")
+            try:
+                words.append((form.strip(), tag.strip(), float(score)))
+            except ValueError:
+                raise UserError(f"{path}, line {number}: the third column is a score, a number, not {score!r}") from None
+    return words
 
-    for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=500):
-        for row in batch.to_pylist():
-            lengths = np.array(row["lengths"], np.int64)
-            ends = np.cumsum(np.array(row["gaps"], np.int64) + lengths)
-            sentences = np.cumsum(np.array(row["sentence_starts"], np.int64)) - 1
-            cut = [Morpheme(*spans) for spans in zip((ends - lengths).tolist(), ends.tolist(), sentences.tolist(), strict=True)]
-            yield AnalyzedDocument(Document(row["id"], row["source"], row["text"], row["ordered"]), cut)
+
+@cache
+def _variant(cls: type[Analyzer], name: str) -> Any:
+    fixed: Any = (Literal[name], name)
+    return create_model(name.title(), __base__=cls, __doc__=_declared(name)["doc"], __module__=f"{cls.package()}.{name}", name=fixed)
 
 
-def analysis_parts(folder: Path) -> list[Path]:
-    """The parts of an analysis in order."""
-    return sorted(folder.glob("part-*.parquet"))
+@cache
+def _declared(name: str) -> dict[str, Any]:
+    """What an analyzer's file says of it, read without importing the library, which need not be installed where a recipe is checked."""
+    spec = importlib.util.find_spec(f"{Analyzer.package()}.{name}")
+    tree = ast.parse(Path(str(spec and spec.origin)).read_text(encoding="utf-8"))
+    found: dict[str, Any] = {"doc": ast.get_docstring(tree)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in ("STYLES", "USER_WORDS"):
+            found[node.targets[0].id] = ast.literal_eval(node.value)
+    return found

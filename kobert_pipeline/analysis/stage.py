@@ -1,45 +1,69 @@
 """Documents -> documents with their morphemes, part by part; a part that is whole is not done again."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.analysis.analyzer import AnalyzedDocument, Analyzer, write_analysis
-from kobert_pipeline.analysis.analyzers.kiwi import Kiwi
+from pydantic import Field
+
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, write_analysis
+from kobert_pipeline.analysis.analyzer import Analyzer
+from kobert_pipeline.analysis.workers import Failed, Workers
 from kobert_pipeline.corpus.document import document_parts, read_documents
-from kobert_pipeline.files import finish_part, finished_part
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import finish_part, finished_part, write_json
+from kobert_pipeline.morphemes.morpheme import Cut
 from kobert_pipeline.options import Options
 
-VERSION = 1
+VERSION = 2
+ANALYZER_FILE = "analyzer.json"
+"""What the cuts were made with; the tokenizer takes it over."""
+COUNTED = ("documents", "characters", "morphemes", "eojeols", "sentences")
 
 
 class AnalysisOptions(Options):
     """How to cut."""
 
-    analyzer: Analyzer = Kiwi()
+    analyzer: Analyzer = Analyzer.choose("kiwi")
     """The morpheme analyzer."""
+    timeout: float = Field(300, gt=0)
+    """Seconds after which the analyzer is taken to hang; the document it hangs on is left out and named."""
 
 
-def run(options: AnalysisOptions, corpus: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
-    """Analyse the parts in `corpus` into parts of the same names in `out`."""
-    total = {"documents": 0, "characters": 0, "morphemes": 0, "eojeols": 0, "sentences": 0}
-    for path in document_parts(corpus):
-        counts = finished_part(out / path.name)
-        if counts is None:
-            counts = analyse_part(options.analyzer, path, out / path.name, num_workers)
-            finish_part(out / path.name, counts)
-        total = {key: total[key] + counts[key] for key in total}
-    return total
+def run(options: AnalysisOptions, corpus: Path, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
+    """Analyse the parts in `corpus` into parts of the same names in `out`, in `num_workers` processes (None: one per core)."""
+    cutter = options.analyzer.cutter(data_dir)
+    write_json(out / ANALYZER_FILE, {**vars(cutter), "analyzer_version": cutter.version})
+    todo = [path for path in document_parts(corpus) if finished_part(out / path.name) is None]
+    if todo:
+        with Workers(cutter, num_workers or os.cpu_count() or 1, options.timeout) as workers:
+            cuts = workers.cuts(document.text for path in todo for document in read_documents(path))
+            for path in todo:
+                finish_part(out / path.name, write_part(path, out / path.name, cuts))
+    parts = [finished_part(out / path.name) or {} for path in document_parts(corpus)]
+    counts = {key: sum(part[key] for part in parts) for key in COUNTED}
+    failed = [one for part in parts for one in part["failed"]]
+    if not counts["documents"]:
+        raise UserError(f"analysis.analyzer: {options.analyzer.name} failed on every document; the first: {failed[0]}")
+    return {**counts, "documents_failed": len(failed), "failed": failed}
 
 
-def analyse_part(analyzer: Analyzer, source: Path, target: Path, num_workers: int | None) -> dict[str, int]:
-    """One part; returns its counts."""
-    documents = list(read_documents(source))
-    cuts = analyzer.cuts((document.text for document in documents), num_workers)
-    analyzed = [AnalyzedDocument(document, cut) for document, cut in zip(documents, cuts, strict=True)]
+def write_part(source: Path, target: Path, cuts: Iterator[Cut | Failed]) -> dict[str, Any]:
+    """Write one part with the next cuts; returns its counts, and the documents that were left out, with the reason."""
+    rows, failed = [], []
+    for document in read_documents(source):
+        cut = next(cuts)
+        if isinstance(cut, Failed):
+            failed.append({"id": document.id, "reason": cut.reason})
+        else:
+            rows.append(AnalyzedDocument(document, cut))
+    write_analysis(target, rows)
     return {
-        "documents": len(documents),
-        "characters": sum(len(document.text) for document in documents),
-        "morphemes": write_analysis(target, analyzed),
-        "eojeols": sum(len(document.text.split()) for document in documents),
-        "sentences": sum(row.cut[-1].sentence + 1 for row in analyzed if row.cut),
+        "documents": len(rows),
+        "characters": sum(len(row.document.text) for row in rows),
+        "morphemes": sum(len(row.cut) for row in rows),
+        "eojeols": sum(int(row.cut.initial.sum()) for row in rows),
+        "sentences": sum(int(row.cut.sentences[-1]) + 1 for row in rows if len(row.cut)),
+        "failed": failed,
     }

@@ -4,6 +4,7 @@ Kiwi finds one noun per eojeol in decomposed text, so it only ever sees NFC.
 """
 
 import unicodedata
+from collections.abc import Sequence
 
 REPLACEMENT = "\ufffd"
 
@@ -15,6 +16,29 @@ def sound(text: str) -> str:
     except UnicodeEncodeError:
         return "".join(REPLACEMENT if "\ud800" <= character <= "\udfff" else character for character in text)
     return text
+
+
+def composed(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+    """`text` in NFC, and for each of its N characters where it begins and ends (exclusive) in `text`.
+
+    The characters of a cluster that composes to fewer share it: all but the first keep one character each, from the end.
+    """
+    if unicodedata.is_normalized("NFC", text):
+        return text, range(len(text)), range(1, len(text) + 1)
+    parts: list[str] = []
+    starts: list[int] = []
+    start = 0
+    while start < len(text):
+        end = cluster_end(text, start)
+        part = unicodedata.normalize("NFC", text[start:end])
+        parts.append(part)
+        tail = len(part) - 1
+        if tail > end - start - 1:  # a cluster that gets longer (a composition that NFC forbids): what is too much is empty
+            starts += [min(start + i, end) for i in range(len(part))]
+        else:
+            starts += [start, *range(end - tail, end)]
+        start = end
+    return "".join(parts), starts, [*starts[1:], len(text)]
 
 
 def cluster_end(text: str, start: int) -> int:

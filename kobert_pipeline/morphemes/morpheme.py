@@ -1,10 +1,15 @@
 """The nouns of the front end: a `Morpheme` (a span of the text) and the `Cut` of a whole text.
 
-A morpheme is a span of the text and nothing else: Kiwi restores forms (했다 -> 하 + 었 + 다 over two characters), so forms are not
-substrings and joining them does not give the text back. Spans do: every character that is not white space lies in exactly one.
+A morpheme is a span of the text first: Kiwi restores forms (했다 -> 하 + 었 + 다 over two characters), so forms are not substrings and
+joining them does not give the text back. Spans do. In the styles `surface` and `none` every character that is not white space lies in
+exactly one; the other styles (`form`, `lemma`, `tagged`) spell a morpheme otherwise than the text does, and their spans may overlap.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 WORD_MARK = "▁"
 """Stands before the first morpheme of an eojeol in the vocabulary (U+2581, as SentencePiece writes it)."""
@@ -12,25 +17,48 @@ WORD_MARK = "▁"
 MAX_MORPHEME_CHARACTERS = 64
 """A longer run (an URL, 'ㅋ' 200 times) is cut, so that no subword model has to give up on it."""
 
+STYLES = ("surface", "form", "lemma", "tagged", "none")
+REPLACING = ("form", "lemma", "tagged")
+"""Styles whose morphemes are spelled by the analyzer, not by the text."""
+
 
 class Morpheme(NamedTuple):
-    """Characters `start` to `end` (exclusive) of the text; `sentence` counts from 0."""
+    """Characters `start` to `end` (exclusive) of the text; `sentence` counts from 0; `spelling` is None where it is the text's."""
 
     start: int
     end: int
     sentence: int
+    spelling: str | None = None
 
 
-Cut = list[Morpheme]
-"""The morphemes of one text in order: disjoint, no white space inside, all other characters covered."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """The N morphemes of one text in order.
 
+    `starts`, `ends`, `sentences` are (N,) int32 and never decrease; `initial` (N,) bool says which are the first of their eojeol;
+    `spellings` are N strings, or None where the text itself spells them.
+    """
 
-def starts_eojeol(text: str, start: int) -> bool:
-    """Whether white space (or nothing) stands before `start`."""
-    return start == 0 or text[start - 1].isspace()
+    starts: np.ndarray
+    ends: np.ndarray
+    sentences: np.ndarray
+    initial: np.ndarray
+    spellings: list[str] | None = None
 
+    def __len__(self) -> int:
+        return len(self.starts)
 
-def marked(text: str, morpheme: Morpheme) -> str:
-    """The morpheme as the subword model sees it: with `WORD_MARK` where an eojeol begins."""
-    surface = text[morpheme.start : morpheme.end]
-    return WORD_MARK + surface if starts_eojeol(text, morpheme.start) else surface
+    def __iter__(self) -> Iterator[Morpheme]:
+        spellings: Sequence[str | None] = [None] * len(self) if self.spellings is None else self.spellings
+        rows = zip(self.starts.tolist(), self.ends.tolist(), self.sentences.tolist(), spellings, strict=True)
+        return (Morpheme(*row) for row in rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cut) and list(self) == list(other)
+
+    def pieces(self, text: str) -> list[str]:
+        """The morphemes as the subword model sees them: with `WORD_MARK` where an eojeol begins."""
+        surfaces = self.spellings
+        if surfaces is None:
+            surfaces = [text[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
+        return [WORD_MARK + surface if first else surface for surface, first in zip(surfaces, self.initial.tolist(), strict=True)]

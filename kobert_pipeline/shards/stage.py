@@ -10,10 +10,9 @@ import numpy as np
 from pydantic import Field
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzer import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part
-from kobert_pipeline.morphemes.morpheme import starts_eojeol
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.options import Options
 from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_path, write_shard
@@ -83,17 +82,12 @@ def borders_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     """Border bits (uint8) of each piece; `words` says which morpheme each belongs to."""
     text, cut = document.document.text, document.cut
     kinds = np.full(len(cut), MORPHEME, np.uint8)
-    end, sentence = 0, -1
-    for i, morpheme in enumerate(cut):
-        if starts_eojeol(text, morpheme.start):
-            kinds[i] |= EOJEOL
-            if "\n" in text[end : morpheme.start] or i == 0:
-                kinds[i] |= PARAGRAPH
-        if morpheme.sentence != sentence:
-            kinds[i] |= SENTENCE
-        end, sentence = morpheme.end, morpheme.sentence
-    if len(kinds):
-        kinds[0] |= DOCUMENT
+    breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
+    lines = np.cumsum(breaks)[cut.starts]
+    kinds[cut.initial] |= EOJEOL
+    kinds[cut.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
+    kinds[np.diff(cut.sentences, prepend=-1) != 0] |= SENTENCE
+    kinds[:1] |= DOCUMENT
     first = np.diff(words, prepend=-1) != 0
     return np.where(first, kinds[words] if len(words) else kinds, 0).astype(np.uint8)
 

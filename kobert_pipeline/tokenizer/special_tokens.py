@@ -3,3 +3,8 @@
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = [PAD, UNK, CLS, SEP, MASK]
 PAD_ID, UNK_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
+
+
+def unused_tokens(count: int) -> list[str]:
+    """`[unused0]`, ...: slots that stand behind the special tokens and wait for a meaning."""
+    return [f"[unused{number}]" for number in range(count)]

@@ -1,24 +1,44 @@
 """Morphemes -> a subword vocabulary -> the tokenizer folder that `AutoTokenizer` loads, and a short report."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field
-from tokenizers import Tokenizer, decoders, processors
+from pydantic import Field, model_validator
+from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzer import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json
-from kobert_pipeline.morphemes.morpheme import WORD_MARK
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.options import Options
-from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, SEP, SEP_ID, UNK_ID
+from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grown, load_base, origins
+from kobert_pipeline.tokenizer.plain import frame, save_plain
+from kobert_pipeline.tokenizer.report import ceiling, measure
+from kobert_pipeline.tokenizer.report_page import draw, markdown
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, unused_tokens
 from kobert_pipeline.tokenizer.subword import Lines, Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
-VERSION = 1
-REPORT_DOCUMENTS = 1000
+VERSION = 2
+ANALYZER_FILE = "analyzer.json"
+"""In the analysis: what its cuts were made with."""
+PLAIN = "plain"
+"""Folder of the tokenizer that needs no analyzer."""
+
+
+class ReportOptions(Options):
+    """What the report measures, besides the corpus itself."""
+
+    documents: int = Field(1000, gt=0)
+    """Documents of the corpus that are measured, spread over its parts."""
+    sources: dict[str, Reader] = {}
+    """Further texts by name, such as a test set's."""
+    answers: str | None = None
+    """File in SQuAD form below data_dir, for the best EM that the pieces allow."""
 
 
 class TokenizerOptions(Options):
@@ -28,28 +48,61 @@ class TokenizerOptions(Options):
     """The subword model."""
     limit_alphabet: int | None = Field(None, gt=0)
     """Characters that get a piece of their own; the rest is [UNK]. Default: all of them, up to a quarter of the vocabulary."""
+    unused: int = Field(0, ge=0)
+    """Slots `[unused0]`, ... behind the special tokens, for tokens that a user names later."""
+    base: str | None = None
+    """Checkpoint (published folder, below data_dir) whose vocabulary is grown or swapped for this corpus."""
+    keep: Literal["all", "nothing"] = "all"
+    """With `base`: `all` of its pieces keep their ids and new ones are added up to vocab_size (WordPiece), or `nothing` is kept and the
+    vocabulary is trained anew. Either way `origins.json` says which old pieces spell a new one, for the embeddings to start from."""
+    report: ReportOptions = ReportOptions()
+    """What is measured."""
+
+    @model_validator(mode="after")
+    def _grows(self) -> "TokenizerOptions":
+        if self.base and self.keep == "all" and not self.subword.grows:
+            raise ValueError(f"a {self.subword.name} vocabulary cannot grow, its pieces need merges or scores; say keep: nothing")
+        return self
 
 
-def run(options: TokenizerOptions, analysis: Path, analyzer: str, out: Path) -> dict[str, Any]:
-    """Train on the parts in `analysis` (made by `analyzer`) and save to `out`. Raises UserError when the text is too small."""
+def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
+    """The user's files that the stage reads."""
+    base = base_files(data_dir / options.base) if options.base else []
+    answers = [data_dir / options.report.answers] if options.report.answers else []
+    return [*base, *(path for reader in options.report.sources.values() for path in reader.files(data_dir)), *answers]
+
+
+def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
+    """Train on the parts in `analysis`, save to `out` and report. Raises UserError when the text is too small."""
+    analyzer = read_json(analysis / ANALYZER_FILE)
     lines: Lines = lambda: corpus_lines(analysis)  # noqa: E731
     alphabet, backend = train(options, lines, options.subword.vocab_size)
-    if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
-        # a smaller vocabulary gives fewer characters a piece, which may leave fewer pieces still
-        while (found := train(options, lines, supported)[1].get_vocab_size()) < supported:
-            supported = found
+    if options.base:
+        base = load_base(data_dir / options.base, analyzer)
+        backend = grown(base, backend, options.subword.vocab_size) if options.keep == "all" else backend
+        write_json(out / ORIGINS_FILE, origins(base, backend))
+    if backend.get_vocab_size() < options.subword.vocab_size:
         raise UserError(
-            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported} pieces; "
-            f"lower vocab_size to that or add text"
+            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported(options, lines, backend)} "
+            f"pieces; lower vocab_size to that or add text"
         )
     save(backend, analyzer, out)
-    return {"vocab_size": backend.get_vocab_size(), "alphabet": len(alphabet), **report(backend, analysis)}
+    return {"vocab_size": backend.get_vocab_size(), "alphabet": len(alphabet), **report(options.report, analysis, data_dir, out)}
 
 
 def train(options: TokenizerOptions, lines: Lines, vocab_size: int) -> tuple[list[str], Tokenizer]:
     """The alphabet, and a backend with at most `vocab_size` pieces."""
     alphabet = alphabet_of(lines(), options.limit_alphabet or vocab_size // 4)
-    return alphabet, options.subword.model_copy(update={"vocab_size": vocab_size}).train(lines, alphabet)
+    subword = options.subword.model_copy(update={"vocab_size": vocab_size})
+    return alphabet, subword.train(lines, alphabet, SPECIAL_TOKENS + unused_tokens(options.unused))
+
+
+def supported(options: TokenizerOptions, lines: Lines, backend: Tokenizer) -> int:
+    """The largest vocabulary that training fills: a smaller one gives fewer characters a piece, which may leave fewer pieces still."""
+    size = backend.get_vocab_size()
+    while not options.base and (found := train(options, lines, size)[1].get_vocab_size()) < size:
+        size = found
+    return size
 
 
 def corpus_lines(analysis: Path) -> Iterator[str]:
@@ -64,37 +117,44 @@ def documents(analysis: Path) -> Iterator[AnalyzedDocument]:
         yield from read_analysis(part)
 
 
-def save(backend: Tokenizer, analyzer: str, out: Path) -> None:
-    """Dress the backend for BERT's input and save it as a `MorphemeTokenizer`."""
+def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
+    """Save the backend as a `MorphemeTokenizer` with the settings `analyzer`, and below `plain/` as one that needs no analyzer."""
     # imported here: transformers takes half a second, and `kobert check` reads only this file's options
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
-    backend.no_padding()
     backend.pre_tokenizer = None
-    backend.decoder = decoders.Metaspace(replacement=WORD_MARK, prepend_scheme="always")
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"{CLS} $A {SEP}", pair=f"{CLS} $A {SEP} $B:1 {SEP}:1", special_tokens=[(CLS, CLS_ID), (SEP, SEP_ID)]
-    )
-    MorphemeTokenizer(tokenizer_object=backend, analyzer=analyzer).save_pretrained(out)
+    frame(backend)
+    MorphemeTokenizer(tokenizer_object=backend, **analyzer).save_pretrained(out)
+    save_plain(backend, out / PLAIN)
     vocabulary = sorted(backend.get_vocab().items(), key=lambda item: item[1])
     (out / "vocabulary.txt").write_text("".join(f"{piece}\n" for piece, _ in vocabulary), encoding="utf-8")
 
 
-def report(backend: Tokenizer, analysis: Path) -> dict[str, float]:
-    """Pieces per morpheme and eojeol and the unknown rate, on the first documents of the corpus."""
-    pieces = morphemes = eojeols = unknown = 0
-    for document in islice(documents(analysis), REPORT_DOCUMENTS):
-        ids = backend.encode(document.pieces(), is_pretokenized=True, add_special_tokens=False).ids
-        pieces, morphemes = pieces + len(ids), morphemes + len(document.cut)
-        eojeols, unknown = eojeols + len(document.document.text.split()), unknown + ids.count(UNK_ID)
-    return {
-        "pieces_per_morpheme": round(pieces / max(morphemes, 1), 4),
-        "pieces_per_eojeol": round(pieces / max(eojeols, 1), 4),
-        "unknown_rate": round(unknown / max(pieces, 1), 6),
-    }
+def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
+    """Measure the saved tokenizer and write report.json, report.md and a picture; returns the figures on the corpus."""
+    from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+
+    tokenizer = MorphemeTokenizer.from_pretrained(out)
+    encode = partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    without_analyzer = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
+    texts = {"corpus": sample(analysis, options.documents)}
+    texts |= {name: (document.text for document in reader.read(data_dir)) for name, reader in options.sources.items()}
+    figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.cutter.style}}
+    figures["sources"] = {name: measure(of_source, encode, without_analyzer, len(tokenizer)) for name, of_source in texts.items()}
+    if options.answers:
+        figures["answers"] = ceiling(paragraphs(data_dir / options.answers), encode)
+    write_json(out / "report.json", figures)
+    (out / "report.md").write_text(markdown(figures), encoding="utf-8")
+    draw(figures, out / "vocabulary_use.png")
+    told = ("pieces_per_morpheme", "pieces_per_eojeol", "unknown_rate", "texts_with_loss", "agreement_with_plain", "pieces_used")
+    return {name: figures["sources"]["corpus"][name] for name in told} | (
+        {"ceiling_exact_match": figures["answers"]["ceiling_exact_match"]} if options.answers else {}
+    )
 
 
-def analyzer_of(folder: Path) -> str:
-    """The analyzer that a saved tokenizer cuts with."""
-    name: str = read_json(folder / "tokenizer_config.json")["analyzer"]
-    return name
+def sample(analysis: Path, documents: int) -> Iterator[str]:
+    """The first documents of every part, about `documents` in all."""
+    parts = analysis_parts(analysis)
+    for part in parts:
+        for row in islice(read_analysis(part), -(-documents // len(parts))):
+            yield row.document.text

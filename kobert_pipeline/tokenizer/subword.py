@@ -19,12 +19,22 @@ class Subword(Plugin):
 
     family: ClassVar[str] = "subwords"
 
+    grows: ClassVar[bool] = False
+    """Whether pieces can be added to a trained model without more (BPE would need merges, Unigram scores)."""
+
     vocab_size: int = Field(32_000, ge=100, le=1_000_000)
     """Pieces in the vocabulary, special tokens included."""
 
     @abstractmethod
-    def train(self, lines: Lines, alphabet: list[str]) -> Tokenizer:
-        """A backend with a trained model, the special tokens at their fixed ids, and nothing else. Deterministic."""
+    def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
+        """A backend with a trained model, `special_tokens` as the first ids, no characters but those of `alphabet`, and nothing else.
+        Nothing is ever merged across two morphemes. Deterministic."""
+
+
+def spelled_by(lines: Lines, alphabet: list[str]) -> Iterator[str]:
+    """`lines` without the morphemes that hold other characters: trainers drop such a character and merge what stood on its sides."""
+    known = {" ", *alphabet}
+    return (" ".join(piece for piece in line.split(" ") if known.issuperset(piece)) for line in lines())
 
 
 def alphabet_of(lines: Iterable[str], limit: int) -> list[str]:

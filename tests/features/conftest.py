@@ -23,9 +23,9 @@ def morpheme_tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """2,000 pieces over Kiwi's morphemes."""
     folder = tmp_path_factory.mktemp("tokenizer")
     corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), CORPORA, folder / "corpus")
-    analysis.run(analysis.AnalysisOptions(), folder / "corpus", folder / "analysis", num_workers=1)
+    analysis.run(analysis.AnalysisOptions(), folder / "corpus", folder, folder / "analysis", num_workers=1)
     options = tokenizer.TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 2000})
-    tokenizer.run(options, folder / "analysis", "kiwi", folder / "tokenizer")
+    tokenizer.run(options, folder / "analysis", folder, folder / "tokenizer")
     return folder / "tokenizer"
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from kobert_pipeline.analysis.analyzers.kiwi import Kiwi
 from kobert_pipeline.analysis.stage import AnalysisOptions
 from kobert_pipeline.analysis.stage import run as analyse
 from kobert_pipeline.corpus.document import Document
@@ -19,6 +18,7 @@ from kobert_pipeline.corpus.readers.squad import Squad
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.stage import CorpusOptions
 from kobert_pipeline.corpus.stage import run as gather
+from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.shards.stage import ShardsOptions
 from kobert_pipeline.shards.stage import run as shard
@@ -113,9 +113,9 @@ class FrontEnd:
 def made(place: Path) -> FrontEnd:
     folders = FrontEnd(*(place / stage for stage in ("corpus", "analysis", "tokenizer", "shards")))
     gather(CorpusOptions(sources=[Text(path="documents/*.txt")], part_characters=PARTS), CORPORA, folders.corpus)
-    analyse(AnalysisOptions(), folders.corpus, folders.analysis, num_workers=1)
+    analyse(AnalysisOptions(), folders.corpus, CORPORA, folders.analysis, num_workers=1)
     folders.tokenizer.mkdir()
-    train(TokenizerOptions(subword=WordPiece(vocab_size=VOCAB_SIZE)), folders.analysis, "kiwi", folders.tokenizer)
+    train(TokenizerOptions(subword=WordPiece(vocab_size=VOCAB_SIZE)), folders.analysis, CORPORA, folders.tokenizer)
     shard(ShardsOptions(held_out=0.1), folders.analysis, folders.tokenizer, folders.shards)
     return folders
 
@@ -150,8 +150,8 @@ def bundled() -> list[Document]:
 
 
 @pytest.fixture(scope="session")
-def kiwi() -> Kiwi:
-    return Kiwi()
+def kiwi() -> Cutter:
+    return Cutter()
 
 
 @pytest.fixture(scope="session")

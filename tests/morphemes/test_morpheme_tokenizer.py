@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzer import AnalyzedDocument
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, PAD_ID, SEP_ID, SPECIAL_TOKENS
 

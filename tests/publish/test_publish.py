@@ -82,7 +82,7 @@ def test_folder_holds_what_the_contract_lists_and_no_plain_tokenizer(folder) -> 
     assert "tokenizer.json" not in names
     assert not [name for name in names if name.endswith((".bin", ".pkl", ".pt", ".part"))]
     code = {name for name in names if name.endswith(".py")}
-    assert {"morpheme_tokenizer.py", "analysis.py", "cutting.py", "kiwi.py"} <= code
+    assert {"morpheme_tokenizer.py", "analyzer_at_hand.py", "cutting.py", "kiwi.py"} <= code
     assert not [name for name in code if "kobert_pipeline" in (folder / name).read_text(encoding="utf-8")]
 
 
@@ -121,7 +121,7 @@ def test_logits_in_a_fresh_process_equal_those_of_the_model_that_training_left(n
 
 
 def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
-    from kobert_pipeline.analysis.analyzer import analysis_parts, read_analysis
+    from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
     from kobert_pipeline.shards.format import open_shard
     from kobert_pipeline.shards.stage import is_held_out
     from kobert_pipeline.use.load import load_tokenizer

@@ -8,13 +8,12 @@ import pytest
 from front_end import loaded
 from tokenizers import Tokenizer, models
 
-from kobert_pipeline.analysis.analyzer import AnalyzedDocument, analysis_parts, read_analysis
-from kobert_pipeline.analysis.analyzers.whitespace import Whitespace
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.morphemes.morpheme import Morpheme
+from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.shards.format import (
     DOCUMENT,
@@ -112,7 +111,7 @@ def test_borders_are_counted_by_the_text(front_end, rows):
     } == {
         "documents": len(rows),
         "paragraphs": sum(len(row.document.text.split("\n")) for row in rows),
-        "sentences": sum(row.cut[-1].sentence + 1 for row in rows),
+        "sentences": sum(int(row.cut.sentences[-1]) + 1 for row in rows),
         "eojeols": sum(len(row.document.text.split()) for row in rows),
         "morphemes": sum(len(row.cut) for row in rows),
     }
@@ -144,7 +143,7 @@ def test_borders_stand_where_the_text_has_them(backend, kiwi):
 
 
 def test_pieces_inside_a_morpheme_begin_nothing(backend):
-    shard = make_shard(backend, analysed(Whitespace(), ["다" * 60]))
+    shard = make_shard(backend, analysed(Cutter("whitespace"), ["다" * 60]))
     assert len(shard.ids) > 10
     assert shard.borders.tolist() == [31] + [0] * (len(shard.ids) - 1)
 
@@ -270,7 +269,7 @@ def test_an_array_without_documents_is_damaged(tmp_path):
 def test_ids_fit_their_type(size):
     vocabulary = {f"p{i}": i for i in range(size - 1)} | {"[UNK]": size - 1}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    shard = make_shard(backend, [AnalyzedDocument(Document("1", "s", "없다"), [Morpheme(0, 2, 0)])])
+    shard = make_shard(backend, analysed(Cutter("whitespace"), ["없다"]))
     assert shard.ids.dtype == (np.uint16 if size <= 2**16 else np.uint32)
     assert shard.ids.tolist() == [size - 1]
 

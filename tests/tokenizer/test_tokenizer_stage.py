@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzer import analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
-from kobert_pipeline.tokenizer.stage import TokenizerOptions, analyzer_of, corpus_lines, run
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, corpus_lines, run
 from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
@@ -29,7 +29,7 @@ def rows(front_end):
 
 def train(front_end, out, size=VOCAB_SIZE, **options):
     out.mkdir()
-    return run(TokenizerOptions(subword=WordPiece(vocab_size=size), **options), front_end.analysis, "kiwi", out)
+    return run(TokenizerOptions(subword=WordPiece(vocab_size=size), **options), front_end.analysis, out, out)
 
 
 @pytest.mark.parametrize("options", [{}, {"limit_alphabet": 200, "size": 1000}], ids=["all letters", "200 letters"])
@@ -116,8 +116,8 @@ def test_the_report_counts_what_it_says(front_end, tmp_path, backend, rows):
 
 def test_the_saved_config_names_analyzer_and_version(front_end, kiwi):
     config = read_json(front_end.tokenizer / "tokenizer_config.json")
-    assert analyzer_of(front_end.tokenizer) == config["analyzer"] == "kiwi"
-    assert config["analyzer_version"] == kiwi.borders().version
+    assert (config["analyzer"], config["style"]) == ("kiwi", "surface")
+    assert config["analyzer_version"] == kiwi.version
 
 
 def test_the_corpus_is_a_document_a_line(front_end, rows):
@@ -152,7 +152,7 @@ def test_the_alphabet_does_not_depend_on_the_order_of_the_lines(lines, limit, da
 
 def test_special_tokens_in_the_text_do_not_disturb_the_vocabulary(front_end):
     lines = [*corpus_lines(front_end.analysis), "▁[ MASK ] ▁[MASK] [PAD]"] * 2
-    backend = WordPiece(vocab_size=1500).train(lambda: iter(lines), alphabet_of(lines, 1000))
+    backend = WordPiece(vocab_size=1500).train(lambda: iter(lines), alphabet_of(lines, 1000), SPECIAL_TOKENS)
     assert [backend.id_to_token(i) for i in range(5)] == SPECIAL_TOKENS
 
 

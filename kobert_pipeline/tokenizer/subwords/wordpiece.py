@@ -3,36 +3,34 @@
 Pieces inside a morpheme carry no `##`: the word mark says already where an eojeol begins, and joining pieces gives the text back.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK
-from kobert_pipeline.tokenizer.subword import Lines, Subword
+from kobert_pipeline.tokenizer.special_tokens import UNK
+from kobert_pipeline.tokenizer.subword import Lines, Subword, spelled_by
 
 
 class WordPiece(Subword):
     """Merges learned like BPE, spelled by the longest match."""
 
     name: Literal["wordpiece"] = "wordpiece"
+    grows: ClassVar[bool] = True
     min_frequency: int = 2
     """A pair seen less often is not merged."""
 
-    def train(self, lines: Lines, alphabet: list[str]) -> Tokenizer:
-        """Train on the morphemes; nothing is ever merged across two of them."""
+    def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
+        """Train on the morphemes."""
         backend = Tokenizer(models.WordPiece(unk_token=UNK, continuing_subword_prefix="", max_input_chars_per_word=200))
         backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         trainer = trainers.WordPieceTrainer(
             vocab_size=self.vocab_size,
             min_frequency=self.min_frequency,
-            special_tokens=SPECIAL_TOKENS,
+            special_tokens=special_tokens,
             continuing_subword_prefix="",
             initial_alphabet=alphabet,
             limit_alphabet=len(alphabet),
             show_progress=False,
         )
-        # the trainer would drop a letter it does not know and merge what stood on its sides
-        known = {" ", *alphabet}
-        spelled = (" ".join(piece for piece in line.split(" ") if known.issuperset(piece)) for line in lines())
-        backend.train_from_iterator(spelled, trainer)
+        backend.train_from_iterator(spelled_by(lines, alphabet), trainer)
         return backend

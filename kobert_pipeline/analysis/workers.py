@@ -1,0 +1,115 @@
+"""Cuts made in worker processes, so that a text on which the analyzer dies or hangs costs itself and nothing else.
+
+Native analyzers have crashed on absurd input before. A worker that dies or takes too long is replaced (by pebble, whose pools survive
+that, unlike the standard library's), and the texts it had are halved until the guilty one is alone.
+"""
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context, parent_process
+from typing import Any, Protocol
+
+from pebble import ProcessExpired, ProcessFuture, ProcessPool
+
+from kobert_pipeline.morphemes.morpheme import Cut
+
+CHUNK_CHARACTERS = 100_000
+"""Characters in one task: a second or two of work."""
+AHEAD = 4
+"""Tasks per worker that wait or are done ahead of what was asked for."""
+
+
+class Cuts(Protocol):
+    """What cuts texts; a `Cutter`. It is pickled to the workers."""
+
+    def cuts(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Cut]:
+        """The cuts of `texts` in order."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Instead of a cut: why there is none."""
+
+    reason: str
+
+
+class Workers:
+    """A pool of `num_workers` processes that cut. A task that takes more than `timeout` seconds is given up."""
+
+    def __init__(self, cutter: Cuts, num_workers: int, timeout: float) -> None:
+        self.cutter, self.num_workers, self.timeout = cutter, num_workers, timeout
+        self.pool = ProcessPool(max_workers=num_workers, initializer=_begin, initargs=(cutter,), context=get_context("spawn"))
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.pool.stop()
+        self.pool.join()
+
+    def cuts(self, texts: Iterable[str]) -> Iterator[Cut | Failed]:
+        """The cut of each text, in order, however many workers there are."""
+        waiting: deque[tuple[list[str], ProcessFuture[Any]]] = deque()
+        chunks = chunks_of(texts)
+        waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, self.num_workers * AHEAD))
+        while waiting:
+            yield from self._result(*waiting.popleft())
+            waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, 1))
+
+    def _schedule(self, texts: list[str]) -> "ProcessFuture[Any]":
+        return self.pool.schedule(_cut, args=[texts], timeout=self.timeout)
+
+    def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Cut | Failed]:
+        try:
+            return list(future.result())
+        except ProcessExpired as error:
+            reason = f"the analyzer died on it (exit code {error.exitcode})"
+        except FutureTimeoutError:
+            reason = f"the analyzer took more than {self.timeout:g} s for it"
+        except Exception as error:
+            reason = f"the analyzer refused it ({type(error).__name__}: {error})"
+        if len(texts) == 1:
+            return [Failed(reason)]
+        halves = (texts[: len(texts) // 2], texts[len(texts) // 2 :])
+        return [cut for half in halves for cut in self._result(half, self._schedule(half))]
+
+
+def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Lists of texts with about `CHUNK_CHARACTERS`."""
+    chunk: list[str] = []
+    size = 0
+    for text in texts:
+        chunk.append(text)
+        size += len(text)
+        if size >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+_cutter: Cuts
+
+
+def _begin(cutter: Cuts) -> None:
+    global _cutter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the one in charge stops the others
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _cutter = cutter
+    list(cutter.cuts(["준비"], 1))  # loads the model, whose time is not the first task's
+
+
+def _end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def _cut(texts: list[str]) -> list[Cut]:
+    return list(_cutter.cuts(texts, 1))

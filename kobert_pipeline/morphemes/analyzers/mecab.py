@@ -1,0 +1,59 @@
+"""MeCab-ko (Kudo 2006; dictionary of the Eunjeon project) through python-mecab-ko, an optional extra. It finds no sentences: after a
+sentence-final punctuation mark one begins."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from mecab import MeCab
+
+STYLES = ("surface", "form", "lemma", "tagged", "none")
+USER_WORDS = False
+
+PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
+"""Tags of what the dictionary writes with 다."""
+
+_instances: dict[int, MeCab] = {}
+
+
+def version() -> str:
+    """The binding and the dictionary."""
+    from importlib.metadata import version as installed
+
+    return f"python-mecab-ko {installed('python-mecab-ko')}, dictionary {installed('python-mecab-ko-dic')}"
+
+
+def tokens(
+    texts: list[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+) -> Iterator[tuple[list[int], list[int], list[int], list[str] | None]]:
+    """Analyse `texts` one after the other. An inflected word gives its morphemes, each over all of the word's characters."""
+    mecab = _instances.setdefault(os.getpid(), MeCab())
+    for text in texts:
+        starts, ends, sentences, spellings = [], [], [], []
+        sentence = 0
+        for morpheme in mecab.parse(text):
+            parts = list(_parts(morpheme)) if style in ("form", "lemma", "tagged") else [(morpheme.surface, "")]
+            for form, tag in parts:
+                starts.append(morpheme.span.start)
+                ends.append(morpheme.span.end)
+                sentences.append(sentence)
+                spellings.append(_spelling(form, tag, style))
+            sentence += morpheme.feature.pos == "SF"
+        yield starts, ends, sentences, spellings if style in ("form", "lemma", "tagged") else None
+
+
+def _parts(morpheme: Any) -> Iterator[tuple[str, str]]:
+    """(form, tag) of a token, or of each morpheme in an inflected one, which the dictionary writes as 하/XSV/*+었/EP/*."""
+    feature = morpheme.feature
+    if feature.type == "Inflect" and feature.expression:
+        for part in feature.expression.split("+"):
+            form, tag, *_ = part.split("/")
+            yield form, tag
+    else:
+        yield morpheme.surface, feature.pos
+
+
+def _spelling(form: str, tag: str, style: str) -> str:
+    if style == "tagged":
+        return f"{form}/{tag}"
+    return form + "다" if style == "lemma" and tag.startswith(PREDICATES) else form

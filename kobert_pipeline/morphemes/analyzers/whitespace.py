@@ -1,0 +1,23 @@
+"""The control without an analyzer: an eojeol is one token, a line one sentence."""
+
+import re
+from collections.abc import Iterator
+
+STYLES = ("surface", "none")
+USER_WORDS = False
+
+EOJEOL = re.compile(r"\S+")
+
+
+def version() -> str:
+    """Cutting at white space has one version."""
+    return "whitespace 1"
+
+
+def tokens(
+    texts: list[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+) -> Iterator[tuple[list[int], list[int], list[int], None]]:
+    """The eojeols of each text, all in sentence 0."""
+    for text in texts:
+        spans = [match.span() for match in EOJEOL.finditer(text)]
+        yield [start for start, _ in spans], [end for _, end in spans], [0] * len(spans), None

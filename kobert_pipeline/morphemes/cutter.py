@@ -1,0 +1,66 @@
+"""From texts to `Cut`s, a batch at once: the one path that the analysis stage and the published tokenizer share."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+from .analyzer_at_hand import analyzer
+from .cutting import Tokens, cut, units
+from .morpheme import Cut
+
+BATCH_CHARACTERS = 200_000
+"""Enough to keep all of an analyzer's threads busy, little enough to hold in memory."""
+
+UserWord = tuple[str, str, float]
+"""Form, tag and score."""
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """An analyzer and how it is used: everything that a cut depends on, but for `version`.
+
+    Raises ImportError where the analyzer's library is missing, ValueError for a name or style there is not.
+    """
+
+    analyzer: str = "kiwi"
+    style: str = "surface"
+    user_words: tuple[UserWord, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.style not in self._module.STYLES:
+            raise ValueError(f"the analyzer {self.analyzer} has no style {self.style!r}; allowed: {', '.join(self._module.STYLES)}")
+        if self.user_words and not self._module.USER_WORDS:
+            raise ValueError(f"the analyzer {self.analyzer} takes no user dictionary")
+
+    @property
+    def _module(self) -> ModuleType:
+        try:
+            return analyzer(self.analyzer)
+        except ImportError as error:
+            raise ImportError(
+                f"texts are cut by {self.analyzer} here, which cannot be imported ({error}); install it, for example: pip install kiwipiepy"
+            ) from error
+
+    @property
+    def version(self) -> str:
+        """The analyzer and its model: another model cuts otherwise, so this belongs to a vocabulary."""
+        return str(self._module.version())
+
+    def cuts(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Cut]:
+        """The cuts of `texts` in order. Texts are NFC and hold no lone surrogates (`cleaning` and the tokenizer see to it)."""
+        batch: list[str] = []
+        size = 0
+        for text in texts:
+            batch.append(text)
+            size += len(text)
+            if size >= BATCH_CHARACTERS:
+                yield from self._cut(batch, num_workers)
+                batch, size = [], 0
+        if batch:
+            yield from self._cut(batch, num_workers)
+
+    def _cut(self, texts: list[str], num_workers: int | None) -> list[Cut]:
+        spans = [list(units(text)) for text in texts]
+        pieces = [text[start:end] for text, of_text in zip(texts, spans, strict=True) for start, end in of_text]
+        tokens = [Tokens(*columns) for columns in self._module.tokens(pieces, self.style, self.user_words, num_workers)]
+        return cut(texts, spans, tokens, self.style)

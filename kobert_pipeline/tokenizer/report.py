@@ -1,0 +1,148 @@
+"""What a vocabulary does to texts: pieces per eojeol, unknown rates, losses, how much of it is used, and the best EM it allows."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from kobert_pipeline.tokenizer.plain import by_eojeol
+from kobert_pipeline.tokenizer.special_tokens import UNK_ID
+
+Encode = Callable[[list[str]], Any]
+"""Texts -> a `BatchEncoding` with `input_ids` and `offset_mapping`, without special tokens."""
+
+KINDS = {
+    "emoji": re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\u2b50\u2b55]"),
+    "slang": re.compile("[\u3131-\u3163]{2,}"),
+    "hanja": re.compile("[\u2e80-\u2fdf\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]"),
+    "old_hangul": re.compile("[\u1113-\u115f\u1176-\u11a7\u11c3-\u11ff\ua960-\ua97c\ud7b0-\ud7fb\u3164-\u318e\u302e\u302f]"),
+}
+"""What a Korean vocabulary is most likely to lack: emoji, runs of jamo (ㅋㅋ), Hanja, old Hangul and its tone marks."""
+
+BATCH = 256
+SAMPLES = 5
+USE_POINTS = 12
+
+
+@dataclass
+class Tally:
+    """Running counts over texts."""
+
+    texts: int = 0
+    characters: int = 0
+    eojeols: int = 0
+    morphemes: int = 0
+    pieces: int = 0
+    unknown: int = 0
+    agreeing: int = 0
+    of_kind: Counter[str] = field(default_factory=Counter)
+    unknown_of_kind: Counter[str] = field(default_factory=Counter)
+    lossy: list[str] = field(default_factory=list)
+    used: Counter[int] = field(default_factory=Counter)
+
+    def add(self, text: str, ids: list[int], spans: list[tuple[int, int]], morphemes: int, plain_ids: list[list[int]]) -> None:
+        """Count one text. `plain_ids` are the ids of each eojeol by the plain tokenizer."""
+        own = by_eojeol(text, ids, spans)
+        self.texts += 1
+        self.characters += sum(not character.isspace() for character in text)
+        self.eojeols += len(own)
+        self.morphemes += morphemes
+        self.pieces += len(ids)
+        self.used.update(ids)
+        self.agreeing += sum(one == two for one, two in zip(own, plain_ids, strict=True))
+        if not covered(text, spans):
+            self.lossy.append(text[:100])
+        for id_, (start, end) in zip(ids, spans, strict=True):
+            self.unknown += id_ == UNK_ID
+            for kind, pattern in KINDS.items():
+                if pattern.search(text, start, end):
+                    self.of_kind[kind] += 1
+                    self.unknown_of_kind[kind] += id_ == UNK_ID
+
+    def figures(self, vocab_size: int) -> dict[str, Any]:
+        """Rates and shares."""
+        counts = np.sort(np.array(list(self.used.values()), np.int64))[::-1]
+        ranks = sorted({min(2**power, vocab_size) for power in range(6, 6 + USE_POINTS)})
+        reach = np.cumsum(counts) / max(self.pieces, 1)
+        return {
+            "texts": self.texts,
+            "characters": self.characters,
+            "pieces_per_eojeol": round(self.pieces / max(self.eojeols, 1), 4),
+            "pieces_per_morpheme": round(self.pieces / max(self.morphemes, 1), 4),
+            "characters_per_piece": round(self.characters / max(self.pieces, 1), 4),
+            "unknown_rate": round(self.unknown / max(self.pieces, 1), 6),
+            "unknown_rate_of": {
+                kind: {"pieces": self.of_kind[kind], "rate": round(self.unknown_of_kind[kind] / max(self.of_kind[kind], 1), 6)}
+                for kind in KINDS
+            },
+            "texts_with_loss": len(self.lossy),
+            "loss_samples": self.lossy[:SAMPLES],
+            "agreement_with_plain": round(self.agreeing / max(self.eojeols, 1), 4),
+            "pieces_used": len(counts),
+            "share_of_text_by_commonest": {str(rank): round(float(reach[min(rank, len(reach)) - 1]), 4) for rank in ranks if len(reach)},
+        }
+
+
+def covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether spans never run back, stay inside `text`, and reach every character that is not white space."""
+    reach = left = 0
+    for start, end in spans:
+        if start < left or end < start or end > len(text) or text[reach:start].strip():
+            return False
+        left, reach = start, max(reach, end)
+    return not text[reach:].strip()
+
+
+def measure(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: int) -> dict[str, Any]:
+    """The figures of a tokenizer on `texts`. `plain` is its plain export."""
+    tally = Tally()
+    for batch in batches(texts):
+        encoded = encode(batch)
+        others = plain.encode_batch(batch, add_special_tokens=False)
+        for row, (text, other) in enumerate(zip(batch, others, strict=True)):
+            words = encoded.word_ids(row)
+            ids, spans = encoded["input_ids"][row], encoded["offset_mapping"][row]
+            tally.add(text, ids, spans, len(set(words)), by_eojeol(text, other.ids, other.offsets))
+    return tally.figures(vocab_size)
+
+
+def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, Any]:
+    """Share of answers (SQuAD form) whose both ends lie on piece borders: no model over this tokenizer can have a better EM."""
+    answers = reachable = 0
+    missed: list[str] = []
+    rows = list(paragraphs)
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        spans = encode([paragraph["context"] for paragraph in batch])["offset_mapping"]
+        for paragraph, found in zip(batch, spans, strict=True):
+            begins, ends = {one for one, _ in found}, {two for _, two in found}
+            for answer in (answer for question in paragraph["qas"] for answer in question["answers"][:1]):
+                left, right = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+                answers += 1
+                reachable += left in begins and right in ends
+                if not (left in begins and right in ends) and len(missed) < SAMPLES:
+                    missed.append(
+                        f"{paragraph['context'][max(left - 10, 0) : left]}[{answer['text']}]{paragraph['context'][right : right + 10]}"
+                    )
+    return {"answers": answers, "ceiling_exact_match": round(100 * reachable / max(answers, 1), 3), "missed_samples": missed[:SAMPLES]}
+
+
+def around(text: str, left: int, right: int) -> str:
+    """A span in brackets with some of the text on its sides."""
+    return f"{text[max(left - 10, 0) : left]}[{text[left:right]}]{text[right : right + 10]}"
+
+
+def batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Lists of `BATCH` texts."""
+    batch: list[str] = []
+    for text in texts:
+        batch.append(text)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

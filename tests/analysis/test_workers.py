@@ -1,0 +1,146 @@
+"""A text on which the analyzer dies or hangs costs itself, is named, and nothing else changes; absurd texts cost nothing at all."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from absurd import Moody
+
+from kobert_pipeline.analysis import stage
+from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+from kobert_pipeline.analysis.stage import AnalysisOptions, run
+from kobert_pipeline.analysis.workers import CHUNK_CHARACTERS, Failed, Workers, chunks_of
+from kobert_pipeline.corpus.cleaning import clean
+from kobert_pipeline.corpus.document import Document, write_documents
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.cutter import Cutter
+
+GOOD = [f"{number}번 글이 왔다" for number in range(40)]
+
+
+def outcome(texts, num_workers=2, timeout=60.0):
+    with Workers(Moody(), num_workers, timeout) as workers:
+        return [cut.reason if isinstance(cut, Failed) else cut.pieces(text) for text, cut in zip(texts, workers.cuts(texts), strict=True)]
+
+
+def alone(text):
+    (cut,) = Cutter("whitespace").cuts([text])
+    return cut.pieces(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [("죽는다", "the analyzer died on it (exit code -9)"), ("거절한다", "the analyzer refused it (RuntimeError: not this one)")],
+)
+@pytest.mark.parametrize("places", [[0], [39], [7, 8, 30]])
+def test_only_the_guilty_texts_are_lost(word, reason, places):
+    texts = [f"{text} {word}" if place in places else text for place, text in enumerate(GOOD)]
+    assert outcome(texts) == [reason if place in places else alone(text) for place, text in enumerate(texts)]
+
+
+def test_a_text_that_hangs_is_given_up(monkeypatch):
+    texts = [*GOOD[:3], "여기서 멈춘다", GOOD[3]]
+    found = outcome(texts, timeout=2.0)
+    assert found == [*map(alone, GOOD[:3]), "the analyzer took more than 2 s for it", alone(GOOD[3])]
+
+
+def test_order_and_cuts_do_not_depend_on_the_number_of_workers():
+    texts = [f"{number} " + "가나 다 " * (number * 997 % 4001) for number in range(60)]
+    assert sum(map(len, texts)) > 3 * CHUNK_CHARACTERS
+    assert outcome(texts, 1) == outcome(texts, 3) == [alone(text) for text in texts]
+
+
+def test_chunks_are_whole_texts_in_order():
+    texts = ["가" * 60_000, "나" * 60_000, "다", "라" * 250_000, "마"]
+    assert [[text[0] for text in chunk] for chunk in chunks_of(texts)] == [["가", "나"], ["다", "라"], ["마"]]
+    assert list(chunks_of([])) == []
+
+
+def corpus_of(folder, texts):
+    documents = [Document(f"글-{number}", "s", text) for number, text in enumerate(texts)]
+    write_documents(folder / "corpus" / "part-00000.parquet", documents)
+    return folder / "corpus"
+
+
+ABSURD = {
+    "one word of 100,000 characters": "가나다" * 33_334,
+    "one letter 100,000 times": "ㅋ" * 100_000,
+    "only emoji": "😀👨‍👩‍👧‍👦🇰🇷❤️" * 5000,
+    "unpaired surrogates": "했다\ud800 갔다\udfff",
+    "null bytes": "했\x00다\x00" * 100,
+    "one line of 1 MB": "그는 오늘도 학교에 갔다가 돌아왔다. " * 17_000,
+    "combining marks": "가" + "\u0301" * 50_000,
+    "old Hangul": "나랏〮말〯ᄊᆞ미〮 듕귁〮에〮달아〮" * 1000,
+    "right to left": "שלום عربى " * 5000,
+}
+
+
+def test_absurd_texts_are_analysed_like_others(tmp_path):
+    texts = [clean(text) for text in ABSURD.values()]
+    corpus = corpus_of(tmp_path, [*texts, "그는 갔다"])
+    counts = run(AnalysisOptions(), corpus, tmp_path, tmp_path / "out", num_workers=1)
+    assert (counts["documents"], counts["failed"]) == (len(texts) + 1, [])
+    for row in (row for part in analysis_parts(tmp_path / "out") for row in read_analysis(part)):
+        text = row.document.text
+        assert "".join(text[one.start : one.end] for one in row.cut) == "".join(text.split())
+
+
+def test_a_document_that_fails_is_named_in_the_counts_and_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "Workers", lambda cutter, *rest: Workers(Moody(), *rest))
+    corpus = corpus_of(tmp_path, [GOOD[0], "이것이 죽는다", GOOD[1]])
+    counts = run(AnalysisOptions(analyzer="whitespace"), corpus, tmp_path, tmp_path / "out", num_workers=1)
+    assert counts["documents_failed"] == 1
+    assert counts["failed"] == [{"id": "글-1", "reason": "the analyzer died on it (exit code -9)"}]
+    assert [row.document.text for row in read_analysis(tmp_path / "out" / "part-00000.parquet")] == GOOD[:2]
+    assert run(AnalysisOptions(analyzer="whitespace"), corpus, tmp_path, tmp_path / "out") == counts, "also when taken from the marks"
+
+
+def test_an_analyzer_that_fails_everywhere_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "Workers", lambda cutter, *rest: Workers(Moody(), *rest))
+    with pytest.raises(UserError, match=r"failed on every document; the first: .*글-0"):
+        run(AnalysisOptions(), corpus_of(tmp_path, ["거절한다", "또 거절한다"]), tmp_path, tmp_path / "out", num_workers=1)
+
+
+SCRIPT = """
+import sys
+from absurd import Moody
+from kobert_pipeline.analysis.workers import Workers
+if __name__ == "__main__":
+    with Workers(Moody(), 2, 1000) as workers:
+        print(*[child.pid for child in __import__("multiprocessing").active_children()], flush=True)
+        list(workers.cuts(["여기서 멈춘다"]))
+"""
+
+
+def test_no_worker_outlives_a_killed_parent(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, str(tmp_path / "script.py")], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        process.stdout.readline()
+        children = children_of(process.pid, 2)
+        process.kill()
+    deadline = time.monotonic() + 20
+    while (left := [child for child in children if alive(child)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+
+
+def children_of(pid, count):
+    """The processes that `pid` started to work, once there are `count`."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = [
+            int(line.split()[0])
+            for line in subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.splitlines()
+        ]
+        if len(found) >= count:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("no workers were started")
+
+
+def alive(pid):
+    result = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return bool(result) and not result.startswith("Z")

@@ -1,0 +1,160 @@
+"""Every style: what morphemes are spelled as, where they lie in the raw text, and that the tokenizer built on it says so."""
+
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from front_end import CORPORA, PROPERTY, any_text, composed_text, nfd
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from kobert_pipeline.corpus.readers.text import Text
+from kobert_pipeline.morphemes.cutter import Cutter
+from kobert_pipeline.morphemes.cutting import Tokens, cut, units
+from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, REPLACING, STYLES
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK
+
+SENTENCE = "나는 그 배우를 사랑했었다. 정말 친구다"
+SPELLED = {
+    "surface": "▁나 는 ▁그 ▁배우 를 ▁사랑 했었 다 . ▁정말 ▁친구 다",
+    "form": "▁나 는 ▁그 ▁배우 를 ▁사랑 하 었었 다 . ▁정말 ▁친구 이 다",
+    "lemma": "▁나 는 ▁그 ▁배우 를 ▁사랑 하다 었었 다 . ▁정말 ▁친구 이다 다",
+    "tagged": "▁나/NP 는/JX ▁그/MM ▁배우/NNG 를/JKO ▁사랑/NNG 하/XSV 었었/EP 다/EF ./SF ▁정말/MAG ▁친구/NNG 이/VCP 다/EF",
+    "none": "▁나는 ▁그 ▁배우를 ▁사랑했었다. ▁정말 ▁친구다",
+}
+CUTTERS = [Cutter(analyzer, style) for analyzer in ("kiwi", "mecab") for style in STYLES]
+
+
+def named(cutter):
+    return f"{cutter.analyzer}-{cutter.style}"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_sentence_is_spelled_as_the_style_says(style):
+    (found,) = Cutter(style=style).cuts([SENTENCE], 1)
+    assert " ".join(found.pieces(SENTENCE)) == SPELLED[style]
+
+
+@pytest.mark.parametrize("cutter", CUTTERS, ids=named)
+@PROPERTY
+@given(text=composed_text)
+@example(text="했다" * 50 + " " + "ㅋ" * 200)
+@example(text="")
+def test_spans_never_run_back_and_reach_every_character(cutter, text):
+    (found,) = cutter.cuts([text], 1)
+    morphemes = list(found)
+    assert all(0 <= one.start <= one.end <= len(text) for one in morphemes)
+    assert all(one.start <= other.start and one.end <= other.end and one.sentence <= other.sentence for one, other in pairwise(morphemes))
+    reached = {place for one in morphemes for place in range(one.start, one.end)}
+    assert {place for place, character in enumerate(text) if not character.isspace()} <= reached
+    pieces = found.pieces(text)
+    assert all(piece and not any(character.isspace() for character in piece) for piece in pieces)
+    assert all(len(piece) <= MAX_MORPHEME_CHARACTERS + 1 for piece in pieces)
+    assert int(found.initial.sum()) <= len(text.split())
+    if cutter.style not in REPLACING:
+        assert int(found.initial.sum()) == len(text.split())
+
+
+@PROPERTY
+@given(data=st.data(), text=any_text)
+def test_no_analyzer_however_wrong_makes_a_respelled_cut_miss_a_character(data, text):
+    tokens = []
+    for start, end in units(text):
+        place = st.integers(0, end - start + 3)
+        rows = data.draw(st.lists(st.tuples(place, place, st.integers(-2, 5), st.text(" ab가", max_size=80)), max_size=8))
+        tokens.append(Tokens(*([row[column] for row in rows] for column in range(4))))
+    (found,) = cut([text], [list(units(text))], tokens, "form")
+    reached = {place for one in found for place in range(one.start, one.end)}
+    assert {place for place, character in enumerate(text) if not character.isspace()} <= reached
+    assert all(one.start <= other.start and one.end <= other.end for one, other in pairwise(found))
+    assert all(0 < len(one.spelling) <= MAX_MORPHEME_CHARACTERS and not one.spelling.isspace() for one in found)
+
+
+def test_the_batch_around_a_text_does_not_change_its_respelled_cut():
+    texts = [SENTENCE, "", "친구다", " ", "했다\n\n갔다 친구이다", "친구다"]
+    for style in REPLACING:
+        cutter = Cutter(style=style)
+        assert list(cutter.cuts(texts, 1)) == [next(cutter.cuts([text], 1)) for text in texts]
+
+
+@pytest.fixture(scope="module", params=STYLES)
+def styled(request, tmp_path_factory):
+    """A tokenizer of each style with its own vocabulary, saved and loaded."""
+    cutter = Cutter(style=request.param)
+    texts = [document.text for document in Text(path="documents/*.txt").read(CORPORA)][:40]
+    lines = [" ".join(found.pieces(text)) for text, found in zip(texts, cutter.cuts(texts), strict=True)]
+    backend = Tokenizer(models.WordPiece(unk_token=UNK, continuing_subword_prefix="", max_input_chars_per_word=200))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(vocab_size=2500, special_tokens=SPECIAL_TOKENS, continuing_subword_prefix="", show_progress=False)
+    backend.train_from_iterator(lines, trainer)
+    backend.pre_tokenizer = None
+    folder = tmp_path_factory.mktemp(request.param)
+    MorphemeTokenizer(tokenizer_object=backend, style=request.param).save_pretrained(folder)
+    return MorphemeTokenizer.from_pretrained(folder)
+
+
+def spans(encoded):
+    return [span for span, side in zip(encoded.offset_mapping, encoded.sequence_ids(), strict=True) if side is not None]
+
+
+def test_the_tokenizer_encodes_the_pieces_of_its_style(styled):
+    (found,) = styled.cutter.cuts([SENTENCE], 1)
+    encoded = styled(SENTENCE, add_special_tokens=False)
+    backend = styled.backend_tokenizer
+    assert encoded.input_ids == backend.encode(found.pieces(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
+    assert encoded.word_ids() == sorted(encoded.word_ids()) and set(encoded.word_ids()) == set(range(len(found)))
+    assert styled.init_kwargs["style"] == styled.cutter.style
+
+
+@pytest.mark.parametrize("form", [str, nfd], ids=["as it is", "decomposed"])
+@pytest.mark.parametrize("text", [SENTENCE, "  탭\t과 했다ㅋㅋ 😀 ", "大韓民國 갔다가 왔다. 쀍", "예뻐서 좋았던 그것은 친구였다"])
+def test_a_token_lies_where_its_morpheme_lies(styled, text, form):
+    given = form(text)
+    encoded = styled(given, return_offsets_mapping=True)
+    (found,) = styled.cutter.cuts([text], 1)
+    surfaces = [text[one.start : one.end] for one in found]
+    for word, span in zip(encoded.word_ids(), encoded.offset_mapping, strict=True):
+        if word is not None:
+            inside = unicodedata.normalize("NFC", given[slice(*span)])
+            assert inside in surfaces[word]
+            if styled.cutter.style in REPLACING and found.spellings[word] != surfaces[word]:
+                assert inside == surfaces[word]
+    reached = {place for start, end in spans(encoded) for place in range(start, end)}
+    assert {place for place, character in enumerate(given) if not character.isspace()} <= reached
+    assert all(one[0] <= other[0] and one[1] <= other[1] for one, other in pairwise(spans(encoded)))
+
+
+def test_windows_with_stride_keep_offsets_and_every_character(styled):
+    question, context = "누가 갔나?", " ".join([SENTENCE] * 6)
+    encoded = styled(
+        question, context, truncation="only_second", max_length=48, stride=8, return_overflowing_tokens=True, return_offsets_mapping=True
+    )
+    assert len(encoded.input_ids) > 1
+    whole = styled(context, return_offsets_mapping=True)
+    reached = set()
+    for window in range(len(encoded.input_ids)):
+        places = [span for span, side in zip(encoded.offset_mapping[window], encoded.sequence_ids(window), strict=True) if side == 1]
+        assert set(places) <= set(whole.offset_mapping)
+        reached |= {place for start, end in places for place in range(start, end)}
+    assert {place for place, character in enumerate(context) if not character.isspace()} <= reached
+
+
+def test_questions_about_characters_and_words_agree(styled):
+    encoded = styled(SENTENCE, return_offsets_mapping=True)
+    for place, character in enumerate(SENTENCE):
+        token = encoded.char_to_token(place)
+        if character.isspace():
+            assert token is None
+            continue
+        span = encoded.token_to_chars(token)
+        assert span.start <= place < span.end and tuple(span) == encoded.offset_mapping[token]
+        word = encoded.char_to_word(place)
+        assert word == encoded.token_to_word(token)
+        first, last = encoded.word_to_tokens(word)
+        assert first <= token < last
+        chars = encoded.word_to_chars(word)
+        assert chars.start <= place < chars.end
+    assert encoded.char_to_token(len(SENTENCE)) is None
+    assert encoded.word_to_tokens(10_000) is None
