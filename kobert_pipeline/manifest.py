@@ -21,7 +21,7 @@ from kobert_pipeline.files import PART_SUFFIX, read_json, sha256, write_json
 
 BEGUN, FINISHED = "begun.json", "manifest.json"
 FORMAT = 1
-NOT_ARTEFACTS = ("logs", "checkpoints")
+NOT_ARTEFACTS = ("logs", "checkpoints", "work")
 """Folders of a stage that are no result: they are neither listed nor compared."""
 DONE_MARK = ".done.json"
 
@@ -98,6 +98,11 @@ def artefacts(folder: Path) -> Iterator[Path]:
         own = inside.name in (BEGUN, FINISHED) and len(inside.parts) == 1
         if path.is_file() and not own and inside.parts[0] not in NOT_ARTEFACTS and not path.name.endswith((PART_SUFFIX, DONE_MARK)):
             yield path
+
+
+def is_bare(folder: Path) -> bool:
+    """Whether nothing in the folder is worth going on from: no artefact and no checkpoint."""
+    return not any(artefacts(folder)) and not (folder / "checkpoints").exists()
 
 
 def verify(folder: Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ import kobert_pipeline.publish.stage as publish_stage
 import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline import manifest
+from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import sha256
 from kobert_pipeline.manifest import Record
@@ -42,7 +43,7 @@ class Recipe(Options):
     """What the recipe is for, in a sentence."""
     data_dir: str | None = None
     """Folder below which data files are named; --set data_dir=PATH or the environment variable KOBERT_DATA."""
-    corpus: corpus_stage.CorpusOptions
+    corpus: CorpusOptions
     """Sources and what is dropped from them."""
     analysis: analysis_stage.AnalysisOptions = analysis_stage.AnalysisOptions()
     """The analyzer."""
@@ -109,9 +110,9 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
     at = {stage: run_dir / stage for stage in STAGES}
 
     yield Job(
-        "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(),
+        "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(), resumes=True,
         raw=partial(corpus_stage.raw_files, recipe.corpus, data_dir),
-        make=partial(corpus_stage.run, recipe.corpus, data_dir),
+        make=partial(corpus_stage.run, recipe.corpus, data_dir, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
         "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), resumes=True,
@@ -155,11 +156,11 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         yield Job(
             "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key,
             reads={"tokenizer": at["tokenizer"], "pretrain": at["pretrain"], "corpus": at["corpus"], **models},
-            make=partial(_publish, recipe, name, key, run_dir, list(models.values())),
+            make=partial(_publish, recipe, name, key, data_dir, run_dir, list(models.values())),
         )  # fmt: skip
 
 
-def _publish(recipe: Recipe, recipe_name: str, key: str, run_dir: Path, tuned: list[Path], out: Path) -> dict[str, Any]:
+def _publish(recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir: Path, tuned: list[Path], out: Path) -> dict[str, Any]:
     """Gather what the run knows about a model, pick the seed that is best on dev, and hand both to the stage."""
     options = recipe.publish[key]
     made = {stage: manifest.read(run_dir / stage) for stage in ("corpus", "analysis", "tokenizer", "shards", "pretrain")}
@@ -176,6 +177,7 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, run_dir: Path, tuned: l
             }
         }
         made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
+    cutter = recipe.analysis.analyzer.cutter(data_dir)
     facts = Facts(
         name=f"{recipe_name}-{key}",
         recipe=recipe_name,
@@ -184,14 +186,18 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, run_dir: Path, tuned: l
         auto_class=auto_class,
         sources=[source for reader in recipe.corpus.sources for source in reader.provenance()],
         counts=_card_counts(made),
+        analyzer=cutter.analyzer,
+        style=cutter.style,
+        library=cutter.library,
         results=results,
+        plain_agreement=made["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
     )
     told = ("options", "counts", "seconds", "versions")
     history = {
         "recipe": {key: value for key, value in recipe.dump().items() if key != "data_dir"},
         "stages": {stage: {key: one[key] for key in told} for stage, one in made.items()},
     }
-    return publish_stage.run(facts, history, model, run_dir / "tokenizer", out)
+    return publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
 
 
 def _card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -263,8 +269,8 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
     try:
         counts = job.make(job.folder)
     except UserError:
-        if not job.resumes:
-            # the user will mend an option: nothing of this attempt may stand in the way
+        if not job.resumes or manifest.is_bare(job.folder):
+            # the user will mend an option or a file: nothing of this attempt may stand in the way
             shutil.rmtree(job.folder)
         raise
     finally:

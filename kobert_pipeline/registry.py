@@ -7,6 +7,7 @@ from kobert_pipeline.options import Options, Plugin
 
 CONTRACTS = {
     "readers": "corpus.reader",
+    "engines": "corpus.engine",
     "analyzers": "analysis.analyzer",
     "subwords": "tokenizer.subword",
     "tasks": "features.task",

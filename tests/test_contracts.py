@@ -21,7 +21,7 @@ from kobert_pipeline.options import Options, Plugin
 from kobert_pipeline.pipeline import Recipe
 
 VARIANTS = [(family, name) for family in registry.CONTRACTS for name in registry.contract(family).names()]
-REQUIRED: dict[str, Any] = {"path": "a.txt"}
+REQUIRED: dict[str, Any] = {"path": "a.txt", "partition": "cpu"}
 """Values for options without a default."""
 
 
@@ -183,6 +183,19 @@ class Verse(Reader):
         """Stanzas."""
         for number, stanza in enumerate(path.read_text(encoding="utf-8").split("\\n\\n")):
             yield Document(f"{path.name}#{number}", path.name, stanza)
+''',
+    "engines": '''
+"""One process, one task after the other."""
+from typing import Literal
+from kobert_pipeline.corpus.engine import Engine
+
+class Newcomer(Engine):
+    """One process."""
+    name: Literal["newcomer"] = "newcomer"
+    def executor(self, steps, tasks, logs):
+        """As the local one."""
+        from kobert_pipeline.corpus.quiet import QuietExecutor
+        return QuietExecutor(steps, tasks=tasks, workers=1, logging_dir=str(logs))
 ''',
     "analyzers": '''
 """Characters."""

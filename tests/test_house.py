@@ -13,12 +13,13 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "kobert_pipeline"
 REPO = PACKAGE.parent
 
-GROUND = "errors files options"
+GROUND = "errors files options processes"
 ROOMS = {
     # room        may import from (besides itself and third parties); no row names a row below it
     "errors":     "",
     "files":      "errors",
     "options":    "errors",
+    "processes":  "",
     "morphemes":  "",
     "corpus":     f"{GROUND}",
     "analysis":   f"{GROUND} morphemes corpus",

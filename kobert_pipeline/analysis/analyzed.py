@@ -71,6 +71,14 @@ def read_analysis(path: Path) -> Iterator[AnalyzedDocument]:
             yield AnalyzedDocument(document, _cut(document.text, *row[4:]))
 
 
+def read_ids(path: Path) -> list[str]:
+    """The ids of the documents in a part."""
+    import pyarrow.parquet
+
+    ids: list[str] = pyarrow.parquet.read_table(path, columns=["id"]).column("id").to_pylist()
+    return ids
+
+
 def _arrays(column: Any) -> list[np.ndarray]:
     offsets = column.offsets.to_numpy()
     return np.split(column.values.to_numpy()[: offsets[-1]], offsets[1:-1]) if len(offsets) > 1 else []

@@ -4,20 +4,18 @@ Native analyzers have crashed on absurd input before. A worker that dies or take
 that, unlike the standard library's), and the texts it had are halved until the guilty one is alone.
 """
 
-import os
-import signal
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from typing import Any, Protocol
 
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from kobert_pipeline.morphemes.morpheme import Cut
+from kobert_pipeline.processes import begin_worker
 
 CHUNK_CHARACTERS = 100_000
 """Characters in one task: a second or two of work."""
@@ -99,16 +97,9 @@ _cutter: Cuts
 
 def _begin(cutter: Cuts) -> None:
     global _cutter
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the one in charge stops the others
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    begin_worker()
     _cutter = cutter
     list(cutter.cuts(["준비"], 1))  # loads the model, whose time is not the first task's
-
-
-def _end_with_parent() -> None:
-    if parent := parent_process():
-        parent.join()
-        os._exit(1)
 
 
 def _cut(texts: list[str]) -> list[Cut]:

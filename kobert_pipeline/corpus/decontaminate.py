@@ -5,7 +5,6 @@ and has at least `WHOLE` letters. Runs are found by a rolling hash over the para
 """
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
 
@@ -32,11 +31,7 @@ class Evaluation:
         squeezed_texts = [squeezed(text) for text in texts]
         self.whole = {text for text in squeezed_texts if letters(text) >= WHOLE}
         self._runs = {text[i : i + RUN] for text in squeezed_texts for i in range(len(text) - RUN + 1)}
-
-    @cached_property
-    def _hashes(self) -> np.ndarray:
-        hashes = [run_hashes(run) for run in self._runs]
-        return np.unique(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
+        self._hashes = np.unique(np.concatenate([np.empty(0, np.uint64), *map(run_hashes, squeezed_texts)]))
 
     def holds(self, paragraph: str) -> bool:
         """Whether `paragraph` is contaminated."""

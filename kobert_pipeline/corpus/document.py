@@ -44,6 +44,27 @@ def read_documents(path: Path) -> Iterator[Document]:
             yield Document(**row)
 
 
+@dataclass(frozen=True, slots=True)
+class DroppedDocument:
+    """A document that was not kept, as it was read or cleaned, and why."""
+
+    id: str
+    source: str
+    reason: str
+    text: str
+
+
+def write_dropped(path: Path, documents: list[DroppedDocument]) -> None:
+    """Write dropped documents as one Parquet file, if there are any."""
+    import pyarrow
+    import pyarrow.parquet
+
+    if documents:
+        columns = {name: [getattr(document, name) for document in documents] for name in ("id", "source", "reason", "text")}
+        with whole(path) as part:
+            pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
+
+
 def document_parts(folder: Path) -> list[Path]:
     """The parts of a corpus in order."""
     return sorted(folder.glob("part-*.parquet"))

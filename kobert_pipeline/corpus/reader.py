@@ -47,10 +47,18 @@ class Reader(Plugin):
             {"path": path, "license": self.license or "not stated"} for path in ([self.path] if isinstance(self.path, str) else self.path)
         ]
 
+    def title(self) -> str:
+        """What the source is called in counts."""
+        return self.path if isinstance(self.path, str) else ", ".join(self.path)
+
     def read(self, data_dir: Path) -> Iterator[Document]:
         """All documents up to `limit_characters`."""
+        return self.read_files(self.files(data_dir))
+
+    def read_files(self, files: list[Path]) -> Iterator[Document]:
+        """The documents of `files` up to `limit_characters`."""
         characters = 0
-        for path in self.files(data_dir):
+        for path in files:
             for document in self.documents(path):
                 yield document
                 characters += len(document.text)

@@ -1,40 +1,25 @@
-"""Sources -> clean, filtered, deduplicated and decontaminated documents, in parts of about equal size."""
+"""Sources -> clean, filtered, deduplicated and decontaminated documents, in parts of about equal size.
 
-import hashlib
+Five phases of tasks on an engine (see `phases`); each phase begins when the one before has finished, a task that has finished is not done
+again, and the number of tasks depends on the data alone.
+"""
+
+import shutil
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
-from kobert_pipeline.corpus.cleaning import clean
-from kobert_pipeline.corpus.decontaminate import Evaluation, squeezed
-from kobert_pipeline.corpus.document import Document, write_documents
-from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.deduplicate import minhash_config, signature
+from kobert_pipeline.corpus.document import document_parts
+from kobert_pipeline.corpus.engine import Engine
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.phases import SAMPLES, Choose, Finish, Sift, Split, chunks, tallies, units
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.options import Options
+from kobert_pipeline.files import read_json, sha256, write_json
 
-VERSION = 1
-SAMPLES = 20
-"""Contaminated paragraphs printed in the manifest, to be read by eye."""
-
-
-class CorpusOptions(Options):
-    """What to read and what to drop."""
-
-    sources: list[Reader] = Field(min_length=1)
-    """Readers, read in this order."""
-    filters: FilterOptions = FilterOptions()
-    """Thresholds of the document filters."""
-    deduplicate: bool = True
-    """Drop documents equal to an earlier one, white space ignored."""
-    decontaminate: list[Reader] = []
-    """Evaluation sets whose texts must not be trained on."""
-    part_characters: int = Field(4_000_000, gt=0)
-    """Characters in one part; parts are what later stages resume by."""
+VERSION = 2
+WORK = "work"
+"""Folder of what phases hand to one another; removed at the end, and no artefact."""
 
 
 def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
@@ -42,62 +27,71 @@ def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
     return [path for reader in (*options.sources, *options.decontaminate) for path in reader.files(data_dir)]
 
 
-def run(options: CorpusOptions, data_dir: Path, out: Path) -> dict[str, Any]:
+def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
     """Write `part-00000.parquet`, ... to `out`; return the counts."""
-    counts: Counter[str] = Counter()
-    samples: list[str] = []
-    held = Evaluation(clean(document.text) for reader in options.decontaminate for document in reader.read(data_dir))
-    documents = kept(options, data_dir, held, counts, samples)
-    for number, part in enumerate(parts(documents, options.part_characters)):
-        write_documents(out / f"part-{number:05d}.parquet", part)
+    summary = out / "logs" / "counts.json"
+    if summary.exists() and not sound(out, read_json(summary)["parts"]):
+        clear(out)  # between its last phase and its manifest somebody changed a part: nothing is left to make it from
+    if not summary.exists():
+        engine = options.engine.sized(num_workers, sum(path.stat().st_size for path in raw_files(options, data_dir)))
+        phases(options, engine, data_dir, out)
+        write_json(summary, summed(out / WORK))
+        if not sound(out, read_json(summary)["parts"]):
+            clear(out)
+            raise UserError(f"the parts in {out} changed while they were made; run the same command again, it begins anew")
+    shutil.rmtree(out / WORK, ignore_errors=True)
+    counts: dict[str, Any] = read_json(summary)["counts"]
     if not counts["documents_kept"]:
-        raise UserError(f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({dict(counts)})")
-    return {**counts, "contaminated_samples": samples}
+        raise UserError(f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})")
+    return counts
 
 
-def kept(options: CorpusOptions, data_dir: Path, held: Evaluation, counts: Counter[str], samples: list[str]) -> Iterator[Document]:
-    """The documents that stay, counting the others by reason."""
-    seen: set[bytes] = set()
-    for reader in options.sources:
-        for document in reader.read(data_dir):
-            counts["documents_read"] += 1
-            counts["characters_read"] += len(document.text)
-            cleaned = replace(document, text=clean(document.text))
-            document = without_contamination(cleaned, held, counts, samples)
-            reason = "contaminated" if cleaned.text and not document.text else reason_to_drop(document, options.filters)
-            digest = hashlib.blake2b(squeezed(document.text).encode(), digest_size=16).digest()
-            if reason is None and options.deduplicate and digest in seen:
-                reason = "duplicate"
-            if reason:
-                counts[f"documents_dropped_{reason}"] += 1
-                continue
-            seen.add(digest)
-            counts["documents_kept"] += 1
-            counts["characters_kept"] += len(document.text)
-            yield document
+def sound(out: Path, parts: dict[str, str]) -> bool:
+    """Whether `out` holds these parts (name: SHA-256) and no others."""
+    return {path.name: sha256(path) for path in document_parts(out)} == parts
 
 
-def without_contamination(document: Document, held: Evaluation, counts: Counter[str], samples: list[str]) -> Document:
-    """`document` less the paragraphs that an evaluation set holds."""
-    lines = document.text.split("\n")
-    clear = [line for line in lines if not held.holds(line)]
-    if len(clear) == len(lines):
-        return document
-    counts["paragraphs_contaminated"] += len(lines) - len(clear)
-    counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
-    samples += [line[:100] for line in lines if line not in clear][: SAMPLES - len(samples)]
-    return replace(document, text="\n".join(clear))
+def clear(out: Path) -> None:
+    """Delete everything that was made, but for the record of what it is made from."""
+    for path in (*document_parts(out), *(out / "dropped").glob("*.parquet")):
+        path.unlink()
+    for folder in (out / WORK, out / "logs"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def parts(documents: Iterator[Document], characters: int) -> Iterator[list[Document]]:
-    """Documents gathered until a part has `characters`."""
-    part: list[Document] = []
-    size = 0
-    for document in documents:
-        part.append(document)
-        size += len(document.text)
-        if size >= characters:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+def phases(options: CorpusOptions, engine: Engine, data_dir: Path, out: Path) -> None:
+    """Run what has not been run."""
+    logs, work = out / "logs", out / WORK
+    to_read = units(options, data_dir)
+    engine.run([Split(to_read, options.part_characters, work)], len(to_read), logs / "split")
+    number = len(chunks(work))
+    if not number:
+        return
+    minhash = options.deduplicate.minhash
+    sift = Sift(options, data_dir, work, out / "dropped")
+    engine.run([sift, signature(work / "signatures", minhash)] if minhash else [sift], number, logs / "sift")
+    if minhash:
+        from datatrove.pipeline.dedup.minhash import MinhashDedupBuckets, MinhashDedupCluster
+
+        config = minhash_config(minhash)
+        buckets = MinhashDedupBuckets(str(work / "signatures"), str(work / "buckets"), config=config)
+        engine.run([buckets], minhash.buckets, logs / "buckets")
+        cluster = MinhashDedupCluster(str(work / "buckets"), str(work / "clusters"), config=config, save_cluster_id=True)
+        engine.run([cluster], 1, logs / "cluster")
+    engine.run([Choose(options, work, number)], 1, logs / "choose")
+    engine.run([Finish(options, work, out)], number, logs / "finish")
+
+
+def summed(work: Path) -> dict[str, Any]:
+    """`counts`, all tallies added up, over all and for each source; `parts`, what was written."""
+    total: Counter[str] = Counter({"documents_read": 0, "documents_kept": 0, "characters_kept": 0})
+    sources: dict[str, Counter[str]] = {}
+    samples: list[str] = []
+    parts: dict[str, str] = {}
+    for tally in tallies(work):
+        total.update(tally["counts"])
+        sources.setdefault(tally["source"], Counter()).update(tally["counts"])
+        samples += tally["samples"]
+        parts |= tally["parts"]
+    of_sources = {name: dict(one) for name, one in sources.items()}
+    return {"parts": parts, "counts": {**total, "sources": of_sources, "contaminated_samples": samples[:SAMPLES]}}

@@ -37,9 +37,12 @@ class Cutter:
         try:
             return analyzer(self.analyzer)
         except ImportError as error:
-            raise ImportError(
-                f"texts are cut by {self.analyzer} here, which cannot be imported ({error}); install it, for example: pip install kiwipiepy"
-            ) from error
+            raise ImportError(f"texts are cut by {self.analyzer} here, which cannot be imported: {error}") from error
+
+    @property
+    def library(self) -> str:
+        """What to `pip install` for it; empty where it needs nothing."""
+        return str(self._module.LIBRARY)
 
     @property
     def version(self) -> str:

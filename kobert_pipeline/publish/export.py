@@ -4,8 +4,11 @@ import shutil
 from pathlib import Path
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+
+PLAIN = "plain"
+"""Folder of the tokenizer that needs no analyzer, in the tokenizer's folder and in the published one."""
 
 
 def export(model: Path, tokenizer: Path, out: Path) -> None:
@@ -17,6 +20,15 @@ def export(model: Path, tokenizer: Path, out: Path) -> None:
     loaded.save_pretrained(out)
     for name in ("config.json", "model.safetensors"):
         shutil.copyfile(model / name, out / name)
+
+
+def export_plain(model: Path, tokenizer: Path, out: Path) -> None:
+    """Write the tokenizer that needs no analyzer to `out/plain`."""
+    config = read_json(tokenizer / PLAIN / "tokenizer_config.json")
+    config["model_max_length"] = read_json(model / "config.json")["max_position_embeddings"]
+    (out / PLAIN).mkdir(exist_ok=True)
+    shutil.copyfile(tokenizer / PLAIN / "tokenizer.json", out / PLAIN / "tokenizer.json")
+    write_json(out / PLAIN / "tokenizer_config.json", config)
 
 
 def agree(config: dict[str, int], tokenizer: MorphemeTokenizer) -> None:

@@ -8,7 +8,8 @@ import yaml
 
 @dataclass(frozen=True)
 class Facts:
-    """What the run knows about the model. `results`: {set: {metric: [value per seed]}}."""
+    """What the run knows about the model. `results`: {set: {metric: [value per seed]}}; `library` is what the analyzer needs;
+    `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none."""
 
     name: str
     recipe: str
@@ -17,7 +18,11 @@ class Facts:
     auto_class: str
     sources: list[dict[str, str]]
     counts: dict[str, str]
+    analyzer: str
+    style: str
+    library: str
     results: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    plain_agreement: float | None = None
 
 
 PIPELINES = {
@@ -58,8 +63,7 @@ def model_card(facts: Facts) -> str:
         f"---\n{yaml.safe_dump(metadata(facts), allow_unicode=True, sort_keys=False)}---",
         f"# {facts.name}",
         facts.description,
-        "The text is cut at Kiwi's morpheme borders, so the tokenizer needs `pip install kiwipiepy` and `trust_remote_code=True`; "
-        "without the flag it does not load at all, rather than load as another tokenizer.",
+        tokenizer_text(facts),
         f"```python\n{USES[facts.auto_class].replace('{name}', facts.name)}\n```",
         "## Results",
         results_table(facts),
@@ -73,6 +77,21 @@ def model_card(facts: Facts) -> str:
         "Dev and test figures above were obtained with the model picked on a dev split cut from train and the test set read once per run.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def tokenizer_text(facts: Facts) -> str:
+    """What the tokenizer cuts by, what it needs, and what there is without it."""
+    needs = f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
+    text = (
+        f"The text is cut by the analyzer {facts.analyzer} (style `{facts.style}`), so the tokenizer needs {needs}; "
+        "without the flag it does not load at all, rather than load as another tokenizer."
+    )
+    if facts.plain_agreement is None:
+        return text
+    return text + (
+        f" In `plain/` lies the same vocabulary as a tokenizer that needs neither: it spells {facts.plain_agreement:.1%} of the corpus's "
+        "eojeols by the same pieces, the others otherwise than the model has learned them."
+    )
 
 
 def metadata(facts: Facts) -> dict[str, Any]:
@@ -90,7 +109,7 @@ def metadata(facts: Facts) -> dict[str, Any]:
         "license": facts.license,
         "library_name": "transformers",
         "pipeline_tag": PIPELINES[facts.auto_class],
-        "tags": ["korean", "morphemes", "kiwi"],
+        "tags": ["korean", "morphemes", facts.analyzer],
         "model-index": [{"name": facts.name, "results": results}] if results else [],
     }
 

@@ -19,14 +19,18 @@ class PublishOptions(Options):
     """Licence of the weights; the data's licences may ask for another."""
     description: str = "A Korean BERT over morphemes, pretrained from scratch."
     """First sentence of the model card."""
+    plain: bool = True
+    """Also publish, in the folder `plain`, the vocabulary as a tokenizer that needs no analyzer."""
 
 
-def run(facts: Facts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+def run(options: PublishOptions, facts: Facts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Raises UserError unless it verifies."""
-    from kobert_pipeline.publish.export import export
+    from kobert_pipeline.publish.export import export, export_plain
     from kobert_pipeline.publish.verify import verify
 
     export(model, tokenizer, out)
+    if options.plain:
+        export_plain(model, tokenizer, out)
     with whole(out / "README.md") as part:
         part.write_text(model_card(facts), encoding="utf-8")
     write_json(out / "training_manifest.json", history)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
@@ -28,7 +28,8 @@ class ShardsOptions(Options):
 
 
 def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
-    """Write a train and a held-out shard per part of the analysis."""
+    """Write a train and a held-out shard per part of the analysis. Raises UserError when a split would be empty, before any work."""
+    refuse_empty_split(options, analysis)
     backend = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
     backend.encode_special_tokens = True  # a document that says "[MASK]" says six characters
     total = {"train_documents": 0, "train_pieces": 0, "held_out_documents": 0, "held_out_pieces": 0}
@@ -40,9 +41,18 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
             counts = write_part(options, backend, path, out, number)
             finish_part(mark, counts)
         total = {key: total[key] + counts[key] for key in total}
-    if not total["held_out_documents"] or not total["train_documents"]:
-        raise UserError(f"shards.held_out = {options.held_out} leaves {total}; both splits need documents, so change the share or add text")
     return total
+
+
+def refuse_empty_split(options: ShardsOptions, analysis: Path) -> None:
+    """Raise UserError unless both splits get documents."""
+    ids = [id_ for part in analysis_parts(analysis) for id_ in read_ids(part)]
+    held_out = sum(is_held_out(id_, options.held_out) for id_ in ids)
+    if not 0 < held_out < len(ids):
+        raise UserError(
+            f"shards.held_out = {options.held_out} keeps {held_out} of {len(ids)} documents from training, and both sides need some; "
+            f"change the share or add documents"
+        )
 
 
 def write_part(options: ShardsOptions, backend: Tokenizer, source: Path, out: Path, number: str) -> dict[str, int]:

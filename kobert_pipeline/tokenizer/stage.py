@@ -47,7 +47,8 @@ class TokenizerOptions(Options):
     subword: Subword = WordPiece()
     """The subword model."""
     limit_alphabet: int | None = Field(None, gt=0)
-    """Characters that get a piece of their own; the rest is [UNK]. Default: all of them, up to a quarter of the vocabulary."""
+    """Characters that get a piece of their own; the rest is [UNK]. Default: all of them, up to a quarter of the vocabulary (half of a
+    small one, up to 2,000)."""
     unused: int = Field(0, ge=0)
     """Slots `[unused0]`, ... behind the special tokens, for tokens that a user names later."""
     base: str | None = None
@@ -76,33 +77,25 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     """Train on the parts in `analysis`, save to `out` and report. Raises UserError when the text is too small."""
     analyzer = read_json(analysis / ANALYZER_FILE)
     lines: Lines = lambda: corpus_lines(analysis)  # noqa: E731
-    alphabet, backend = train(options, lines, options.subword.vocab_size)
+    alphabet, backend = train(options, lines)
     if options.base:
         base = load_base(data_dir / options.base, analyzer)
         backend = grown(base, backend, options.subword.vocab_size) if options.keep == "all" else backend
         write_json(out / ORIGINS_FILE, origins(base, backend))
-    if backend.get_vocab_size() < options.subword.vocab_size:
+    if (found := backend.get_vocab_size()) < options.subword.vocab_size:
         raise UserError(
-            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported(options, lines, backend)} "
-            f"pieces; lower vocab_size to that or add text"
+            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {found} pieces; "
+            f"set it to {found} with tokenizer.limit_alphabet {len(alphabet)}, or add text"
         )
     save(backend, analyzer, out)
     return {"vocab_size": backend.get_vocab_size(), "alphabet": len(alphabet), **report(options.report, analysis, data_dir, out)}
 
 
-def train(options: TokenizerOptions, lines: Lines, vocab_size: int) -> tuple[list[str], Tokenizer]:
+def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer]:
     """The alphabet, and a backend with at most `vocab_size` pieces."""
-    alphabet = alphabet_of(lines(), options.limit_alphabet or vocab_size // 4)
-    subword = options.subword.model_copy(update={"vocab_size": vocab_size})
-    return alphabet, subword.train(lines, alphabet, SPECIAL_TOKENS + unused_tokens(options.unused))
-
-
-def supported(options: TokenizerOptions, lines: Lines, backend: Tokenizer) -> int:
-    """The largest vocabulary that training fills: a smaller one gives fewer characters a piece, which may leave fewer pieces still."""
-    size = backend.get_vocab_size()
-    while not options.base and (found := train(options, lines, size)[1].get_vocab_size()) < size:
-        size = found
-    return size
+    size = options.subword.vocab_size
+    alphabet = alphabet_of(lines(), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
+    return alphabet, options.subword.train(lines, alphabet, SPECIAL_TOKENS + unused_tokens(options.unused))
 
 
 def corpus_lines(analysis: Path) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """One file per analyzer. Each is shipped with the tokenizers made by it, so it imports nothing of ours. It defines
 
+- `LIBRARY`: the name to `pip install`, empty where it needs none;
 - `STYLES`: the spellings it can give, out of `morpheme.STYLES`; `USER_WORDS`: whether it takes a user dictionary;
 - `version() -> str`: the library and its model, since another one cuts otherwise;
 - `tokens(texts, style, user_words, num_workers)`: for each text (one line, NFC, no lone surrogates) its columns `(starts, ends,
   sentences, spellings)`: lists of one length, `spellings` None in the styles `surface` and `none`. `user_words` are (form, tag, score).
 
-Importing it raises ImportError where its library is missing.
+Importing it raises ImportError, with what to install, where its library is missing.
 """

@@ -4,10 +4,14 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import kiwipiepy
-import kiwipiepy_model
-from kiwipiepy import Kiwi
+try:
+    import kiwipiepy
+    import kiwipiepy_model
+    from kiwipiepy import Kiwi
+except ImportError as error:
+    raise ImportError(f"{error}; run: pip install kiwipiepy") from error
 
+LIBRARY = "kiwipiepy"
 STYLES = ("surface", "form", "lemma", "tagged", "none")
 USER_WORDS = True
 

@@ -5,8 +5,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from mecab import MeCab
+try:
+    from mecab import MeCab
+except ImportError as error:
+    raise ImportError(f"{error}; run: pip install python-mecab-ko") from error
 
+LIBRARY = "python-mecab-ko"
 STYLES = ("surface", "form", "lemma", "tagged", "none")
 USER_WORDS = False
 

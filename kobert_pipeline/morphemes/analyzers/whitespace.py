@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+LIBRARY = ""
 STYLES = ("surface", "none")
 USER_WORDS = False
 

@@ -1,0 +1,1 @@
+"""One file per place where tasks run."""

@@ -1,0 +1,226 @@
+"""What the tasks of the corpus stage do. A task reads and writes files named by its rank and nothing else, so tasks run anywhere, in any
+order, and again after a crash.
+
+    files -> Split -> raw/ -> Sift -> sifted/, digests/, signatures/ -> MinHash -> clusters/ -> Choose -> copies/ -> Finish -> parts
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kobert_pipeline.corpus.cleaning import clean
+from kobert_pipeline.corpus.decontaminate import Evaluation
+from kobert_pipeline.corpus.deduplicate import EXACT, NEAR, digest, exact_copies, near_copies
+from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, write_documents, write_dropped
+from kobert_pipeline.corpus.filters import reason_to_drop
+from kobert_pipeline.corpus.mojibake import repaired
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.files import read_json, sha256, whole, write_json
+
+SAMPLES = 20
+"""Contaminated paragraphs shown in the manifest, to be read by eye."""
+
+
+@dataclass
+class Tally:
+    """Counts of a task, and the SHA-256 of the parts it wrote; stored as JSON, added up at the end."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: list[str] = field(default_factory=list)
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def note(self, what: str, document: Document) -> None:
+        """Count a document and its characters."""
+        self.counts[f"documents_{what}"] += 1
+        self.counts[f"characters_{what}"] += len(document.text)
+
+    def write(self, path: Path, source: str) -> None:
+        """Store beside what was counted."""
+        write_json(path, {"source": source, "counts": dict(self.counts), "samples": self.samples[:SAMPLES], "parts": self.parts})
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one task of `Split` reads: a file of a source, or all its files where a limit runs over them."""
+
+    reader: Reader
+    files: list[Path]
+    source: str
+
+    def documents(self) -> Iterator[Document]:
+        """The documents, up to the reader's limit."""
+        return self.reader.read_files(self.files)
+
+
+def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
+    """The tasks of `Split`, in the corpus's order."""
+    found = []
+    for reader in options.sources:
+        files = reader.files(data_dir)
+        groups = [files] if reader.limit_characters else [[path] for path in files]
+        found += [Unit(reader, group, reader.title()) for group in groups]
+    return found
+
+
+def chunks(work: Path) -> list[Path]:
+    """What `Split` wrote, in the corpus's order."""
+    return sorted((work / "raw").glob("*.parquet"))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Read a unit and write its documents in chunks of about `characters`."""
+
+    units: list[Unit]
+    characters: int
+    work: Path
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> None:
+        """Write `raw/RANK-NUMBER.parquet`."""
+        unit = self.units[rank]
+        for number, part in enumerate(parts(unit.documents(), self.characters)):
+            path = self.work / "raw" / f"{rank:05d}-{number:05d}.parquet"
+            write_documents(path, part)
+            tally = Tally()
+            for document in part:
+                tally.note("read", document)
+            tally.write(path.with_suffix(".json"), unit.source)
+
+
+@dataclass(frozen=True)
+class Sift:
+    """Clean the documents of a chunk and drop, with a reason, those that are not to be learned from. Yields the others for signing."""
+
+    options: CorpusOptions
+    data_dir: Path
+    work: Path
+    dropped: Path
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> Iterator[Any]:
+        """Write `sifted/RANK.parquet`, `digests/RANK.npy` and, if wanted, dropped documents."""
+        from datatrove.data import Document as TroveDocument
+
+        chunk = chunks(self.work)[rank]
+        tally, kept, dropped = Tally(), [], []
+        for document in read_documents(chunk):
+            cleaned, reason = self.sift(document, tally)
+            if reason:
+                tally.counts[f"documents_dropped_{reason}"] += 1
+                dropped.append(DroppedDocument(document.id, document.source, reason, document.text))
+            else:
+                kept.append(cleaned)
+        write_documents(self.work / "sifted" / f"{rank:05d}.parquet", kept)
+        digests = np.frombuffer(b"".join(map(digest, kept)), np.uint8)
+        with whole(self.work / "digests" / f"{rank:05d}.npy") as part, part.open("wb") as file:
+            np.save(file, digests)
+        if self.options.keep_dropped:
+            write_dropped(self.dropped / f"sifted-{rank:05d}.parquet", dropped)
+        tally.write(self.work / "sifted" / f"{rank:05d}.json", read_json(chunk.with_suffix(".json"))["source"])
+        return (TroveDocument(text=document.text, id=document.id) for document in kept)
+
+    def sift(self, document: Document, tally: Tally) -> tuple[Document, str | None]:
+        """The clean document, and why it is dropped."""
+        text = repaired(document.text)
+        if text is None:
+            return document, "mojibake"
+        cleaned = replace(document, text=clean(text, self.options.cleaning))
+        clear = without_contamination(cleaned, evaluation(self.options, self.data_dir), tally)
+        if cleaned.text and not clear.text:
+            return cleaned, "contaminated"
+        return clear, reason_to_drop(clear, self.options.filters)
+
+
+@lru_cache(maxsize=1)
+def _evaluation(options: str, data_dir: Path) -> Evaluation:
+    readers = CorpusOptions.model_validate_json(options).decontaminate
+    return Evaluation(clean(document.text) for reader in readers for document in reader.read(data_dir))
+
+
+def evaluation(options: CorpusOptions, data_dir: Path) -> Evaluation:
+    """Everything that must not be trained on; made once a process."""
+    return _evaluation(options.model_dump_json(), data_dir)
+
+
+def without_contamination(document: Document, held: Evaluation, tally: Tally) -> Document:
+    """`document` less the paragraphs that an evaluation set holds."""
+    lines = document.text.split("\n")
+    clear = [line for line in lines if not held.holds(line)]
+    if len(clear) == len(lines):
+        return document
+    tally.counts["paragraphs_contaminated"] += len(lines) - len(clear)
+    tally.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
+    tally.samples += [line[:100] for line in lines if line not in clear][: SAMPLES - len(tally.samples)]
+    return replace(document, text="\n".join(clear))
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Say which rows of which chunk are copies of earlier ones."""
+
+    options: CorpusOptions
+    work: Path
+    chunks: int
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> None:
+        """Write `copies/RANK.json` for every chunk: {row: reason}."""
+        digests = [np.load(self.work / "digests" / f"{number:05d}.npy").reshape(-1, 16) for number in range(self.chunks)]
+        nothing = [np.empty(0, np.int64)] * self.chunks
+        exact = exact_copies(digests) if self.options.deduplicate.exact else nothing
+        near = near_copies(self.work / "clusters", self.chunks) if self.options.deduplicate.minhash else nothing
+        for number in range(self.chunks):
+            reasons = {str(row): NEAR for row in near[number].tolist()} | {str(row): EXACT for row in exact[number].tolist()}
+            write_json(self.work / "copies" / f"{number:05d}.json", reasons)
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Write the part of a chunk, without copies."""
+
+    options: CorpusOptions
+    work: Path
+    out: Path
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> None:
+        """Write `part-RANK.parquet`, unless nothing is left."""
+        copies = read_json(self.work / "copies" / f"{rank:05d}.json")
+        tally, kept, dropped = Tally(), [], []
+        for row, document in enumerate(read_documents(self.work / "sifted" / f"{rank:05d}.parquet")):
+            if reason := copies.get(str(row)):
+                tally.counts[f"documents_dropped_{reason}"] += 1
+                dropped.append(DroppedDocument(document.id, document.source, reason, document.text))
+            else:
+                tally.note("kept", document)
+                kept.append(document)
+        path = self.out / f"part-{rank:05d}.parquet"
+        if kept:
+            write_documents(path, kept)
+            tally.parts[path.name] = sha256(path)
+        if self.options.keep_dropped:
+            write_dropped(self.out / "dropped" / f"copies-{rank:05d}.parquet", dropped)
+        tally.write(self.work / "finished" / f"{rank:05d}.json", read_json(self.work / "sifted" / f"{rank:05d}.json")["source"])
+
+
+def parts(documents: Iterator[Document], characters: int) -> Iterator[list[Document]]:
+    """Documents gathered until a part has `characters`."""
+    part: list[Document] = []
+    size = 0
+    for document in documents:
+        part.append(document)
+        size += len(document.text)
+        if size >= characters:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def tallies(work: Path) -> Iterator[dict[str, Any]]:
+    """All counts that tasks wrote, in the corpus's order."""
+    return (read_json(path) for path in chain.from_iterable(sorted((work / name).glob("*.json")) for name in ("raw", "sifted", "finished")))

@@ -1,0 +1,18 @@
+"""What every worker process does first."""
+
+import os
+import signal
+import threading
+from multiprocessing import parent_process
+
+
+def begin_worker() -> None:
+    """Leave Ctrl-C, which reaches all processes of a terminal, to the process in charge, and end when that one does, even by SIGKILL."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
