@@ -1,8 +1,4 @@
-"""The command `kobert`. Every command parses, calls one function and prints; nothing heavy is imported before it is needed.
-
-Exit status: 0; 2 with one sentence on stderr for the user's mistake; 1 with a traceback for ours; 75 when a training stopped early
-on request.
-"""
+"""The command `kobert`. Every command parses, calls one function and prints; nothing heavy is imported before it is needed."""
 
 import json
 import os
@@ -13,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kobert_pipeline.errors import UserError, os_error
+from kobert_pipeline.endings import end
+from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.show import outcome_row, print_json, print_table, recipe_description, summary
 
 if TYPE_CHECKING:
@@ -32,43 +29,23 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe: --set pretrain.pieces=1e6.")
 ]
 RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
-Redo = Annotated[list[str] | None, typer.Option(metavar="STAGE", help="Delete this stage's results and make them again.")]
+Redo = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="STAGE", help="Delete this stage's results and make them again; repeat it for later stages, which are made from them."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Analyzer threads; default: one per core.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a text, each on its line.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes that read and analyse; default: one per core.")]
 Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]
 
 STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
-STOPPED = 75
 
 
 def main() -> None:
     """Run the command line; translate errors to exit statuses."""
-    try:
-        app(standalone_mode=False)
-    except UserError as error:
-        sys.exit(_fail(str(error)))
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except Exception as error:
-        if type(error).__name__ == "Stopped":
-            print(f"kobert: {error}", file=sys.stderr)
-            sys.exit(STOPPED)
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error)
-            sys.exit(0)
-        if hasattr(error, "format_message"):  # click's complaints about the command line
-            sys.exit(_fail(f"{error.format_message()} (see kobert --help)"))
-        sentence = os_error(error)
-        if sentence is None:
-            raise
-        sys.exit(_fail(sentence))
-
-
-def _fail(sentence: str) -> int:
-    print(f"kobert: {' '.join(sentence.split())}", file=sys.stderr)
-    return 2
+    end(app)
 
 
 @app.command()
@@ -89,7 +66,12 @@ def run(
 def _stage_command(stage: str) -> Callable[..., None]:
     def command(
         recipe: RecipeName,
-        redo: Annotated[bool, typer.Option("--redo", help="Delete this stage's results and make them again.")] = False,
+        redo: Annotated[
+            bool,
+            typer.Option(
+                "--redo", help="Delete this stage's results and make them again; repeat it for later stages, which are made from them."
+            ),
+        ] = False,
         setting: Settings = None,
         run_dir: RunDir = None,
         num_workers: Workers = None,
@@ -151,8 +133,11 @@ def list_(
 
 
 @app.command()
-def explain(name: Annotated[str, typer.Argument(help="A variant (bert, kiwi, korquad, ...) or a stage.")], as_json: AsJson = False) -> None:
-    """Explain the options of a variant or stage; of an architecture also its parameters. Example: kobert explain bert"""
+def explain(
+    name: Annotated[str, typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe.")],
+    as_json: AsJson = False,
+) -> None:
+    """Explain the options of a stage or variant; of an architecture also its parameters. Example: kobert explain bert"""
     from kobert_pipeline.explain import explanation
 
     found = explanation(name)
@@ -160,7 +145,8 @@ def explain(name: Annotated[str, typer.Argument(help="A variant (bert, kiwi, kor
         print_json(found)
         return
     print(found["title"], found["about"], sep="\n\n", end="\n\n")
-    print_table(["option", "type", "default", "help"], found["options"])
+    if found["options"]:
+        print_table(["option", "type", "default", "help"], found["options"])
     if found["parameters"]:
         print()
         print_table(["parameters", "count"], [[part, f"{count:,}"] for part, count in found["parameters"].items()])
@@ -181,7 +167,7 @@ def compare(
 def tokenize(
     checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint or a run's tokenizer folder.")],
     texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Texts; - reads lines from standard input.")],
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Show the pieces of a text with their ids and raw-text offsets. Example: kobert tokenize runs/quickstart/tokenizer 아버지가방에"""
     from kobert_pipeline.use.load import load_tokenizer
@@ -205,7 +191,7 @@ def predict(
     ],
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
     top_k: Annotated[int, typer.Option(min=1, help="Pieces shown for each [MASK].")] = 5,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Classify texts, answer a question from them, or fill their [MASK]s.
 
@@ -236,7 +222,8 @@ def _plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_wor
             f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA"
         )
     if not Path(given).is_dir():
-        raise UserError(f"data_dir {given} is not a folder; give another with --set data_dir=PATH")
+        where = "" if Path(given).is_absolute() else f" (that is {Path(given).absolute()}, as seen from the current folder)"
+        raise UserError(f"data_dir {given} is not a folder{where}; give another with --set data_dir=PATH")
     name = recipes.find(recipe).stem
     return loaded, list(jobs(loaded, name, Path(given), run_dir or Path("runs") / name, num_workers))
 
@@ -270,12 +257,32 @@ def _run(
 
 def _stage_name(stage: str | None) -> None:
     if stage is not None and stage not in STAGES:
-        from kobert_pipeline.errors import did_you_mean
-
         raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
 
 
 def _lines(texts: list[str]) -> list[str]:
-    if texts == ["-"]:
-        return [line.rstrip("\n") for line in sys.stdin if line.strip()]
-    return texts
+    """The texts given, or the lines of standard input, blank ones included, so that results line up with them."""
+    if texts != ["-"]:
+        return texts
+    try:
+        lines = [line.removesuffix("\r") for line in sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").split("\n")]
+    except UnicodeDecodeError as error:
+        raise UserError(f"standard input is not UTF-8 ({error.reason} at byte {error.start}); convert it first") from None
+    if not any(lines):
+        raise UserError("standard input is empty; give a text a line")
+    return lines
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from kobert_pipeline import __version__
+
+        print(f"kobert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart"""

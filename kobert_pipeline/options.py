@@ -112,6 +112,8 @@ def explain(error: ValidationError) -> str:
             return f"{where}.{what}" if where else what
         case "unknown_key" | "plugin":
             pass
+        case "too_short":
+            what = "needs at least one entry"
         case _:
             what = f"{what[0].lower()}{what[1:]}, not {first['input']!r:.60}"
     return f"{where}: {what}" if where else what

@@ -11,7 +11,16 @@ from kobert_pipeline.errors import UserError, did_you_mean
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.1 reads `1e-4` as text; this one reads it as the number it is."""
+    """YAML 1.1 reads `1e-4` as text and forgets all but the last of two equal keys; this one reads a number, and refuses."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping whose keys differ."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError("", node.start_mark, f"the key {key.value!r} stands twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))

@@ -1,6 +1,8 @@
 """All families of plug-ins, found by looking: every class that names a `family`. For `kobert list` and `kobert explain`."""
 
 import importlib
+import re
+from typing import Any, get_args
 
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.options import Options, Plugin
@@ -31,23 +33,46 @@ def variants(family: str) -> dict[str, type[Plugin]]:
     return {name: found.variant(name) for name in found.names()}
 
 
-def find(name: str) -> tuple[str, type[Plugin]]:
-    """The family and class of the variant called `name`."""
-    everything: dict[str, tuple[str, type[Plugin]]] = {}
-    for family in CONTRACTS:
-        for variant, plugin in variants(family).items():
-            everything[f"{family}.{variant}"] = (family, plugin)
-            everything.setdefault(variant, (family, plugin))
-    if name not in everything:
-        raise UserError(f"there is nothing called {name!r}{did_you_mean(name, [key for key in everything if '.' not in key])}")
-    return everything[name]
+def find(name: str) -> list[tuple[str, type[Plugin]]]:
+    """Family and class of every variant called `name` (or `family.name`); nothing where there is none."""
+    family, _, variant = name.rpartition(".")
+    return [(one, variants(one)[variant]) for one in CONTRACTS if family in ("", one) and variant in contract(one).names()]
 
 
-def describe(options: type[Options]) -> list[tuple[str, str, str, str]]:
-    """(name, type, default, help) of every option."""
+def names() -> list[str]:
+    """Every variant's name."""
+    return [name for family in CONTRACTS for name in contract(family).names()]
+
+
+def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, str, str]]:
+    """(name, type, default, help) of every option, those of option groups behind their group."""
     rows = []
     for name, option in options.model_fields.items():
-        kind = getattr(option.annotation, "__name__", str(option.annotation)).replace("typing.", "")
-        default = "required" if option.is_required() else repr(option.get_default(call_default_factory=True))
-        rows.append((name, kind if "[" not in str(option.annotation) else str(option.annotation), default, option.description or ""))
+        inner = classes(option.annotation)
+        plugin = next((kind for kind in inner if issubclass(kind, Plugin)), None)
+        group = next((kind for kind in inner if issubclass(kind, Options)), None) if plugin is None else None
+        default = "required" if option.is_required() else _shown(option.get_default(call_default_factory=True))
+        kind = f"one of {', '.join(plugin.names())}" if plugin else "group" if group else _type(option.annotation)
+        kind = f"{_type(option.annotation).partition('[')[0]} of {kind}" if inner and "[" in _type(option.annotation) else kind
+        rows.append((f"{prefix}{name}", kind, default, option.description or ""))
+        if group:
+            rows += describe(group, f"{prefix}{name}.")
     return rows
+
+
+def classes(annotation: Any) -> list[type[Options]]:
+    """The option classes inside a type annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, Options):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in classes(part)]
+
+
+def _type(annotation: Any) -> str:
+    name = str(annotation) if get_args(annotation) else getattr(annotation, "__name__", str(annotation))
+    return re.sub(r"\b(?:[a-z_]+\.)+", "", name)
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, Plugin):
+        return default.name
+    return "" if isinstance(default, Options) else repr(default)

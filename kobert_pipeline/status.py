@@ -1,23 +1,44 @@
 """What of a run is done: the question of `kobert status`, answered without doing anything."""
 
+from pathlib import Path
+from typing import Any
+
 from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline import Job, record_of
 
+SIGNS = {"made otherwise": "stale", "damaged": "damaged", "missing": "damaged"}
+
 
 def status_of(planned: list[Job]) -> list[dict[str, str]]:
-    """A row per job: `done`, `stale: why`, `damaged: which file`, `begun` or `missing`."""
-    return [{"job": job.title, "folder": str(job.folder), **_state(job)} for job in planned]
+    """A row per job: `done`, `stale: why`, `damaged: which file`, `begun`, `waiting: for what` or `missing`. Whatever is made from a job
+    that is not done is not called done either."""
+    verified: dict[Path, dict[str, Any]] = {}
+    rows: dict[Path, dict[str, str]] = {}
+    for job in planned:
+        unsound = [rows[folder] for folder in job.reads.values() if folder in rows and rows[folder]["status"] != "done"]
+        state = _state(job, verified) if not unsound else _behind(job, unsound[0])
+        rows[job.folder] = {"job": job.title, "folder": str(job.folder), **state}
+    return list(rows.values())
 
 
-def _state(job: Job) -> dict[str, str]:
+def _behind(job: Job, source: dict[str, str]) -> dict[str, str]:
+    """Of a job whose source is not done."""
+    if not job.folder.exists():
+        return {"status": "missing", "seconds": ""}
+    kind = "stale" if manifest.is_finished(job.folder) else "waiting"
+    return {"status": f"{kind}: it reads {source['job']}, which is {source['status'].split(':')[0]}", "seconds": ""}
+
+
+def _state(job: Job, verified: dict[Path, dict[str, Any]]) -> dict[str, str]:
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}
     try:
-        manifest.refuse_if_changed(job.folder, record_of(job, {}))
+        manifest.refuse_if_changed(job.folder, record_of(job, verified))
         if not manifest.is_finished(job.folder):
             return {"status": "begun", "seconds": ""}
-        return {"status": "done", "seconds": str(manifest.verify(job.folder)["seconds"])}
+        verified[job.folder] = manifest.verify(job.folder)
+        return {"status": "done", "seconds": str(verified[job.folder]["seconds"])}
     except UserError as error:
-        kind = "stale" if "made otherwise" in str(error) else "damaged" if "damaged" in str(error) or "missing" in str(error) else "waiting"
+        kind = next((kind for sign, kind in SIGNS.items() if sign in str(error)), "waiting")
         return {"status": f"{kind}: {error}", "seconds": ""}

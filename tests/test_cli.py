@@ -55,6 +55,8 @@ def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) ->
         (["run", "quickstart", "--num-workers", "0"], "num-workers"),
         (["list", "objectivs"], "did you mean 'objectives'"),
         (["explain", "brt"], "did you mean 'bert'"),
+        (["explain", "pretrain.pln"], "did you mean 'plan'"),
+        (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
         (["compare", "gone"], "gone"),
         (["predict", "gone", "글"], "gone"),
         (["tokenize", "gone", "글"], "gone"),
@@ -273,8 +275,51 @@ def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(stage:
     assert found["title"] == f"stage {stage}"
     assert found["options"]
     for name, kind, default, text in found["options"]:
-        assert name and kind and default and text
+        assert name and kind and text
+        assert default or kind.endswith("group") or kind.startswith("one of") or " of " in kind
         assert name in kobert("explain", stage).out
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "rows"),
+    [
+        ("pretrain.plan", "pretrain.plan", ["learning_rate", "max_minutes"]),
+        ("corpus.filters.min_hangul", "corpus.filters.min_hangul", ["min_hangul"]),
+        ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
+        ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
+        ("tasks.nsmc", "nsmc (tasks)", ["name"]),
+    ],
+)
+def test_explain_follows_dots_into_options_and_families(name: str, title: str, rows: list[str], kobert) -> None:
+    found = kobert("explain", name, "--json").json
+    assert found["title"] == title
+    assert set(rows) <= {row[0] for row in found["options"]}
+
+
+def test_explain_of_a_name_in_two_families_names_the_other(kobert) -> None:
+    assert "kobert explain tasks.nsmc" in kobert("explain", "nsmc").out
+
+
+def test_explain_shows_a_recipe(kobert) -> None:
+    assert "sources:" in kobert("explain", "quickstart").out
+
+
+def test_version_is_that_of_the_package(kobert) -> None:
+    from kobert_pipeline import __version__
+
+    assert kobert("--version").out == f"kobert {__version__}\n"
+
+
+def test_standard_input_of_another_encoding_or_none_is_refused(tiny, kobert_process) -> None:
+    assert "standard input is empty" in kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", input="").complaint
+    assert "put -- before" in kobert_process("tokenize", tiny.run_dir / "tokenizer", "-ㅋ").complaint
+
+
+def test_what_is_made_from_a_stale_stage_is_not_called_done(tiny, kobert) -> None:
+    rows = kobert("status", tiny.recipe, "--run-dir", tiny.run_dir, "--set", "tokenizer.subword.vocab_size=1400", "--json").json["stages"]
+    states = {row["job"]: row["status"].split(":")[0] for row in rows}
+    assert states["analysis"] == "done"
+    assert states["tokenizer"] == states["shards"] == states["pretrain"] == states["publish nsmc"] == "stale"
 
 
 def test_explain_counts_an_architecture_like_its_real_model(kobert) -> None:
@@ -319,7 +364,7 @@ def test_tokenize_shows_pieces_whose_offsets_cut_the_text(tiny, kobert) -> None:
 
 def test_tokenize_reads_lines_from_standard_input(tiny, kobert_process) -> None:
     result = kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", "--json", input="첫 줄\n\n둘째 줄\n")
-    assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "둘째 줄"]
+    assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "", "둘째 줄"], "results line up with lines"
 
 
 def test_predict_labels_texts(tiny, kobert) -> None:

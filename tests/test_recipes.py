@@ -99,9 +99,9 @@ WRONG = {
     "pretrain.objective.mask_rate=1.5": ["pretrain.objective.mask_rate", "less than 1", "1.5"],
     "shards.held_out=0": ["shards.held_out", "greater than 0"],
     "corpus.deduplicate=perhaps": ["corpus.deduplicate", "DeduplicateOptions", "perhaps"],
-    "corpus.sources=[]": ["corpus.sources", "at least 1"],
+    "corpus.sources=[]": ["corpus.sources", "at least one"],
     "pretrain.plan.schedule=square": ["pretrain.plan.schedule", "linear", "square"],
-    "finetune.nsmc.seeds=[]": ["finetune.nsmc.seeds", "at least 1"],
+    "finetune.nsmc.seeds=[]": ["finetune.nsmc.seeds", "at least one"],
     "pretrain.architecture.num_attention_heads=5": ["pretrain", "num_attention_heads 5", "hidden_size 128"],
     "features.nsmc.max_length=512": ["features.nsmc.max_length", "512", "256 positions"],
     "pretrain.max_length=512": ["pretrain", "max_length 512", "max_position_embeddings 256"],
@@ -124,6 +124,11 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(setting: str, corpor
     assert result.out == ""
     for words in WRONG[setting]:
         assert words in result.complaint
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path, kobert) -> None:
+    (tmp_path / "r.yaml").write_text("pretrain:\n  pieces: 1\n  pieces: 2\n", encoding="utf-8")
+    assert "the key 'pieces' stands twice" in kobert("check", tmp_path / "r.yaml").complaint
 
 
 def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:

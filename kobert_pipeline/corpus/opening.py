@@ -1,4 +1,4 @@
-"""Open text files of any compression, strictly in the encoding they claim: mojibake is never passed on."""
+"""Open files of any compression as text: strictly in the encoding they claim, or line by line in the one they are found to have."""
 
 import bz2
 import codecs
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+from kobert_pipeline.corpus.encoding import decoded, detect
 from kobert_pipeline.errors import UserError
 
 ZSTD_WINDOW = 2**31
@@ -68,18 +69,46 @@ class _Blocks(io.RawIOBase):
 def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
     """Open `path` for reading text; a byte order mark is swallowed. Raises UserError for a missing, empty, binary, cut-off or
     otherwise encoded file, also when that shows only on reading."""
+    with _refusing(path, encoding) as head:
+        codec = codecs.lookup(encoding).name
+        if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
+            raise UserError(f"{path} is a binary file (it holds null bytes), not text in {encoding}")
+        with _binary(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file:
+            yield file
+
+
+@contextmanager
+def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str]]:
+    """The lines of a file in a given or, by default, in its own encoding (UTF-8, CP949, UTF-16), with their ends. A line that does not
+    fit the encoding found holds U+FFFD for what is lost. Raises UserError as `open_text`, and where no Korean encoding fits."""
+    if encoding:
+        with open_text(path, encoding) as file:
+            yield iter(file)
+        return
+    with _refusing(path, "text in UTF-8, CP949 or UTF-16") as head:
+        found = detect(head)
+        if found is None:
+            what = "a binary file (it holds null bytes)" if b"\x00" in head else f"not text in UTF-8, CP949 or UTF-16{_guess(head)}"
+            raise UserError(f"{path} is {what}")
+        with _binary(path) as raw:
+            if found.startswith("utf-16") or found == "utf-32":
+                yield iter(io.TextIOWrapper(raw, encoding=found, newline="\n"))
+            else:
+                yield (decoded(line, found).removeprefix("\ufeff") for line in raw)
+
+
+@contextmanager
+def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
+    """Gives the file's first bytes; errors of decoding and decompression within become sentences."""
+    head = b""
     if not path.is_file():
         raise UserError(f"{path} is not a file; check the path and data_dir")
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty; there is nothing to read in it")
     try:
-        codec = codecs.lookup(encoding).name
         with _binary(path) as raw:
             head = raw.read(65536)
-        if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
-            raise UserError(f"{path} is a binary file (it holds null bytes), not text in {encoding}")
-        with _binary(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file:
-            yield file
+        yield head
     except LookupError:
         raise UserError(f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16") from None
     except UnicodeDecodeError as error:
@@ -93,10 +122,17 @@ def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
         raise
 
 
+@contextmanager
+def open_binary(path: Path) -> Iterator[IO[bytes]]:
+    """The decompressed bytes of a file. Raises UserError for a missing, empty or cut-off one."""
+    with _refusing(path, "bytes"), _binary(path) as file:
+        yield file
+
+
 def _guess(head: bytes) -> str:
     from charset_normalizer import from_bytes
 
     found = from_bytes(head, cp_isolation=["cp949", "euc_kr", "utf_16", "johab"]).best()
     if found is None:
-        return "; give its encoding, for example encoding: cp949"
-    return f"; it looks like {found.encoding}: say encoding: {found.encoding}, or convert it to UTF-8"
+        return "; convert it to UTF-8"
+    return f"; it looks like {found.encoding}: convert it (iconv -f {found.encoding} -t utf-8)"

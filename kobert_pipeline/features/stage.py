@@ -82,7 +82,11 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     splits["train"] = [example for example in train if example["group"]]
     for name, examples in splits.items():
         if not examples:
-            raise UserError(f"features: the {name} split of task {task.name} is empty; check the files and dev_share")
+            dropped = counts.get("train_examples_contaminated", 0)
+            raise UserError(
+                f"features: the {name} split of {', '.join(names)} ({task.name}) is empty: {counts['train_examples_read']} examples were "
+                f"read, {dropped} dropped because their texts stand in the test set, and dev_share is {options.dev_share}; check these"
+            )
     return splits, counts
 
 

@@ -6,6 +6,7 @@ morpheme would cost as much as the analyzer.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
@@ -20,6 +21,8 @@ MAX_UNIT_CHARACTERS = 2000
 BLANK = re.compile(r"\s")
 WHITE = np.array([chr(code).isspace() for code in range(0x3002)])
 """Whether a character is white space; none lies beyond U+3000."""
+MARKS = np.array([unicodedata.category(chr(code))[0] in "PS" for code in range(0x3040)] + [False])
+"""Whether a character is punctuation or a symbol; the last row stands for all beyond."""
 
 Span = tuple[int, int]
 
@@ -71,7 +74,7 @@ class _Joined:
     def __init__(self, texts: list[str], spans: list[list[Span]], tokens: list[Tokens]) -> None:
         self.text = "\n".join(texts)
         codes = _codes(self.text)
-        self.white, self.brackets = _white(codes), codes == ord("[")
+        self.white, self.brackets, self.marks = _white(codes), codes == ord("["), MARKS[np.minimum(codes, len(MARKS) - 1)]
         self.texts = np.cumsum([0] + [len(text) + 1 for text in texts])
         of_units = np.repeat(self.texts[:-1], [len(of_text) for of_text in spans])
         self.units, unit_ends = np.array(list(chain.from_iterable(spans)), np.int64).reshape(-1, 2).T + of_units
@@ -151,9 +154,18 @@ def _token_edges(joined: _Joined) -> np.ndarray:
         lowest = np.minimum.accumulate(starts[::-1])[::-1]
         highest = np.maximum.accumulate(ends)
         first = np.concatenate([[True], lowest[1:] >= highest[:-1]])
-        edges[lowest[first]] = True
-        edges[highest[np.concatenate([first[1:], [True]])]] = True
+        last = np.concatenate([first[1:], [True]])
+        edges[lowest[first]] = edges[highest[last]] = True
+        _free_marks(joined.marks, lowest[first], highest[last], edges)
     return edges
+
+
+def _free_marks(marks: np.ndarray, starts: np.ndarray, ends: np.ndarray, edges: np.ndarray) -> None:
+    """Cut a single mark off either end of a token (-20, Inc.): answers and names end there. Marks inside (3.14) and in a row stay."""
+    long = ends - starts > 1
+    starts, ends = starts[long], ends[long]
+    edges[starts[marks[starts] & ~marks[starts + 1]] + 1] = True
+    edges[ends[marks[ends - 1] & ~marks[ends - 2]] - 1] = True
 
 
 def _runs(wanted: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,9 @@ from .located import LocatedEncoding
 from .sequence import Pieces, pieces_of
 
 VOCABULARY_FILE = "morphemes.json"
+NOT_A_VOCABULARY = "see morphemes.json; load with AutoTokenizer.from_pretrained(folder, trust_remote_code=True)"
+"""Saved as `vocab`, which this class does not read: classes that do (`BertTokenizer`, ...) would otherwise come up with no vocabulary at
+all and spell every text [UNK]. With it they raise."""
 
 
 class MorphemeTokenizer(TokenizersBackend):
@@ -113,6 +116,7 @@ class MorphemeTokenizer(TokenizersBackend):
         """Save everything that loading needs, the code and the analyzer's file included."""
         files = super().save_pretrained(save_directory, *args, **kwargs)
         ship(self.cutter.analyzer, Path(save_directory))
+        _guard(Path(save_directory, "tokenizer_config.json"))
         return files
 
     def _backend_json(self) -> str:
@@ -163,6 +167,12 @@ class MorphemeTokenizer(TokenizersBackend):
         tokens = sorted(self.added_tokens_decoder.values(), key=lambda token: len(token.content), reverse=True)
         forms = [rf"\b{re.escape(token.content)}\b" if token.single_word else re.escape(token.content) for token in tokens]
         return re.compile("|".join(forms)) if forms else None
+
+
+def _guard(path: Path) -> None:
+    """Say in the saved settings that other classes find no vocabulary here."""
+    settings = json.loads(path.read_text(encoding="utf-8")) | {"vocab": NOT_A_VOCABULARY}
+    path.write_text(json.dumps(settings, ensure_ascii=False, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _samples(text: Any, text_pair: Any, split: bool) -> tuple[list[tuple[Any, ...]], bool]:

@@ -34,15 +34,16 @@ PIPELINES = {
 USES = {
     "AutoModelForSequenceClassification": """from transformers import pipeline
 
-classify = pipeline("text-classification", "{name}", trust_remote_code=True)
+classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
 print(classify("배우들 연기가 정말 좋았다"))""",
     "AutoModelForQuestionAnswering": """import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("{name}", trust_remote_code=True)
-model = AutoModelForQuestionAnswering.from_pretrained("{name}")
+folder = "PATH/TO/THIS/FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model = AutoModelForQuestionAnswering.from_pretrained(folder)
 question, context = "한글은 누가 만들었는가?", "한글은 세종대왕이 1443년에 만들었다."
-inputs = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True, truncation="only_second", max_length=384)
+inputs = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True, truncation="only_second")
 offsets = inputs.pop("offset_mapping")[0].tolist()
 outputs = model(**inputs)
 inside = torch.tensor([side == 1 for side in inputs.sequence_ids(0)])
@@ -52,7 +53,7 @@ start, end = divmod(int(scores.argmax()), len(offsets))
 print(context[offsets[start][0] : offsets[end][1]])""",
     "AutoModelForPreTraining": """from transformers import pipeline
 
-fill = pipeline("fill-mask", "{name}", trust_remote_code=True)
+fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
 print(fill("대한민국의 수도는 [MASK]이다."))""",
 }
 
@@ -64,7 +65,7 @@ def model_card(facts: Facts) -> str:
         f"# {facts.name}",
         facts.description,
         tokenizer_text(facts),
-        f"```python\n{USES[facts.auto_class].replace('{name}', facts.name)}\n```",
+        f"```python\n{USES[facts.auto_class]}\n```",
         "## Results",
         results_table(facts),
         "## How it was made",

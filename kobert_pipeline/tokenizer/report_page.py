@@ -20,9 +20,10 @@ def markdown(figures: dict[str, Any]) -> str:
         answers = figures["answers"]
         lines += [
             "",
-            f"Best EM these pieces allow: **{answers['ceiling_exact_match']} %** of {answers['answers']:,} answers lie on borders.",
+            f"Best EM these pieces allow: **{answers['ceiling_exact_match']} %** of {answers['answers']:,} answers "
+            f"({answers['answers_on_borders_percent']} % without forgiving white space and punctuation at the ends).",
         ]
-        lines += [f"Not on borders, for example: {'; '.join(answers['missed_samples'])}"] if answers["missed_samples"] else []
+        lines += [f"Out of reach, for example: {'; '.join(answers['missed_samples'])}"] if answers["missed_samples"] else []
     return "\n".join([*lines, "", "![Share of the text that the commonest pieces spell](vocabulary_use.png)", ""])
 
 

@@ -29,7 +29,7 @@ Evaluate = Callable[[int], dict[str, float]]
 
 
 class Stopped(Exception):
-    """The training stopped before its end (time or SIGTERM), after a checkpoint; the same command goes on."""
+    """The training stopped before its end (time, SIGTERM or Ctrl-C), after a checkpoint; the same command goes on."""
 
 
 class NotFinite(Exception):
@@ -58,7 +58,7 @@ def train(
     """Train for `steps` steps, going on from the newest checkpoint in `folder/checkpoints`.
 
     `evaluate(step)` is called every `plan.evaluate_every` steps and after the last. Raises `Stopped` after `plan.max_minutes` or on
-    SIGTERM, `NotFinite` when the loss is not finite (the batch's step is in the message).
+    SIGTERM or SIGINT, `NotFinite` when the loss is not finite (the batch's step is in the message).
     """
     engine = accelerator(plan)
     optimizer = adamw(module, plan)
@@ -66,7 +66,7 @@ def train(
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     began, result = time.monotonic(), Trained(steps)
     step = saved = load_checkpoint(folder / "checkpoints", plain, adam)
-    since_log: list[torch.Tensor] = []
+    since_log: list[dict[str, torch.Tensor]] = []
     with terminating() as asked, closing(Log(folder / "logs", steps, name)) as log:
         while step < steps:
             for group in adam.param_groups:
@@ -76,10 +76,9 @@ def train(
             except NotFinite as error:
                 raise NotFinite(f"{error} at step {step} (not taken); the last checkpoint is step {saved}") from None
             step += 1
-            since_log.append(loss)
+            since_log.append({"loss": loss, **values})
             if step % plan.log_every == 0 or step == steps:
-                mean = torch.stack(since_log).mean()
-                log.write(step, {"loss": mean, **values, "learning_rate": adam.param_groups[0]["lr"]})
+                log.write(step, {**means(since_log), "learning_rate": adam.param_groups[0]["lr"]})
                 since_log.clear()
             if evaluate and (step == steps or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 module.eval()
@@ -94,6 +93,12 @@ def train(
             result.loss = float(loss) if step == steps else result.loss
     result.seconds = time.monotonic() - began
     return result
+
+
+def means(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """The mean of every name over the rows that have it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: torch.stack([row[name].float() for row in rows if name in row]).mean() for name in names}
 
 
 def take_step(
@@ -116,14 +121,17 @@ def take_step(
 
 @contextmanager
 def terminating() -> Iterator[list[int]]:
-    """Yields a list that gets an entry when the process is asked to terminate; elsewhere than in the main thread it stays empty."""
+    """Yields a list that gets an entry when the process is asked to terminate or interrupted; elsewhere than in the main thread it stays
+    empty."""
     asked: list[int] = []
+    signals = (signal.SIGTERM, signal.SIGINT)
     try:
-        before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+        before = [signal.signal(one, lambda number, frame: asked.append(number)) for one in signals]
     except ValueError:
         yield asked
         return
     try:
         yield asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)

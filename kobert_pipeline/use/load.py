@@ -5,15 +5,18 @@ from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
+from kobert_pipeline.manifest import is_finished, verify
 
 NEEDED = ("config.json", "model.safetensors", "tokenizer_config.json", "morphemes.json")
 
 
 def checkpoint(folder: Path) -> Path:
-    """`folder`, if it is a published checkpoint; raises UserError otherwise."""
+    """`folder`, if it is a published checkpoint and unchanged since; raises UserError otherwise."""
     missing = [name for name in NEEDED if not (folder / name).is_file()]
     if missing:
         raise UserError(f"{folder} is not a published checkpoint: {', '.join(missing)} missing; `kobert publish` makes one")
+    if is_finished(folder):
+        verify(folder)
     return folder
 
 
@@ -35,4 +38,9 @@ def load_model(folder: Path) -> Any:
     quiet_transformers()
 
     name = read_json(checkpoint(folder) / "config.json")["architectures"][0]
-    return getattr(transformers, name).from_pretrained(folder).eval()
+    try:
+        return getattr(transformers, name).from_pretrained(folder).eval()
+    except Exception as error:
+        if type(error).__name__ == "SafetensorError":
+            raise UserError(f"{folder / 'model.safetensors'} is damaged ({error}); copy or publish it again") from None
+        raise

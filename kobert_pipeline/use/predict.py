@@ -29,6 +29,9 @@ def predict(folder: Path, texts: list[str], question: str | None = None, top_k: 
         raise UserError(f"{folder} ({kind}) does not answer questions; leave --question out")
     if kind.endswith("ForSequenceClassification"):
         return classify(model, tokenizer, texts)
+    for number, text in enumerate(texts, 1):
+        if tokenizer.mask_token not in text:
+            raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}")
     return [fill(model, tokenizer, text, top_k) for text in texts]
 
 
@@ -49,7 +52,7 @@ def classify(model: Any, tokenizer: Any, texts: list[str]) -> list[dict[str, Any
 
 
 def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str, Any]:
-    """The best span of `context` over all its windows, with its characters."""
+    """The best span of `context` over all its windows, with its characters; `score` is the sum of its two logits, None for no span."""
     import torch
 
     task = Task.choose("korquad")
@@ -73,8 +76,6 @@ def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> dict[str, Any]:
     """The likeliest pieces for each [MASK] of `text`."""
     import torch
 
-    if tokenizer.mask_token not in text:
-        raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and the text has none: {text[:40]!r}")
     inputs = tokenizer(text, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt")
     if int((inputs["input_ids"] == tokenizer.mask_token_id).sum()) < text.count(tokenizer.mask_token):
         raise UserError(f"a {tokenizer.mask_token} lies beyond the model's {tokenizer.model_max_length} pieces; shorten the text")

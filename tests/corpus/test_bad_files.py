@@ -61,13 +61,10 @@ def test_a_binary_file_is_refused(tmp_path, kind):
 
 @pytest.mark.parametrize("repeat", [1, 100, 5000])
 @pytest.mark.parametrize("suffix", ["", *COMPRESSIONS], ids=lambda suffix: suffix or "plain")
-@pytest.mark.parametrize("kind", [Text, Nsmc, JsonLines], ids=lambda kind: kind.__name__)
-def test_cp949_is_recognised_and_named(tmp_path, kind, suffix, repeat):
-    start = {Text: "", Nsmc: "id\tdocument\tlabel\n", JsonLines: ""}[kind]
-    row = {Text: KOREAN, Nsmc: f"1\t{KOREAN.strip()}\t1\n", JsonLines: f'{{"id": 1, "text": "{KOREAN.strip()}"}}\n'}[kind]
-    content = (start + row * repeat).encode("cp949")
+def test_a_task_file_in_cp949_is_refused_with_the_way_to_convert_it(tmp_path, suffix, repeat):
+    content = ("id\tdocument\tlabel\n" + f"1\t{KOREAN.strip()}\t1\n" * repeat).encode("cp949")
     (tmp_path / f"a{suffix}").write_bytes(COMPRESSIONS.get(suffix, bytes)(content))
-    assert "cp949" in complaint(kind(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+    assert "iconv -f cp949 -t utf-8" in complaint(Nsmc(path=f"a{suffix}"), tmp_path, f"a{suffix}")
 
 
 def test_an_encoding_that_nobody_knows_is_the_users_mistake(tmp_path):

@@ -26,9 +26,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of features per task."""
     folder = tmp_path_factory.mktemp("prepared")
     corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), CORPORA, folder / "corpus")
-    analysis.run(analysis.AnalysisOptions(analyzer="whitespace"), folder / "corpus", folder / "analysis")
+    eojeols = analysis.AnalysisOptions(analyzer={"name": "whitespace", "style": "none"})
+    analysis.run(eojeols, folder / "corpus", folder, folder / "analysis", num_workers=1)
     options = tokenizer.TokenizerOptions(subword={"name": "wordpiece", "vocab_size": VOCAB_SIZE})
-    tokenizer.run(options, folder / "analysis", "whitespace", folder / "tokenizer")
+    tokenizer.run(options, folder / "analysis", folder, folder / "tokenizer")
     for name, task in PREPARED.items():
         features.run(features.FeaturesOptions(**task), folder / "tokenizer", CORPORA, folder / "features" / name)
     return folder / "features"

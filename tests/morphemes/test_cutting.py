@@ -85,6 +85,26 @@ def test_contracted_morphemes_that_share_a_character_stay_together(kiwi):
     assert [list(found) for found in kiwi.cuts(["했다"], 1)] == [[Morpheme(0, 1, 0), Morpheme(1, 2, 0)]]
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("-20도", "- 20도"),
+        ("Inc.은", "Inc.은"),
+        ("끝.", "끝 ."),
+        ("3.14", "3.14"),
+        ("...", "..."),
+        ("(주)", "( 주 )"),
+        ("ㅋㅋ!", "ㅋㅋ !"),
+        ("?!", "?!"),
+        ("!", "!"),
+        ("[가", "[ 가"),
+    ],
+)
+def test_a_single_mark_at_either_end_of_a_token_is_cut_off(text, pieces):
+    (found,) = Cutter("whitespace").cuts([text], 1)
+    assert [text[morpheme.start : morpheme.end] for morpheme in found] == pieces.split()
+
+
 def test_the_cut_of_a_text_depends_on_no_other_text(kiwi, bundled):
     texts = [document.text for document in bundled[:12]] + ["", " "]
     assert list(kiwi.cuts(texts, 2)) == [next(kiwi.cuts([text], 1)) for text in texts]

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+import transformers
 from transformers import BertConfig
 
 BLOCK = """
@@ -77,6 +78,12 @@ print("\\n" + json.dumps(answer))
 """
     answer = alone("kobert_pipeline", code, folder)
     assert answer.startswith("raised: ")
+
+
+@pytest.mark.parametrize("name", ["BertTokenizer", "BertTokenizerFast", "ElectraTokenizer", "RobertaTokenizer", "PreTrainedTokenizerFast"])
+def test_a_class_of_transformers_raises_and_comes_up_with_no_other_vocabulary(front_end, name):
+    with pytest.raises((Exception,), match=r"\w"):  # each with words of its own
+        getattr(transformers, name).from_pretrained(front_end.tokenizer)
 
 
 @pytest.mark.parametrize("how", ["AutoTokenizer", "MorphemeTokenizer"])

@@ -213,12 +213,14 @@ def test_card_names_data_licences_recipe_and_limits(folder) -> None:
 
 @pytest.fixture(scope="module")
 def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
-    """What the code of each card prints, unchanged, beside a folder of the model's name."""
+    """What the code of each card prints, once its folder is named."""
     place = tmp_path_factory.mktemp("cards")
     codes = {}
     for name in KINDS:
         shutil.copytree(tiny.run_dir / "publish" / name, place / f"tiny-{name}")
-        codes[name] = re.search(r"```python\n(.*?)```", (place / f"tiny-{name}" / "README.md").read_text(encoding="utf-8"), re.S).group(1)
+        code = re.search(r"```python\n(.*?)```", (place / f"tiny-{name}" / "README.md").read_text(encoding="utf-8"), re.S).group(1)
+        assert code.count("PATH/TO/THIS/FOLDER") == 1
+        codes[name] = code.replace("PATH/TO/THIS/FOLDER", f"tiny-{name}")
     code = BLOCK + "import json\nfor name, code in json.loads(sys.argv[1]).items():\n    print('card', name)\n    exec(code, {})"
     result = fresh(code, json.dumps(codes), cwd=place)
     assert result.code == 0, result.err
@@ -226,7 +228,7 @@ def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
     return {name: said.strip() for name, said in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def test_code_printed_in_the_card_runs_as_it_stands(printed, tiny) -> None:
+def test_code_printed_in_the_card_runs_once_its_folder_is_named(printed, tiny) -> None:
     from kobert_pipeline.use.predict import predict
 
     assert "'label': " in printed["nsmc"]

@@ -1,5 +1,6 @@
 """A Ray cluster (optional extra `ray`), this machine or many. The run folder and the data lie where all nodes see them."""
 
+import logging
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ class Ray(Engine):
 
         if not ray.is_initialized():
             try:
-                ray.init(address=self.address, log_to_driver=False, logging_level="error")
+                ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
             except ConnectionError as error:
                 raise UserError(
                     f"corpus.engine: no Ray cluster at {self.address!r} ({error}); start one with `ray start --head`, or say address: null"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_text
+from kobert_pipeline.corpus.opening import open_lines
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.errors import UserError, did_you_mean
 
@@ -19,12 +19,14 @@ class JsonLines(Reader):
     """Key of the text."""
     id: str | None = "id"
     """Key of the document's id; null numbers the lines."""
+    encoding: str | None = None
+    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document]:
         """One per non-empty line."""
-        with open_text(path) as file:
+        with open_lines(path, self.encoding) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield self._document(path, number, line)
@@ -33,12 +35,13 @@ class JsonLines(Reader):
         try:
             row = json.loads(line)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise UserError(f"{path}, line {number}: not JSON ({error})") from None
+            raise UserError(f"{path}, line {number}: not JSON ({getattr(error, 'msg', error)})") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}, line {number}: an object was expected, not {type(row).__name__}")
         for key in filter(None, (self.text, self.id)):
             if key not in row:
-                raise UserError(f"{path}, line {number}: there is no key '{key}'{did_you_mean(key, row)}")
+                hint = "; say id: null to number the documents" if key == self.id else ""
+                raise UserError(f"{path}, line {number}: there is no key '{key}'{did_you_mean(key, row).replace('allowed', 'found')}{hint}")
         if not isinstance(row[self.text], str):
             raise UserError(f"{path}, line {number}: the key '{self.text}' holds {type(row[self.text]).__name__}, text was expected")
         return Document(str(row[self.id]) if self.id else f"{path.name}#{number}", path.name, row[self.text], self.ordered)

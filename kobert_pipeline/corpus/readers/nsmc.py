@@ -42,7 +42,8 @@ def read_reviews(path: Path, columns: tuple[str, str, str] = HEADER) -> Iterator
         header = file.readline().rstrip("\r\n").split("\t")
         for column in columns:
             if column not in header:
-                raise UserError(f"{path}: there is no column '{column}' in its first line{did_you_mean(column, header)}")
+                found = did_you_mean(column, header).replace("allowed", "found")
+                raise UserError(f"{path}: there is no column '{column}' in its tab separated first line{found}")
         places = [header.index(column) for column in columns]
         for number, line in enumerate(file, 2):
             cells = line.rstrip("\r\n").split("\t")

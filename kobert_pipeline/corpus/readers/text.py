@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_text
+from kobert_pipeline.corpus.opening import open_lines
 from kobert_pipeline.corpus.reader import Reader
 
 
@@ -13,8 +13,8 @@ class Text(Reader):
     """Plain text files."""
 
     name: Literal["text"] = "text"
-    encoding: str = "utf-8"
-    """Encoding of the files."""
+    encoding: str | None = None
+    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
     documents_by: Literal["blank_line", "line", "file"] = "blank_line"
     """What ends a document."""
     ordered: bool = True
@@ -24,7 +24,7 @@ class Text(Reader):
         """Blocks of lines."""
         block: list[str] = []
         number = 0
-        with open_text(path, self.encoding) as file:
+        with open_lines(path, self.encoding) as file:
             for line in file:
                 if line.strip():
                     block.append(line.rstrip("\r\n"))

@@ -15,13 +15,19 @@ class KorQuad(SpanTask):
     name: Literal["korquad"] = "korquad"
 
     def read(self, path: Path) -> list[Example]:
-        """Every question. Raises UserError when an answer does not stand where `answer_start` says."""
-        return [
+        """Every question. Raises UserError when an answer does not stand where `answer_start` says, or is missing, or an id comes twice."""
+        examples = [
             self._example(path, paragraph["context"], question)
             for paragraph in paragraphs(path)
             for question in paragraph["qas"]
             if not question.get("title_in_korquad1_dev")
         ]
+        seen: set[str] = set()
+        for example in examples:
+            if example["id"] in seen:
+                raise UserError(f"{path}: two questions have the id {example['id']}; give each its own")
+            seen.add(example["id"])
+        return examples
 
     def _example(self, path: Path, context: str, question: dict[str, Any]) -> Example:
         try:
@@ -29,6 +35,10 @@ class KorQuad(SpanTask):
             identity, words = question["id"], question["question"]
         except (KeyError, TypeError) as error:
             raise UserError(f"{path}: a question lacks {error}; each needs id, question, answers (text, answer_start)") from None
+        if not answers:
+            raise UserError(
+                f"{path}, question {identity}: it has no answer, and questions without answers are not learned yet; leave it out"
+            )
         for text, start in answers:
             if not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
                 found = context[start : start + len(text)] if isinstance(start, int) else None

@@ -1,4 +1,4 @@
-"""The control without an analyzer: an eojeol is one token, a line one sentence."""
+"""The control without an analyzer: an eojeol is one token (in the style `surface` less a mark at its end), a line one sentence."""
 
 import re
 from collections.abc import Iterator

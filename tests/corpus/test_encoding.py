@@ -1,0 +1,77 @@
+"""Files in the encodings of Korean: found out, read right, and what fits none is refused or marked."""
+
+import gzip
+
+import pytest
+from front_end import PROPERTY
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kobert_pipeline.corpus.encoding import decoded, detect
+from kobert_pipeline.corpus.readers.jsonl import JsonLines
+from kobert_pipeline.corpus.readers.text import Text
+from kobert_pipeline.errors import UserError
+
+KOREAN = "안녕하세요, 영화가 정말 재미있었습니다.\n둘째 문단 123\n"
+ENCODINGS = ["utf-8", "utf-8-sig", "cp949", "euc-kr", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+
+
+@pytest.mark.parametrize("repeat", [1, 5000])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gz"])
+def test_the_encoding_is_found_out_and_the_text_is_right(tmp_path, encoding, repeat, compress):
+    name = f"a{'.gz' if compress is gzip.compress else '.txt'}"
+    (tmp_path / name).write_bytes(compress((KOREAN * repeat).encode(encoding)))
+    (document,) = Text(path=name).read(tmp_path)
+    assert document.text == (KOREAN * repeat).strip()
+
+
+def test_json_lines_in_cp949_are_read(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes('{"id": 1, "text": "안녕하세요"}\n'.encode("cp949"))
+    assert [document.text for document in JsonLines(path="a.jsonl").read(tmp_path)] == ["안녕하세요"]
+
+
+def test_lines_of_two_encodings_in_one_file_are_each_read_right(tmp_path):
+    lines = ["첫째 줄은 유니코드", "둘째 줄은 완성형", "셋째 줄은 다시 유니코드"]
+    for first, second in (("utf-8", "cp949"), ("cp949", "utf-8")):
+        codes = [first, second, first]
+        (tmp_path / "a.txt").write_bytes(b"\n".join(line.encode(code) for line, code in zip(lines, codes, strict=True)))
+        (document,) = Text(path="a.txt").read(tmp_path)
+        assert document.text.split("\n") == lines
+        (tmp_path / "b.txt").write_bytes((lines[0] + "\n").encode(first) * 5000 + (lines[1] + "\n").encode(second))
+        (document,) = Text(path="b.txt").read(tmp_path)
+        assert document.text.split("\n") == [lines[0]] * 5000 + [lines[1]]
+
+
+def test_a_line_in_no_encoding_is_marked_not_guessed(tmp_path):
+    (tmp_path / "a.txt").write_bytes("가나다라마바사\n".encode() * 5000 + b"\xff\xfe\x80 \xc0\n")
+    (document,) = Text(path="a.txt").read(tmp_path)
+    assert "\ufffd" in document.text.split("\n")[-1]
+    assert "\ufffd" not in "".join(document.text.split("\n")[:-1])
+
+
+@pytest.mark.parametrize("encoding", ["euc-jp", "shift-jis", "gb18030", "latin-1"])
+def test_another_countrys_encoding_is_refused(tmp_path, encoding):
+    text = {"latin-1": "Il était déjà né, señor Müller größer\n"}.get(encoding, "日本語の文章です。漢字\n")
+    (tmp_path / "a.txt").write_bytes((text * 50).encode(encoding))
+    with pytest.raises(UserError, match="not text in UTF-8, CP949 or UTF-16"):
+        list(Text(path="a.txt").read(tmp_path))
+
+
+def test_an_encoding_that_is_given_is_kept_to(tmp_path):
+    (tmp_path / "a.txt").write_bytes(KOREAN.encode("cp949"))
+    with pytest.raises(UserError, match="is not utf-8"):
+        list(Text(path="a.txt", encoding="utf-8").read(tmp_path))
+
+
+@PROPERTY
+@given(st.text(st.sampled_from("가나다라힣 abc,.!\n"), min_size=1), st.sampled_from(["utf-8", "cp949"]), st.integers(0, 3))
+def test_a_head_cut_inside_a_character_does_not_disturb(text, encoding, cut):
+    content = (text + "가나다").encode(encoding)
+    assert detect(content[: len(content) - cut]) in ({encoding} if any(c > "\x7f" for c in text) or not cut else {"utf-8", encoding})
+
+
+@PROPERTY
+@given(st.binary(), st.sampled_from(["utf-8", "cp949"]))
+def test_any_bytes_become_text(line, codec):
+    decoded(line, codec).encode("utf-8")
