@@ -21,7 +21,7 @@ from kobert_pipeline.options import Options, Plugin
 from kobert_pipeline.pipeline import Recipe
 
 VARIANTS = [(family, name) for family in registry.CONTRACTS for name in registry.contract(family).names()]
-REQUIRED: dict[str, Any] = {"path": "a.txt", "partition": "cpu"}
+REQUIRED: dict[str, Any] = {"text": "text", "path": "a.txt", "partition": "cpu"}
 """Values for options without a default."""
 
 

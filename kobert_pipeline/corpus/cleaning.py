@@ -6,6 +6,7 @@ import unicodedata
 
 from pydantic import Field
 
+from kobert_pipeline.corpus.masking import Kind
 from kobert_pipeline.options import Options
 
 INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]|[\ud800-\udfff]")
@@ -22,6 +23,8 @@ class CleaningOptions(Options):
 
     max_repeats: int | None = Field(10, gt=0)
     """Longer runs of one character (ㅋㅋㅋㅋ, !!!!, ----; not digits) are cut to this length; null leaves them."""
+    mask: tuple[Kind, ...] = ()
+    """What of persons is hidden, by zeros or an address that belongs to nobody: email, phone, resident_number, card."""
 
 
 def clean(text: str, options: CleaningOptions = CleaningOptions()) -> str:  # noqa: B008 - frozen

@@ -19,6 +19,7 @@ from kobert_pipeline.corpus.decontaminate import Evaluation
 from kobert_pipeline.corpus.deduplicate import EXACT, NEAR, digest, exact_copies, near_copies
 from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, write_documents, write_dropped
 from kobert_pipeline.corpus.filters import reason_to_drop
+from kobert_pipeline.corpus.masking import masked
 from kobert_pipeline.corpus.mojibake import repaired
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
@@ -61,12 +62,7 @@ class Unit:
 
 def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
     """The tasks of `Split`, in the corpus's order."""
-    found = []
-    for reader in options.sources:
-        files = reader.files(data_dir)
-        groups = [files] if reader.limit_characters else [[path] for path in files]
-        found += [Unit(reader, group, reader.title()) for group in groups]
-    return found
+    return [Unit(reader, group, reader.title()) for reader in options.sources for group in reader.groups(data_dir)]
 
 
 def chunks(work: Path) -> list[Path]:
@@ -127,20 +123,22 @@ class Sift:
 
     def sift(self, document: Document, tally: Tally) -> tuple[Document, str | None]:
         """The clean document, and why it is dropped."""
-        text = repaired(document.text)
-        if text is None:
+        text, mended, lost = repaired(document.text)
+        tally.counts.update({"paragraphs_repaired": mended, "paragraphs_dropped_mojibake": lost})
+        if document.text.strip() and not text.strip():
             return document, "mojibake"
         cleaned = replace(document, text=clean(text, self.options.cleaning))
         clear = without_contamination(cleaned, evaluation(self.options, self.data_dir), tally)
         if cleaned.text and not clear.text:
             return cleaned, "contaminated"
-        return clear, reason_to_drop(clear, self.options.filters)
+        kept = replace(clear, text=masked(clear.text, self.options.cleaning.mask))
+        return kept, reason_to_drop(kept, self.options.filters)
 
 
 @lru_cache(maxsize=1)
 def _evaluation(options: str, data_dir: Path) -> Evaluation:
-    readers = CorpusOptions.model_validate_json(options).decontaminate
-    return Evaluation(clean(document.text) for reader in readers for document in reader.read(data_dir))
+    read = CorpusOptions.model_validate_json(options)
+    return Evaluation(clean(document.text, read.cleaning) for reader in read.decontaminate for document in reader.read(data_dir))
 
 
 def evaluation(options: CorpusOptions, data_dir: Path) -> Evaluation:

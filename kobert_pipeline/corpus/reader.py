@@ -41,6 +41,11 @@ class Reader(Plugin):
             found += matches
         return found
 
+    def groups(self, data_dir: Path) -> list[list[Path]]:
+        """What is read in one go: each file, or all where a limit runs over them."""
+        files = self.files(data_dir)
+        return [files] if self.limit_characters else [[path] for path in files]
+
     def provenance(self) -> list[dict[str, str]]:
         """`path` and `license` of every entry of `path`, for the model card."""
         return [
@@ -53,7 +58,7 @@ class Reader(Plugin):
 
     def read(self, data_dir: Path) -> Iterator[Document]:
         """All documents up to `limit_characters`."""
-        return self.read_files(self.files(data_dir))
+        return (document for group in self.groups(data_dir) for document in self.read_files(group))
 
     def read_files(self, files: list[Path]) -> Iterator[Document]:
         """The documents of `files` up to `limit_characters`."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.filters import FilterOptions, hangul_share, reason_to_drop
+from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, shares
 
 entities = st.sampled_from(
     ["&amp;", "&lt;", "&#x200b;", "&#13;", "&nbsp;", "&quot;", "&amp", "amp;", "&#0;", "&#x70;", "&", ";", "lt;", "&nosuch;"]
@@ -83,9 +83,9 @@ def test_a_dropped_document_has_its_reason(text, reason):
 @PROPERTY
 @given(text=any_text)
 def test_the_hangul_share_is_a_share(text):
-    assert 0 <= hangul_share(text) <= 1
+    assert all(0 <= share <= 1 for share in shares(text))
 
 
 @pytest.mark.parametrize(("text", "share"), [("", 0), ("123 !", 0), ("가a", 0.5), ("가 나.", 1), ("abc", 0)])
 def test_the_hangul_share_counts_letters_only(text, share):
-    assert hangul_share(text) == share
+    assert shares(text)[0] == share

@@ -190,7 +190,7 @@ def test_documents_come_back_from_their_part(tmp_path_factory, documents):
 
 
 def test_an_unknown_reader_or_key_is_answered_with_a_guess():
-    with pytest.raises(UserError, match="did you mean 'jsonl'"):
+    with pytest.raises(UserError, match="did you mean 'json'"):
         Reader.variant("json1")
     with pytest.raises(ValueError, match="did you mean 'encoding'"):
         Text(path="a", encodign="utf-8")

@@ -1,0 +1,59 @@
+"""JSON files of any form (AI-Hub's, say): a path of keys leads to the documents, another one from each to its texts."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.opening import open_lines
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.errors import UserError, did_you_mean
+
+
+class Json(Reader):
+    """JSON files of any form, by paths of keys (`data.*.paragraphs.*.context`; * is every entry of a list or object)."""
+
+    name: Literal["json"] = "json"
+    documents_at: str = ""
+    """Path from the file to its documents, such as data.*; empty: the file is one document."""
+    text: str
+    """Path from a document to its texts, such as paragraphs.*.context; each becomes a paragraph."""
+    id: str | None = None
+    """Path from a document to its id; null numbers the documents."""
+    encoding: str | None = None
+    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
+    ordered: bool = True
+    """Whether the order of paragraphs means anything."""
+
+    def documents(self, path: Path) -> Iterator[Document]:
+        """One per object that `documents_at` leads to."""
+        with open_lines(path, self.encoding) as lines:
+            try:
+                content = json.loads("".join(lines))
+            except (json.JSONDecodeError, RecursionError) as error:
+                raise UserError(f"{path} is not JSON ({error})") from None
+        for number, document in enumerate(follow(content, self.documents_at, path)):
+            texts = list(follow(document, self.text, path))
+            for text in texts:
+                if not isinstance(text, str):
+                    raise UserError(f"{path}: {self.text} leads to {type(text).__name__}, text was expected")
+            identity = next((str(found) for found in follow(document, self.id, path)), "") if self.id else f"{path.name}#{number}"
+            yield Document(identity, path.name, "\n".join(" ".join(text.splitlines()) for text in texts), self.ordered)
+
+
+def follow(content: Any, keys: str, path: Path) -> Iterator[Any]:
+    """Everything that a path of keys leads to. Raises UserError, which names `path`, for a key that is not there."""
+    if not keys:
+        yield content
+        return
+    key, _, rest = keys.partition(".")
+    if key == "*" and isinstance(content, (list, dict)):
+        for one in content.values() if isinstance(content, dict) else content:
+            yield from follow(one, rest, path)
+    elif isinstance(content, dict) and key in content:
+        yield from follow(content[key], rest, path)
+    elif isinstance(content, dict):
+        raise UserError(f"{path}: there is no key '{key}'{did_you_mean(key, content).replace('allowed', 'found')}")
+    else:
+        raise UserError(f"{path}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an object")

@@ -1,0 +1,131 @@
+"""The readers of Wikipedia dumps, Modu corpora, JSON of any form and data sets of the Hub."""
+
+import bz2
+import json
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from kobert_pipeline.corpus.readers.datasets import HubDataset
+from kobert_pipeline.corpus.readers.json import Json
+from kobert_pipeline.corpus.readers.modu import Modu
+from kobert_pipeline.corpus.readers.wikipedia import Wikipedia, prose
+from kobert_pipeline.errors import UserError
+
+PAGE = "<page><title>{title}</title><ns>{ns}</ns><id>{id}</id>{redirect}<revision><id>9</id><text>{text}</text></revision></page>"
+DUMP = (
+    '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo><sitename>위키백과</sitename></siteinfo>'
+    + PAGE.format(
+        title="한글", ns=0, id=1, redirect="", text="'''한글'''은 [[세종대왕|세종]]이 만들었다.&lt;ref&gt;출처&lt;/ref&gt;\n\n둘째 문단."
+    )
+    + PAGE.format(title="훈민정음", ns=0, id=2, redirect='<redirect title="한글" />', text="#넘겨주기 [[한글]]")
+    + PAGE.format(title="토론:한글", ns=1, id=3, redirect="", text="잡담")
+    + PAGE.format(title="틀뿐", ns=0, id=4, redirect="", text="{{틀|가=나}}")
+    + PAGE.format(title="서울", ns=0, id=5, redirect="", text="[[파일:a.jpg|섬네일|그림 설명]]\n서울은 수도이다.")
+    + "</mediawiki>"
+)
+
+
+@pytest.mark.parametrize("name", ["dump.xml", "dump.xml.bz2"])
+def test_a_dump_gives_its_articles_as_prose(tmp_path, name):
+    (tmp_path / name).write_bytes(bz2.compress(DUMP.encode()) if name.endswith("bz2") else DUMP.encode())
+    found = {document.id: document.text for document in Wikipedia(path=name).read(tmp_path)}
+    assert found == {f"{name}#1": "한글\n한글은 세종이 만들었다.\n둘째 문단.", f"{name}#5": "서울\n서울은 수도이다."}
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("== 역사 ==\n옛날이다.", "옛날이다."),
+        ('{| class="wikitable"\n! 가 !! 나\n|-\n| 1 || 2\n|}\n글이다.', "글이다."),
+        ("* 하나\n* 둘", "하나\n둘"),
+        ("[http://a.kr 누리집]이다. {{출처|가}}", "누리집이다."),
+        ("값은 <math>x^2</math>이다.<br/>다음", "값은 이다.다음"),
+        ("A &amp; B &lt; 다", "A & B < 다"),
+        ("[[분류:한글]]\n[[파일:x.png|섬네일|[[세종]]의 {{틀}} 그림]]", ""),
+        ("{{인용|[[파일:x.png]] 안}} 밖", "밖"),
+        ("", ""),
+    ],
+)
+def test_markup_becomes_prose(markup, text):
+    assert prose(markup) == text
+
+
+@pytest.mark.parametrize("content", [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]])
+def test_half_a_dump_is_refused_by_name(tmp_path, content):
+    name = "d.xml.bz2" if content[:3] == b"BZh" else "d.xml"
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=name):
+        list(Wikipedia(path=name).read(tmp_path))
+
+
+def write(folder, content):
+    (folder / "a.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def test_modu_corpora_are_read_by_paragraph_or_utterance(tmp_path):
+    written = {"id": "W.1", "paragraph": [{"id": "W.1.1", "form": "첫 문단"}, {"id": "W.1.2", "form": "둘째\n문단"}]}
+    spoken = {"id": "S.1", "utterance": [{"form": "네", "original_form": "(네)/(녜)"}]}
+    write(tmp_path, {"id": "X", "metadata": {}, "document": [written, spoken]})
+    assert [document.text for document in Modu(path="a.json").read(tmp_path)] == ["첫 문단\n둘째 문단", "네"]
+    assert [document.id for document in Modu(path="a.json").read(tmp_path)] == ["W.1", "S.1"]
+
+
+@pytest.mark.parametrize("content", [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}])
+def test_what_is_no_modu_corpus_is_refused(tmp_path, content):
+    write(tmp_path, content)
+    with pytest.raises(UserError, match=r"a\.json.*Modu"):
+        list(Modu(path="a.json").read(tmp_path))
+
+
+AI_HUB = {"data": [{"doc": {"no": "7"}, "paragraphs": [{"context": "첫째"}, {"context": "둘째"}]}, {"doc": {"no": "8"}, "paragraphs": []}]}
+
+
+def test_paths_of_keys_lead_to_documents_texts_and_ids(tmp_path):
+    write(tmp_path, AI_HUB)
+    reader = Json(path="a.json", documents_at="data.*", text="paragraphs.*.context", id="doc.no")
+    assert [(document.id, document.text) for document in reader.read(tmp_path)] == [("7", "첫째\n둘째"), ("8", "")]
+    assert [document.text for document in Json(path="a.json", text="data.*.paragraphs.*.context").read(tmp_path)] == ["첫째\n둘째"]
+    write(tmp_path, {"가": {"t": "하나"}, "나": {"t": "둘"}})
+    assert [document.text for document in Json(path="a.json", documents_at="*", text="t").read(tmp_path)] == ["하나", "둘"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"text": "dta"}, "did you mean 'data'"),
+        ({"text": "data.doc"}, "'doc' was looked for in list"),
+        ({"text": "data.*.doc"}, "leads to dict"),
+        ({"documents_at": "data.*", "text": "doc.no.*"}, "looked for in str"),
+        ({"documents_at": "data.*", "text": "doc.no", "id": "nummer"}, "no key 'nummer'"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_the_users_mistake(tmp_path, options, said):
+    write(tmp_path, AI_HUB)
+    with pytest.raises(UserError, match=said.replace("*", r"\*")):
+        list(Json(path="a.json", **options).read(tmp_path))
+
+
+def test_a_folder_in_the_form_of_a_data_set_is_streamed(tmp_path):
+    (tmp_path / "set").mkdir()
+    for number in range(2):
+        rows = {"key": [f"{number}a", f"{number}b"], "text": [f"글 {number}", f"또 글 {number}"]}
+        pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "set" / f"train-{number}-of-2.parquet")
+    reader = HubDataset(path="set", id="key", limit_characters=8)
+    assert [(document.id, document.text) for document in reader.read(tmp_path)] == [("0a", "글 0"), ("0b", "또 글 0")]
+    assert len(reader.files(tmp_path)) == 2
+    assert len(list(HubDataset(path="set").read(tmp_path))) == 4
+    with pytest.raises(UserError, match="no column 'txt'"):
+        list(HubDataset(path="set", text="txt").read(tmp_path))
+
+
+def test_a_data_set_of_the_hub_needs_its_commit(tmp_path):
+    with pytest.raises(UserError, match="revision"):
+        HubDataset(path="owner/name").files(tmp_path)
+    assert HubDataset(path="owner/name", revision="abc").files(tmp_path) == []
+
+
+def test_a_hub_out_of_reach_is_one_sentence(tmp_path):
+    with pytest.raises(UserError, match="owner/name cannot be read as a data set"):
+        list(HubDataset(path="owner/name", revision="abc").read(tmp_path))
