@@ -188,3 +188,27 @@ def test_without_slurm_there_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="there is no `sbatch` on this machine"):
         run(options(engine={"name": "slurm", "partition": "cpu"}), CORPORA, tmp_path / "out")
+
+
+def test_a_ray_cluster_of_two_nodes_makes_the_same_files(tmp_path):
+    """Two node processes on this machine, of one core each: a task runs on either."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        engine = {"name": "ray", "address": cluster.address, "memory_gb": 0.5}
+        counts = run(options(engine=engine, part_characters=40_000), CORPORA, tmp_path / "ray")
+        assert len([node for node in ray.nodes() if node["Alive"]]) == 2
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert counts == run(options(engine={"name": "local", "workers": 1}, part_characters=40_000), CORPORA, tmp_path / "local")
+    assert content(tmp_path / "ray") == content(tmp_path / "local")
+
+
+def test_without_a_cluster_ray_says_how_to_start_one(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(UserError, match="ray start --head"):
+        run(options(engine={"name": "ray"}), CORPORA, tmp_path)
