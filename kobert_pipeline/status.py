@@ -26,7 +26,7 @@ def _behind(job: Job, source: dict[str, str]) -> dict[str, str]:
     """Of a job whose source is not done."""
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}
-    kind = "stale" if manifest.is_finished(job.folder) else "waiting"
+    kind = "stale" if manifest.is_finished(job.folder) and source["status"].startswith(("stale", "damaged")) else "waiting"
     return {"status": f"{kind}: it reads {source['job']}, which is {source['status'].split(':')[0]}", "seconds": ""}
 
 

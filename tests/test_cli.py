@@ -93,11 +93,11 @@ BAD_CORPUS = {
     "missing": (lambda data: shutil.rmtree(data / "documents"), ["documents", "does not exist", "data_dir"]),
     "empty": (lambda data: (data / "documents" / "blog.txt").write_bytes(b""), ["blog.txt", "is empty"]),
     "binary": (lambda data: (data / "documents" / "blog.txt").write_bytes(b"\x00\x01" * 500), ["blog.txt", "binary"]),
-    "cp949": (
-        lambda data: (data / "documents" / "blog.txt").write_text("한국어로 쓴 글이다. " * 20, encoding="cp949"),
-        ["blog.txt", "not utf-8", "cp949"],
+    "johab": (
+        lambda data: (data / "documents" / "blog.txt").write_text("한국어로 쓴 글이다. " * 20, encoding="johab"),
+        ["blog.txt", "not text in UTF-8, CP949 or UTF-16", "johab"],
     ),
-    "cut off": (lambda data: (data / "documents" / "blog.txt").write_bytes("한국어로 쓴 글".encode()[:-1]), ["blog.txt", "not utf-8"]),
+    "cut off": (lambda data: (data / "documents" / "blog.txt").write_bytes("한국어로 쓴 글".encode()[:-1]), ["blog.txt", "cut off"]),
     "not SQuAD": (lambda data: (data / "qa_dev.json").write_text('{"data": [{}]}'), ["qa_dev.json", "SQuAD form"]),
     "not JSON": (lambda data: (data / "qa_dev.json").write_text('{"data": '), ["qa_dev.json", "not a JSON file"]),
     "test set without its column": (

@@ -94,7 +94,19 @@ def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str
             if found.startswith("utf-16") or found == "utf-32":
                 yield iter(io.TextIOWrapper(raw, encoding=found, newline="\n"))
             else:
-                yield (decoded(line, found).removeprefix("\ufeff") for line in raw)
+                yield _lines(raw, found)
+
+
+def _lines(raw: IO[bytes], codec: str) -> Iterator[str]:
+    """The lines of a file in UTF-8 or CP949. Raises UnicodeDecodeError where it ends inside a character: it was cut off."""
+    for line in raw:
+        if not line.endswith(b"\n") and codec == "utf-8" and not line.isascii():
+            try:
+                line.decode(codec)
+            except UnicodeDecodeError as error:
+                if error.end == len(line) and "end of data" in error.reason:
+                    raise
+        yield decoded(line, codec).removeprefix("\ufeff")
 
 
 @contextmanager
@@ -112,6 +124,8 @@ def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
     except LookupError:
         raise UserError(f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16") from None
     except UnicodeDecodeError as error:
+        if "end of data" in error.reason:
+            raise UserError(f"{path} is cut off in the middle of a character; fetch it again") from None
         raise UserError(f"{path} is not {encoding} ({error.reason}){_guess(head)}") from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise UserError(f"{path} is damaged ({error}); fetch it again") from None

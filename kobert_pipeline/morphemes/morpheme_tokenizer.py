@@ -11,15 +11,19 @@ import re
 import threading
 import warnings
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 from transformers import BatchEncoding, TokenizersBackend
+from transformers.tokenization_utils_base import TruncationStrategy
+from transformers.utils.generic import PaddingStrategy
 
 from .analyzer_at_hand import ship
 from .composing import sound
 from .cutter import Cutter
+from .direct import Direct, OnDemand, Shape
 from .located import LocatedEncoding
 from .sequence import Pieces, pieces_of
 
@@ -27,6 +31,14 @@ VOCABULARY_FILE = "morphemes.json"
 NOT_A_VOCABULARY = "see morphemes.json; load with AutoTokenizer.from_pretrained(folder, trust_remote_code=True)"
 """Saved as `vocab`, which this class does not read: classes that do (`BertTokenizer`, ...) would otherwise come up with no vocabulary at
 all and spell every text [UNK]. With it they raise."""
+
+
+DIRECT = {
+    "add_special_tokens", "padding_strategy", "truncation_strategy", "max_length", "stride", "pad_to_multiple_of", "padding_side",
+    "return_token_type_ids", "return_attention_mask", "return_overflowing_tokens", "return_special_tokens_mask", "return_offsets_mapping",
+    "return_length", "verbose", "split_special_tokens",
+}  # fmt: skip
+"""Arguments of a call that `direct` knows."""
 
 
 class MorphemeTokenizer(TokenizersBackend):
@@ -86,6 +98,7 @@ class MorphemeTokenizer(TokenizersBackend):
         )
         self.cutter = cutter
         self._locks: dict[int, threading.RLock] = {}
+        self._directs: dict[tuple[bool, bool, int], Direct] = {}
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
@@ -145,7 +158,8 @@ class MorphemeTokenizer(TokenizersBackend):
         pieces = iter(pieces_of(sides, self.cutter, None if whole else self._special_tokens()))
         located = [tuple(next(pieces) for _ in sample) for sample in samples]
         with self._lock:  # a call sets truncation and padding on the shared backend
-            encoded = self._encode_pieces(located, **kwargs)
+            encode = self._encode_directly if self._is_plain(located, kwargs) else self._encode_pieces
+            encoded = encode(located, **kwargs)
         if batched or kwargs.get("return_overflowing_tokens"):
             return encoded.convert_to_tensors(return_tensors)
         rows = {key: row[0] for key, row in encoded.items()}
@@ -162,6 +176,55 @@ class MorphemeTokenizer(TokenizersBackend):
             encoded["offset_mapping"] = [one.offsets for one in encodings]
         return BatchEncoding(dict(encoded), encodings)
 
+    def _is_plain(self, located: list[tuple[Pieces, ...]], kwargs: dict[str, Any]) -> bool:
+        """Whether `direct` serves: single texts, without what was cut off."""
+        second = kwargs.get("truncation_strategy") == TruncationStrategy.ONLY_SECOND
+        return len(located[0]) == 1 and not second and not kwargs.get("return_overflowing_tokens") and kwargs.keys() <= DIRECT
+
+    def _encode_directly(self, located: list[tuple[Pieces, ...]], **kwargs: Any) -> BatchEncoding:
+        """What `_encode_pieces` gives, by the short way; the encodings themselves only if they are asked for."""
+        truncates = kwargs.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE
+        padding = kwargs.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
+        lengths = {PaddingStrategy.DO_NOT_PAD: 0, PaddingStrategy.LONGEST: None, PaddingStrategy.MAX_LENGTH: kwargs.get("max_length")}
+        shape = Shape(
+            longest=kwargs.get("max_length") if truncates else None,
+            truncation_side=self.truncation_side,
+            length=lengths[padding],
+            multiple=kwargs.get("pad_to_multiple_of"),
+            padding_side=kwargs.get("padding_side") or self.padding_side,
+        )
+        wanted = {
+            "token_type_ids": _given(kwargs, "return_token_type_ids", "token_type_ids" in self.model_input_names),
+            "attention_mask": _given(kwargs, "return_attention_mask", "attention_mask" in self.model_input_names),
+            "special_tokens_mask": kwargs.get("return_special_tokens_mask"),
+            "offset_mapping": kwargs.get("return_offsets_mapping"),
+        }
+        direct = self._direct(kwargs.get("add_special_tokens", True), _given(kwargs, "split_special_tokens", self.split_special_tokens))
+        rows = direct.rows(
+            [sides[0] for sides in located], shape, self.pad_token_id, self.pad_token_type_id, bool(wanted["offset_mapping"])
+        )
+        if not truncates:
+            longest = max(rows["input_ids"], key=len)
+            self._eventual_warn_about_too_long_sequence(longest, kwargs.get("max_length"), kwargs.get("verbose", True))
+        found = {"input_ids": rows["input_ids"]} | {name: rows[name] for name, asked in wanted.items() if asked}
+        if kwargs.get("return_length"):
+            found["length"] = [len(row) for row in rows["input_ids"]]  # type: ignore[misc]
+        return BatchEncoding(found, OnDemand(len(located), partial(self._encodings, located, kwargs)), n_sequences=1)
+
+    def _encodings(self, located: list[tuple[Pieces, ...]], kwargs: dict[str, Any]) -> list[Any]:
+        with self._lock:
+            return list(self._encode_pieces(located, **kwargs).encodings)
+
+    def _direct(self, add_special_tokens: bool, split_special_tokens: bool) -> Direct:
+        """The short way for the backend as it stands."""
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = split_special_tokens
+        key = (add_special_tokens, split_special_tokens, len(self._tokenizer.get_added_tokens_decoder()))
+        if key not in self._directs:
+            self._directs[key] = Direct(self._tokenizer, add_special_tokens)
+        return self._directs[key]
+
     def _special_tokens(self) -> re.Pattern[str] | None:
         """Matches what users added or the model reserves: it is never cut."""
         tokens = sorted(self.added_tokens_decoder.values(), key=lambda token: len(token.content), reverse=True)
@@ -173,6 +236,11 @@ def _guard(path: Path) -> None:
     """Say in the saved settings that other classes find no vocabulary here."""
     settings = json.loads(path.read_text(encoding="utf-8")) | {"vocab": NOT_A_VOCABULARY}
     path.write_text(json.dumps(settings, ensure_ascii=False, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _given(kwargs: dict[str, Any], name: str, otherwise: bool) -> bool:
+    """A flag of a call, where None means the tokenizer's own."""
+    return otherwise if kwargs.get(name) is None else bool(kwargs[name])
 
 
 def _samples(text: Any, text_pair: Any, split: bool) -> tuple[list[tuple[Any, ...]], bool]:

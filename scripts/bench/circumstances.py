@@ -1,0 +1,75 @@
+"""What a measurement was made on, and how a child process is timed: shared by the benchmarks in this folder."""
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+def circumstances(*libraries: str) -> dict[str, Any]:
+    """Command, machine, date and versions."""
+    model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
+    return {
+        "command": " ".join(
+            [f"scripts/bench/{Path(sys.argv[0]).name}", *("DATA" if Path(word).is_dir() else word for word in sys.argv[1:-1])]
+        ),
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu": model or platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_before": round(os.getloadavg()[0], 2),
+        "versions": {name: version(name) for name in ("kobert-pipeline", *libraries)},
+    }
+
+
+def watched(command: list[str], **options: Any) -> dict[str, float]:
+    """Run `command` to its end; wall seconds, CPU seconds of it and its children, and the peak of their resident memory (PSS, MiB)."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    process = subprocess.Popen(command, **options)
+    peak = [0.0]
+    watcher = threading.Thread(target=_watch, args=(process.pid, peak), daemon=True)
+    watcher.start()
+    code = process.wait()
+    seconds = time.perf_counter() - began
+    watcher.join()
+    if code:
+        sys.exit(f"{' '.join(command)} ended with {code}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2), "peak_mib": round(peak[0], 1)}
+
+
+def _watch(pid: int, peak: list[float]) -> None:
+    """PSS shares out the pages that several processes have in common."""
+    while psutil.pid_exists(pid):
+        total = 0
+        try:
+            root = psutil.Process(pid)
+            if root.status() == psutil.STATUS_ZOMBIE:
+                return
+            for one in [root, *root.children(recursive=True)]:
+                try:
+                    total += one.memory_full_info().pss
+                except psutil.Error:
+                    continue
+        except psutil.Error:
+            return
+        peak[0] = max(peak[0], total / 2**20)
+        time.sleep(0.5)
+
+
+def report(found: dict[str, Any], out: str) -> None:
+    """Print and write."""
+    text = json.dumps(found, ensure_ascii=False, indent=1)
+    print(text)
+    Path(out).write_text(text + "\n", encoding="utf-8")
