@@ -138,8 +138,8 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         )  # fmt: skip
     yield Job(
         "pretrain", at["pretrain"], pretrain_stage.VERSION, recipe.pretrain.dump(), resumes=True,
-        reads={"shards": at["shards"], "tokenizer": at["tokenizer"]},
-        make=partial(pretrain_stage.run, recipe.pretrain, at["shards"], at["tokenizer"]),
+        reads={"shards": at["shards"], "tokenizer": at["tokenizer"]}, raw=partial(pretrain_stage.raw_files, recipe.pretrain, data_dir),
+        make=partial(pretrain_stage.run, recipe.pretrain, at["shards"], at["tokenizer"], data_dir),
     )  # fmt: skip
     for key, tuned in recipe.finetune.items():
         featurized, pretrained = at["features"] / (tuned.features or key), at["pretrain"] / pretrain_stage.MODEL

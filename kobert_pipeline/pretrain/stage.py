@@ -14,6 +14,7 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.starting import base_files, start_from
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.training.plan import Plan
 
@@ -36,6 +37,9 @@ class PretrainOptions(Options):
     """Pieces in a step."""
     pieces: int = Field(16_000_000, gt=0)
     """Pieces seen in all: the budget."""
+    base: str | None = None
+    """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from. Pieces that its
+    vocabulary lacks start as the mean of those that spell them."""
     plan: Plan = Plan()
     """Optimizer, schedule, checkpoints."""
 
@@ -60,7 +64,12 @@ class PretrainOptions(Options):
         return self
 
 
-def run(options: PretrainOptions, shards: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
+    """The user's files that the stage reads."""
+    return base_files(data_dir / options.base) if options.base else []
+
+
+def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
     """Train and save the model to `out/model`."""
     # torch only from here on: `kobert check` reads the options above without it
     import torch
@@ -75,6 +84,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, out: Path) -> d
     torch.manual_seed(plan.seed)
     vocab_size = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE)).get_vocab_size()
     model = options.architecture.model(options.architecture.config(vocab_size), options.objective.head)
+    started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     module = LossModule(model, options.objective).to(device)
     loader = Loader(Shards.open(shards, "train"), options, vocab_size, plan.seed)
@@ -93,6 +103,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, out: Path) -> d
     return {
         "steps": steps,
         "pieces_seen": loader.pieces_until(steps),
+        **started,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),
         "held_out_before": evaluations[0],

@@ -85,11 +85,11 @@ def options(**plan: Any) -> stage.PretrainOptions:
 
 
 def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(prepared: tuple[Path, Path], tmp_path: Path) -> None:
-    expected = stage.run(options(), *prepared, tmp_path / "whole")
+    expected = stage.run(options(), *prepared, tmp_path, tmp_path / "whole")
     for _ in range(3):
         with pytest.raises(Stopped):
-            stage.run(options(max_minutes=1e-9), *prepared, tmp_path / "cut")
-    found = stage.run(options(), *prepared, tmp_path / "cut")
+            stage.run(options(max_minutes=1e-9), *prepared, tmp_path, tmp_path / "cut")
+    found = stage.run(options(), *prepared, tmp_path, tmp_path / "cut")
     for key in expected.keys() - {"train_loss"}:
         assert found[key] == expected[key], key
     models = [tmp_path / name / stage.MODEL / "model.safetensors" for name in ("whole", "cut")]
@@ -97,7 +97,7 @@ def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(prepared: 
 
 
 def test_the_stage_learns_and_its_model_loads(prepared: tuple[Path, Path], tmp_path: Path) -> None:
-    counts = stage.run(options(), *prepared, tmp_path / "out")
+    counts = stage.run(options(), *prepared, tmp_path, tmp_path / "out")
     assert counts["held_out_after"]["loss"] < counts["held_out_before"]["loss"]
     loaded = BertForPreTraining.from_pretrained(tmp_path / "out" / stage.MODEL)
     assert counts["parameters"] == loaded.num_parameters()

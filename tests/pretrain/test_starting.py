@@ -1,0 +1,139 @@
+"""A model that goes on from a checkpoint has its weights, whatever became of the vocabulary."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import BertForPreTraining, BertForSequenceClassification
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.pretrain.starting import base_files, foreign_origins, start_from
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
+
+OLD = [*SPECIAL_TOKENS, *"가나다라", "▁가", "가나"]
+NEW = [*SPECIAL_TOKENS, "가나", "나다", *"가나다라", "마", "▁가", "▁가나다"]
+
+
+def backend(pieces: list[str], prefix: str = "") -> Tokenizer:
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=prefix, max_input_chars_per_word=200))
+    made.add_special_tokens(SPECIAL_TOKENS)
+    return made
+
+
+def sized(tiny_bert, size: int):
+    config = tiny_bert().config
+    config.vocab_size = size
+    return config
+
+
+@pytest.fixture
+def base(tiny_bert, tmp_path: Path) -> Path:
+    """A checkpoint over `OLD`."""
+    torch.manual_seed(1)
+    folder = tmp_path / "base"
+    model = BertForPreTraining(sized(tiny_bert, len(OLD)))
+    torch.nn.init.normal_(model.cls.predictions.bias)
+    model.save_pretrained(folder)
+    backend(OLD).save(str(folder / "morphemes.json"))
+    return folder
+
+
+def tokenizer(tmp_path: Path, pieces: list[str]) -> Path:
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    backend(pieces).save(str(folder / "morphemes.json"))
+    return folder
+
+
+def test_with_the_same_vocabulary_all_weights_are_the_checkpoints(tiny_bert, base, tmp_path) -> None:
+    model = BertForPreTraining(sized(tiny_bert, len(OLD)))
+    counts = start_from(model, base, tokenizer(tmp_path, OLD))
+    old = BertForPreTraining.from_pretrained(base).state_dict()
+    assert all(torch.equal(value, old[name]) for name, value in model.state_dict().items())
+    assert counts.pop("weights_started_at_random") == 0
+    assert counts == {"pieces_taken_over": len(OLD), "pieces_started_as_a_mean": 0, "pieces_started_at_random": 0}
+
+
+def test_new_pieces_start_as_the_mean_of_those_that_spell_them(tiny_bert, base, tmp_path) -> None:
+    model = BertForPreTraining(sized(tiny_bert, len(NEW)))
+    before = model.bert.embeddings.word_embeddings.weight.detach().clone()
+    counts = start_from(model, base, tokenizer(tmp_path, NEW))
+    old, place = BertForPreTraining.from_pretrained(base), {piece: number for number, piece in enumerate(OLD)}
+    spelled = {"나다": ["나", "다"], "▁가나다": ["▁가", "나", "다"]}
+    for made, was in (
+        (model.bert.embeddings.word_embeddings.weight, old.bert.embeddings.word_embeddings.weight),
+        (model.cls.predictions.bias, old.cls.predictions.bias),
+    ):
+        for number, piece in enumerate(NEW):
+            if piece != "마":
+                rows = [place[one] for one in spelled.get(piece, [piece])]
+                assert torch.allclose(made[number], was[rows].mean(0)), piece
+    assert torch.equal(model.bert.embeddings.word_embeddings.weight[NEW.index("마")], before[NEW.index("마")])
+    assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+    assert torch.equal(model.bert.encoder.layer[1].output.dense.weight, old.bert.encoder.layer[1].output.dense.weight)
+    assert counts.pop("weights_started_at_random") == 0
+    assert counts == {"pieces_taken_over": len(NEW) - 3, "pieces_started_as_a_mean": 2, "pieces_started_at_random": 1}
+
+
+def test_heads_that_a_fine_tuned_checkpoint_lacks_start_at_random_and_are_counted(tiny_bert, base, tmp_path) -> None:
+    tuned = BertForSequenceClassification.from_pretrained(base)
+    tuned.save_pretrained(base)
+    model = BertForPreTraining(sized(tiny_bert, len(OLD)))
+    counts = start_from(model, base, tokenizer(tmp_path, OLD))
+    assert counts["weights_started_at_random"] > 4
+    assert torch.equal(model.bert.encoder.layer[0].output.dense.weight, tuned.bert.encoder.layer[0].output.dense.weight)
+
+
+def test_weights_of_another_model_are_refused(tiny_bert, base, tmp_path) -> None:
+    save_file({"nothing": torch.zeros(1)}, base / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match="lacks weights of the encoder"):
+        start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
+
+
+def test_the_vocabulary_of_a_plain_bert_is_taken_over_by_its_own_marks() -> None:
+    old = backend([*SPECIAL_TOKENS, "가", "##가", "##나", "나", "가나", "##다"], prefix="##")
+    old.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    found = dict(zip(NEW, foreign_origins(old, backend(NEW)), strict=True))
+    place = old.get_vocab()
+    assert found["▁가"] == [place["가"]]
+    assert found["나"] == [place["##나"]]
+    assert found["▁가나다"] == [place["가나"], place["##다"]]
+    assert found["가나"] == [place["가나"]]
+    assert found["마"] == []
+    assert [found[name] for name in SPECIAL_TOKENS] == [[place[name]] for name in SPECIAL_TOKENS]
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "morphemes.json"])
+def test_what_a_checkpoint_lacks_is_named(base, missing) -> None:
+    (base / missing).unlink()
+    with pytest.raises(UserError, match=f"pretrain.base: .* lacks {missing}"):
+        base_files(base)
+
+
+def test_other_sizes_than_the_checkpoints_are_refused_by_name(tiny_bert, base, tmp_path) -> None:
+    (base / "config.json").write_text(json.dumps(json.loads((base / "config.json").read_text()) | {"num_hidden_layers": 3}))
+    with pytest.raises(UserError, match=r"has num_hidden_layers 3, pretrain\.architecture 2"):
+        start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
+
+
+def test_a_run_goes_on_from_what_another_published(tiny, tmp_path, kobert) -> None:
+    """Grown by 100 pieces: the held-out loss begins where the other run ended, not at that of random weights."""
+    settings = {
+        "pretrain.base": tiny.run_dir / "publish" / "mlm",
+        "tokenizer.base": tiny.run_dir / "publish" / "mlm",
+        "tokenizer.subword.vocab_size": 1600,
+        "pretrain.pieces": 10_000,
+    }
+    given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    rows = kobert("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "grown", "--until", "pretrain", "--json", *given).json["stages"]
+    counts = json.loads((tmp_path / "runs" / "grown" / "pretrain" / "manifest.json").read_text())["counts"]
+    before = tiny.manifests()["pretrain"]["counts"]
+    assert rows[-1]["status"] == "done"
+    assert counts["pieces_taken_over"] == 1500
+    assert counts["pieces_started_as_a_mean"] + counts["pieces_started_at_random"] == 100
+    assert counts["held_out_before"]["loss"] < before["held_out_before"]["loss"]
+    assert abs(counts["held_out_before"]["loss"] - before["held_out_after"]["loss"]) < 0.35

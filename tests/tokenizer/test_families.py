@@ -1,0 +1,201 @@
+"""Every family of subword models keeps the same promises."""
+
+import re
+
+import pytest
+from front_end import loaded
+from tokenizers import Tokenizer
+
+from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.morpheme import WORD_MARK
+from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+from kobert_pipeline.tokenizer.report import covered
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, corpus_lines, run
+from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
+
+FAMILIES = ["bpe", "unigram", "wordpiece"]
+SIZE = 1000
+FIRST = [*SPECIAL_TOKENS, "[unused0]", "[unused1]", "[unused2]"]
+STRANGE = "쀍"
+
+
+def train(front_end, out, family, size=SIZE, **options):
+    out.mkdir()
+    subword = {"name": family, "vocab_size": size}
+    return run(TokenizerOptions(subword=subword, report={"documents": 10}, **options), front_end.analysis, out, out)
+
+
+def spelled(backend, morpheme):
+    """The pieces of a morpheme in a row; an unknown part is [UNK], whatever the family calls it in `tokens`."""
+    ids = backend.encode([morpheme], is_pretokenized=True, add_special_tokens=False).ids
+    return "".join(backend.id_to_token(id_) for id_ in ids)
+
+
+def defect(family, reason, raises=AssertionError):
+    return pytest.param(family, marks=pytest.mark.xfail(strict=True, reason=reason, raises=raises))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(front_end, family, tmp_path_factory):
+    out = tmp_path_factory.mktemp("families") / family
+    assert train(front_end, out, family, unused=3)["vocab_size"] == SIZE
+    return out
+
+
+@pytest.fixture(scope="module")
+def backend(folder):
+    return Tokenizer.from_file(str(folder / VOCABULARY_FILE))
+
+
+@pytest.fixture(scope="module")
+def rows(front_end):
+    return [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
+
+
+def test_the_families_are_all_there_are():
+    assert Subword.names() == FAMILIES
+
+
+def test_special_tokens_and_then_unused_slots_have_the_first_ids(folder, backend):
+    assert [backend.id_to_token(i) for i in range(8)] == FIRST
+    assert [backend.token_to_id(token) for token in FIRST] == list(range(8))
+    assert (folder / "vocabulary.txt").read_text(encoding="utf-8").splitlines()[:8] == FIRST
+    assert sorted(loaded(folder).all_special_ids) == list(range(5))
+
+
+def test_the_vocabulary_has_the_size_asked_for_and_no_gaps(folder, backend):
+    assert backend.get_vocab_size() == len(loaded(folder)) == SIZE
+    assert sorted(backend.get_vocab().values()) == list(range(SIZE))
+
+
+def test_training_twice_gives_the_same_bytes(front_end, family, folder, tmp_path):
+    train(front_end, tmp_path / "again", family, unused=3)
+    first, second = (
+        {path.relative_to(place): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+        for place in (folder, tmp_path / "again")
+    )
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+def test_pieces_join_back_to_the_marked_morphemes(backend, rows):
+    known = total = 0
+    for row in rows:
+        encoding = backend.encode(row.pieces(), is_pretokenized=True, add_special_tokens=False)
+        joined, unknown = [""] * len(row.cut), set()
+        for id_, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
+            joined[word] += token
+            unknown |= {word} if id_ == UNK_ID else set()
+        pairs = [pair for word, pair in enumerate(zip(joined, row.pieces(), strict=True)) if word not in unknown]
+        assert [pair for pair in pairs if pair[0] != pair[1]] == []
+        known, total = known + len(pairs), total + len(joined)
+    assert known > 0.9 * total
+
+
+def test_every_piece_is_a_part_of_some_morpheme(backend, rows):
+    corpus = "\n".join({piece for row in rows for piece in row.pieces()})
+    assert [piece for piece in backend.get_vocab() if piece not in FIRST and piece not in corpus] == []
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["bpe", defect("unigram", "a letter that stands only beside letters without a piece (r) gets none, unlike in the others"), "wordpiece"],
+    indirect=True,
+)
+def test_every_letter_of_the_alphabet_has_a_piece(front_end, backend):
+    alphabet = alphabet_of(corpus_lines(front_end.analysis), SIZE // 2)
+    assert set(alphabet) == {piece for piece in backend.get_vocab() if len(piece) == 1}
+
+
+def test_an_unused_slot_is_one_piece_wherever_it_stands(folder):
+    encoded = loaded(folder)("가[unused1]나 [unused2]", add_special_tokens=False, return_offsets_mapping=True)
+    places = dict(zip(encoded.input_ids, encoded.offset_mapping, strict=True))
+    assert (places[6], places[7]) == ((1, 10), (12, 21))
+    assert 5 not in places
+
+
+@pytest.mark.parametrize("family", FAMILIES, indirect=True)
+def test_a_letter_without_a_piece_is_unknown(family, backend):
+    assert spelled(backend, f"{WORD_MARK}학{STRANGE}교") == ("[UNK]" if family == "wordpiece" else f"{WORD_MARK}학[UNK]교")
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["bpe", defect("unigram", "unigram.py says a character without a piece is [UNK] alone; neighbours are fused to one [UNK]")],
+    indirect=True,
+)
+def test_letters_without_pieces_are_unknown_one_by_one(family, backend):
+    assert spelled(backend, f"{WORD_MARK}학{STRANGE}{STRANGE}교") == f"{WORD_MARK}학[UNK][UNK]교"
+
+
+def test_an_unknown_letter_in_a_text_has_its_place(folder):
+    text = f"나는 {STRANGE} 집에 갔다"
+    encoded = loaded(folder)(text, add_special_tokens=False, return_offsets_mapping=True)
+    assert [span for id_, span in zip(encoded.input_ids, encoded.offset_mapping, strict=True) if id_ == UNK_ID] == [(3, 4)]
+    assert covered(text, encoded.offset_mapping)
+
+
+@pytest.mark.parametrize("size", [500_000, 3_600])
+def test_a_size_beyond_the_text_is_refused_with_one_that_works(front_end, family, tmp_path, size):
+    with pytest.raises(UserError, match=rf"vocab_size is {size}, but this corpus supports \d+ pieces") as raised:
+        train(front_end, tmp_path / "large", family, size)
+    supported, named, letters = map(int, re.search(r"supports (\d+) .* set it to (\d+) with \S+ (\d+),", str(raised.value)).groups())
+    assert SIZE < supported == named < size
+    assert train(front_end, tmp_path / "fitting", family, supported, limit_alphabet=letters)["vocab_size"] == supported
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        defect("bpe", "stage.py refuses only vocabularies that came out too small: this one has 115 pieces", pytest.fail.Exception),
+        "unigram",
+        defect("wordpiece", "stage.py refuses only vocabularies that came out too small: this one has 115 pieces", pytest.fail.Exception),
+    ],
+    indirect=True,
+)
+def test_a_size_below_special_tokens_and_alphabet_is_refused(front_end, family, tmp_path):
+    with pytest.raises(UserError, match="vocab_size is 100"):
+        train(front_end, tmp_path / "small", family, 100, unused=60)
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["bpe", defect("unigram", "sentencepiece's RuntimeError comes through when no morpheme is left", RuntimeError), "wordpiece"],
+    indirect=True,
+)
+def test_an_alphabet_that_spells_nothing_is_refused(front_end, family, tmp_path):
+    with pytest.raises(UserError, match="limit_alphabet"):
+        train(front_end, tmp_path / "nothing", family, 150, limit_alphabet=1)
+
+
+@pytest.mark.parametrize(
+    "family", ["bpe", defect("unigram", "sentencepiece reserves U+2585 and skips every morpheme that holds it"), "wordpiece"], indirect=True
+)
+def test_a_block_of_a_bar_chart_is_a_letter_like_others(family):
+    lines = ["▁값 ▁▂▅ ▁나 는"] * 4
+    backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet_of(lines, 50), SPECIAL_TOKENS)
+    assert set(WORD_MARK + "값▂▅나는") <= backend.get_vocab().keys()
+
+
+@pytest.mark.parametrize(
+    "family", ["bpe", defect("unigram", "the vocabulary holds [PAD] twice and the later id wins"), "wordpiece"], indirect=True
+)
+def test_special_tokens_in_the_lines_do_not_disturb_the_vocabulary(family):
+    lines = ["▁나 는 [PAD] ▁집 에 ▁[MASK] ▁간다"] * 20
+    backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet_of(lines, 50), SPECIAL_TOKENS)
+    assert [backend.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(5))
+
+
+def test_a_saved_copy_gives_the_same_ids_and_places(folder, bundled, tmp_path):
+    loaded(folder).save_pretrained(tmp_path)
+    texts = [document.text[:200] for document in bundled[::5]] + [f"{STRANGE} [unused0] 😀"]
+    first, second = (one(texts, return_offsets_mapping=True) for one in (loaded(folder), MorphemeTokenizer.from_pretrained(tmp_path)))
+    assert first["input_ids"] == second["input_ids"]
+    assert first["offset_mapping"] == second["offset_mapping"]
