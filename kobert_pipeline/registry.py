@@ -24,7 +24,8 @@ def contract(family: str) -> type[Plugin]:
     if family not in CONTRACTS:
         raise UserError(f"there is no family {family!r}{did_you_mean(family, CONTRACTS)}")
     module = importlib.import_module(f"kobert_pipeline.{CONTRACTS[family]}")
-    return next(value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Plugin) and value.is_contract())
+    plugins = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Plugin)]
+    return next(plugin for plugin in plugins if plugin.is_contract() and plugin.family == family)
 
 
 def variants(family: str) -> dict[str, type[Plugin]]:

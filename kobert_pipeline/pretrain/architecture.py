@@ -1,20 +1,27 @@
 """The contract of an architecture: sizes in, a `transformers` config and model out; weights are never renamed."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from kobert_pipeline.options import Plugin
 
+if TYPE_CHECKING:
+    import torch
+
+    from kobert_pipeline.training.attention import Packing
+
 
 class Architecture(Plugin):
-    """A model family with its sizes, under HF's names."""
+    """A model family with its sizes, under HF's names. Beside building models it tells objectives where a model's heads are."""
 
     family: ClassVar[str] = "architectures"
 
     heads: ClassVar[tuple[str, ...]]
-    """The kinds of pretraining model it has; an objective needs one of them."""
+    """The kinds of pretraining model it has; an objective needs one of them: `masked` (predicts pieces), `pretraining` (pieces, and one
+    of two classes for a pair), `discriminator` (with a generator), `causal` (predicts the next piece)."""
 
     num_hidden_layers: int = Field(4, gt=0)
     """Transformer layers."""
@@ -35,6 +42,27 @@ class Architecture(Plugin):
     def model(self, config: Any, head: str) -> Any:
         """A model with random weights for an objective's `head`."""
 
+    def hidden(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing") -> "torch.Tensor":
+        """The last hidden states of T packed pieces: (T, H)."""
+        states: torch.Tensor = model.base_model(**self.inputs(batch), packing=packing).last_hidden_state[0]
+        return states
+
+    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
+        """What the encoder takes, each (1, T)."""
+        return {name: batch[name][None] for name in ("input_ids", "token_type_ids", "position_ids")}
+
+    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """(K, H) -> (K, V)."""
+        raise NotImplementedError(f"{self.name} predicts no pieces")
+
+    def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
+        """Hidden states of the [CLS] of P pairs, (P, H) -> (P, 2)."""
+        raise NotImplementedError(f"{self.name} has no head for pairs")
+
+    def save(self, model: Any, folder: Path) -> None:
+        """What others load, in `transformers`' form."""
+        model.save_pretrained(folder)
+
     def parameters(self, vocab_size: int) -> dict[str, int]:
         """Parameter counts by part, from a model without memory."""
         import torch
@@ -42,4 +70,4 @@ class Architecture(Plugin):
         with torch.device("meta"):
             base = self.model(self.config(vocab_size), self.heads[0]).base_model
         parts = {name: sum(p.numel() for p in module.parameters()) for name, module in base.named_children()}
-        return {**parts, "total": sum(parts.values())}
+        return {**{name: count for name, count in parts.items() if count}, "total": sum(parts.values())}

@@ -40,19 +40,24 @@ class Loader:
         self.shards, self.objective, self.vocab_size = shards, options.objective, vocab_size
         self.max_length, self.batch_pieces, self.seed = options.max_length, options.batch_pieces, seed
         self.epoch = lru_cache(maxsize=2)(self._epoch)
+        self.repeats = options.objective.epochs
         self.ends: list[int] = []  # number of the first step behind each epoch
 
     def _epoch(self, epoch: int) -> tuple[Sequences, list[np.ndarray]]:
         """The sequences of an epoch and the rows of each of its batches."""
-        rng = generator(self.seed, epoch)
+        rng = generator(self.seed, self._drawn(epoch))
         sequences = self.objective.sequences(self.shards, self.max_length, rng)
         return sequences, group(sequences.lengths, rng.permutation(len(sequences)), self.batch_pieces)
+
+    def _drawn(self, epoch: int) -> int:
+        """The epoch whose numbers are drawn: with static masking they come again."""
+        return epoch if self.repeats is None else epoch % self.repeats
 
     def batch(self, step: int) -> Batch:
         """The batch of step `step`, from 0."""
         epoch, inside = self._place(step)
         sequences, batches = self.epoch(epoch)
-        rng = generator(self.seed, epoch, 1 + inside)
+        rng = generator(self.seed, self._drawn(epoch), 1 + inside)
         return self.objective.batch(self.shards, sequences, batches[inside], self.vocab_size, rng)
 
     def _place(self, step: int) -> tuple[int, int]:

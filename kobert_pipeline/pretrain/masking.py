@@ -42,11 +42,18 @@ def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random
     return places[chosen[unit]]
 
 
-def replace(input_ids: np.ndarray, positions: np.ndarray, vocab_size: int, rng: np.random.Generator) -> np.ndarray:
-    """A copy of `input_ids` with the pieces at `positions` replaced 80/10/10."""
+def replace(
+    input_ids: np.ndarray,
+    positions: np.ndarray,
+    vocab_size: int,
+    rng: np.random.Generator,
+    mask_share: float = 0.8,
+    random_share: float = 0.1,
+) -> np.ndarray:
+    """A copy of `input_ids` with the pieces at `positions` replaced: [MASK] for `mask_share` of them, a random piece for `random_share`."""
     masked = input_ids.copy()
     draw = rng.random(len(positions))
-    masked[positions[draw < 0.8]] = MASK_ID
-    random = positions[(draw >= 0.8) & (draw < 0.9)]
+    masked[positions[draw < mask_share]] = MASK_ID
+    random = positions[(draw >= mask_share) & (draw < mask_share + random_share)]
     masked[random] = rng.integers(len(SPECIAL_TOKENS), vocab_size, len(random))
     return masked

@@ -4,9 +4,13 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from kobert_pipeline.options import Plugin
+from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.batch import Batch
+from kobert_pipeline.pretrain.masking import Unit, choose, replace, unit_starts
+from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.shards.format import Shards
 
@@ -21,8 +25,18 @@ class Objective(Plugin):
 
     family: ClassVar[str] = "objectives"
 
-    head: ClassVar[str]
-    """The kind of model it needs; an architecture lists the kinds it `heads`."""
+    causal: ClassVar[bool] = False
+    """Whether nobody may see what comes after."""
+
+    @property
+    @abstractmethod
+    def head(self) -> str:
+        """The kind of model it needs; an architecture lists the kinds it `heads`."""
+
+    @property
+    def epochs(self) -> int | None:
+        """After how many epochs the batches repeat themselves; None: never."""
+        return None
 
     @abstractmethod
     def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
@@ -33,5 +47,43 @@ class Objective(Plugin):
         """The batch of the sequences `rows`."""
 
     @abstractmethod
-    def loss(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing") -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
+    def loss(
+        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing"
+    ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """The loss, and numbers to log. `batch` holds the arrays of `Batch` and `starts`, as tensors on the model's device."""
+
+
+class Masking(Objective):
+    """Objectives that hide pieces and ask for them. Not a variant itself: it lies with the contract, where no name leads to it."""
+
+    name: str
+    mask_rate: float = Field(0.15, gt=0, lt=1)
+    """Share of pieces to predict."""
+    whole: Unit = "morpheme"
+    """What is masked together."""
+    duplicates: int | None = Field(None, gt=0)
+    """Static masking (BERT's duplication factor): so many epochs are drawn, and then repeated. null draws every epoch anew (dynamic)."""
+
+    mask_share: ClassVar[float] = 0.8
+    """Share of the chosen pieces that become [MASK]."""
+    random_share: ClassVar[float] = 0.1
+    """Share that becomes another piece; the rest stays."""
+
+    @property
+    def epochs(self) -> int | None:
+        """`duplicates`."""
+        return self.duplicates
+
+    def batch(self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator) -> Batch:
+        """Packed and masked."""
+        packed = pack(shards, sequences, rows)
+        positions = choose(unit_starts(packed.borders, self.whole), packed.maskable, self.mask_rate, rng)
+        return Batch(
+            input_ids=replace(packed.input_ids, positions, vocab_size, rng, self.mask_share, self.random_share),
+            token_type_ids=packed.token_type_ids,
+            position_ids=packed.position_ids,
+            lengths=packed.lengths,
+            masked_positions=positions,
+            labels=packed.input_ids[positions],
+            next_sentence_label=sequences.next_sentence_label[rows],
+        )

@@ -24,7 +24,8 @@ class Packed(NamedTuple):
 
 
 def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
-    """Lay the sequences `rows` out behind one another: [CLS] A [SEP] or [CLS] A [SEP] B [SEP]."""
+    """Lay the sequences `rows` out behind one another: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with a [SEP] more at every border of
+    documents inside A."""
     ids: list[np.ndarray] = []
     borders: list[np.ndarray] = []
     segments: list[int] = []  # lengths of runs with the same token type, A and B in turn
@@ -32,9 +33,14 @@ def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
     for row in rows:
         (a_start, a_end), (b_start, b_end) = sequences.a[row], sequences.b[row]
         a_ids, a_borders = shards.pieces(a_start, a_end)
-        ids += [cls, a_ids, sep]
-        borders += [special, a_borders, special]
-        segments += [len(a_ids) + 2, 0]
+        places = [place - a_start for place in sequences.separated.get(int(row), ())]
+        ids.append(cls)
+        borders.append(special)
+        parts = zip(np.split(a_ids, places), np.split(a_borders, places), strict=True) if places else [(a_ids, a_borders)]
+        for part_ids, part_borders in parts:
+            ids += [part_ids, sep]
+            borders += [part_borders, special]
+        segments += [len(a_ids) + 2 + len(places), 0]
         if b_end > b_start:
             b_ids, b_borders = shards.pieces(b_start, b_end)
             ids += [b_ids, sep]

@@ -86,7 +86,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     model = options.architecture.model(options.architecture.config(vocab_size), options.objective.head)
     started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    module = LossModule(model, options.objective).to(device)
+    module = LossModule(model, options.objective, options.architecture).to(device)
     loader = Loader(Shards.open(shards, "train"), options, vocab_size, plan.seed)
     held_out = Loader(Shards.open(shards, "held_out"), options, vocab_size, seed=0)
     steps = loader.steps_for(options.pieces)
@@ -99,7 +99,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     if 0 not in evaluations:
         measure(0)
     trained = train(module, lambda step: to_device(loader.batch(step), device), plan, steps, out, measure, name="pretrain")
-    model.save_pretrained(out / MODEL)
+    options.architecture.save(model, out / MODEL)
     return {
         "steps": steps,
         "pieces_seen": loader.pieces_until(steps),

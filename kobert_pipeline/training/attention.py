@@ -19,13 +19,14 @@ ROUND = 16
 @dataclass(frozen=True)
 class Packing:
     """How T packed positions are laid out in rectangles. `rectangles`: (index (n * L,), n, L, mask (n, 1, 1, L) or None);
-    `inverse` (T,): where each position went among all cells of all rectangles."""
+    `inverse` (T,): where each position went among all cells of all rectangles; `causal`: nobody sees what comes after."""
 
     rectangles: list[tuple[torch.Tensor, int, int, torch.Tensor | None]]
     inverse: torch.Tensor
+    causal: bool = False
 
     @classmethod
-    def of(cls, lengths: np.ndarray, device: torch.device | str = "cpu") -> "Packing":
+    def of(cls, lengths: np.ndarray, device: torch.device | str = "cpu", causal: bool = False) -> "Packing":
         """The layout for sequences of these lengths, (n,), packed in order."""
         begins = np.cumsum(lengths) - lengths
         rounded = -(-lengths // ROUND) * ROUND
@@ -41,7 +42,7 @@ class Packing:
             mask = None if real.all() else torch.from_numpy(real[:, None, None, :]).to(device)
             rectangles.append((torch.from_numpy(index.reshape(-1)).to(device), len(rows), longest, mask))
             cells += real.size
-        return cls(rectangles, torch.from_numpy(inverse).to(device))
+        return cls(rectangles, torch.from_numpy(inverse).to(device), causal)
 
 
 def packed_attention(
@@ -53,18 +54,32 @@ def packed_attention(
     packing: Packing,
     scaling: float | None = None,
     dropout: float = 0.0,
+    sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """`query`, `key`, `value`: (1, H, T, W). Returns (1, T, H, W), as `transformers` attention functions do."""
+    """`query`, `key`, `value`: (1, H, T, W). Returns (1, T, H, W), as `transformers` attention functions do. `sliding_window`: only
+    positions less than this apart see each other."""
     heads, width = query.shape[1], query.shape[3]
     stacked = torch.stack([query[0], key[0], value[0]]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
     attended = []
     for index, rows, longest, mask in packing.rectangles:
         cells = stacked.index_select(0, index).view(rows, longest, 3, heads, width)
         q, k, v = cells.permute(2, 0, 3, 1, 4).unbind(0)  # (n, L, 3, H, W) -trans-> 3 x (n, H, L, W)
-        out = _attend(q, k, v, mask, dropout, scaling or width**-0.5)
+        out = _attend(q, k, v, _seen(longest, packing.causal, sliding_window, mask, query.device), dropout, scaling or width**-0.5)
         attended.append(out.transpose(1, 2).reshape(rows * longest, heads, width))
     return torch.cat(attended).index_select(0, packing.inverse)[None], None
+
+
+def _seen(length: int, causal: bool, sliding_window: int | None, mask: torch.Tensor | None, device: torch.device) -> torch.Tensor | None:
+    """`mask` (n, 1, 1, L), narrowed to what each position may see: (n, 1, L, L), (L, L), or None where all see all."""
+    reach = length if sliding_window is None else min(sliding_window, length)
+    if not causal and reach == length:
+        return mask
+    place = torch.arange(length, device=device)
+    apart = place[:, None] - place  # (L, L): how far behind the one that looks
+    seen = apart >= 0 if causal else torch.ones_like(apart, dtype=torch.bool)
+    seen &= apart.abs() < reach
+    return seen if mask is None else seen & mask
 
 
 def _attend(

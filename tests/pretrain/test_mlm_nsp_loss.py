@@ -10,6 +10,7 @@ import torch
 from synthetic_shards import articles, reviews, shards_of
 from transformers import BertForMaskedLM, BertForPreTraining
 
+from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, evaluate, to_device
@@ -62,7 +63,7 @@ def assert_same_gradients(ours: dict[str, torch.Tensor], theirs: dict[str, torch
 @pytest.mark.parametrize("unpaired", [False, True], ids=["pairs", "pairs-and-single"])
 def test_loss_and_gradients_equal_hf_bert_for_pre_training(tiny_bert: Build, unpaired: bool) -> None:
     batch = batch_of(True, unpaired)
-    module, reference = LossModule(tiny_bert(), MlmNsp()), tiny_bert()
+    module, reference = LossModule(tiny_bert(), MlmNsp(), Bert()), tiny_bert()
     loss, values = module(to_device(batch, "cpu"))
     loss.backward()
     expected = reference(**padded(batch), next_sentence_label=torch.from_numpy(batch.next_sentence_label))
@@ -74,7 +75,7 @@ def test_loss_and_gradients_equal_hf_bert_for_pre_training(tiny_bert: Build, unp
 
 def test_loss_without_pairs_equals_hf_bert_for_masked_lm(tiny_bert: Build) -> None:
     batch = batch_of(False, True)
-    module = LossModule(tiny_bert(), MlmNsp())
+    module = LossModule(tiny_bert(), MlmNsp(), Bert())
     reference = BertForMaskedLM(tiny_bert().config)
     missing = reference.load_state_dict(module.model.state_dict(), strict=False).missing_keys
     assert not missing
@@ -92,7 +93,7 @@ def test_accuracies_are_shares_of_right_predictions(tiny_bert: Build) -> None:
     model = tiny_bert().eval()
     with torch.no_grad():
         outputs = model(**{name: rows for name, rows in padded(batch).items() if name != "labels"})
-        _, values = LossModule(tiny_bert(), MlmNsp()).eval()(to_device(batch, "cpu"))
+        _, values = LossModule(tiny_bert(), MlmNsp(), Bert()).eval()(to_device(batch, "cpu"))
     labels = padded(batch)["labels"]
     wanted = labels != IGNORE_INDEX
     right = outputs.prediction_logits.argmax(-1)[wanted] == labels[wanted]
@@ -104,7 +105,7 @@ def test_accuracies_are_shares_of_right_predictions(tiny_bert: Build) -> None:
 
 
 def test_a_fresh_model_is_near_the_logarithm_of_the_choices(tiny_bert: Build) -> None:
-    _, values = LossModule(tiny_bert(), MlmNsp())(to_device(batch_of(True, False), "cpu"))
+    _, values = LossModule(tiny_bert(), MlmNsp(), Bert())(to_device(batch_of(True, False), "cpu"))
     assert values["mlm_loss"].item() == pytest.approx(math.log(200), abs=0.15)
     assert values["nsp_loss"].item() == pytest.approx(math.log(2), abs=0.15)
 
@@ -114,12 +115,12 @@ def test_a_batch_without_a_masked_piece_has_a_finite_loss(tiny_bert: Build) -> N
     batch = batch_of(True, False)
     none = np.empty(0, np.int64)
     bare = Batch(**{**vars(batch), "masked_positions": none, "labels": none})
-    loss, _ = LossModule(tiny_bert(), MlmNsp())(to_device(bare, "cpu"))
+    loss, _ = LossModule(tiny_bert(), MlmNsp(), Bert())(to_device(bare, "cpu"))
     assert torch.isfinite(loss)
 
 
 def test_one_batch_is_learned_by_heart(tiny_bert: Build) -> None:
-    module = LossModule(tiny_bert(), MlmNsp())
+    module = LossModule(tiny_bert(), MlmNsp(), Bert())
     batch = to_device(batch_of(True, False), "cpu")
     optimizer = torch.optim.AdamW(module.parameters(), lr=5e-3, weight_decay=0.0)
     for _ in range(150):
@@ -131,7 +132,7 @@ def test_one_batch_is_learned_by_heart(tiny_bert: Build) -> None:
 
 
 def test_the_held_out_loss_is_the_mean_over_the_first_batches_without_dropout(tiny_bert: Build) -> None:
-    module, reader = LossModule(tiny_bert(hidden_dropout_prob=0.3), MlmNsp()), loader(True, True)
+    module, reader = LossModule(tiny_bert(hidden_dropout_prob=0.3), MlmNsp(), Bert()), loader(True, True)
     module.train()
     found = evaluate(module, reader, 3, "cpu")
     with torch.no_grad():

@@ -22,7 +22,7 @@ def naive(shards: Shards, a: list[int], b: list[int]) -> list[tuple[int, int, in
 
 @given(corpora, st.integers(16, 64), generators)
 def test_pack_equals_the_plain_layout(shards: Shards, max_length: int, rng: np.random.Generator) -> None:
-    sequences = plan_sequences(shards, max_length, 0.1, True, rng)
+    sequences = plan_sequences(shards, max_length, 0.1, "next", rng)
     chosen = rng.permutation(len(sequences))[: max(1, len(sequences) // 2)]
     packed = pack(shards, sequences, chosen)
     expected = [naive(shards, sequences.a[row].tolist(), sequences.b[row].tolist()) for row in chosen]

@@ -13,6 +13,7 @@ from transformers import BertForPreTraining
 
 from kobert_pipeline.files import sha256
 from kobert_pipeline.pretrain import stage
+from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, to_device
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
@@ -29,7 +30,7 @@ class Crash(Exception):
 
 def pretrain(model: BertForPreTraining, plan: Plan, folder: Path, crash_at: int | None = None) -> dict[str, torch.Tensor]:
     """The weights after `STEPS` steps on real batches, over more than one epoch."""
-    module = LossModule(model, MlmNsp())
+    module = LossModule(model, MlmNsp(), Bert())
     options = SimpleNamespace(objective=MlmNsp(), max_length=48, batch_pieces=256)
     loader = Loader(shards_of(articles(6), reviews(3)), options, 200, seed=plan.seed)
     assert loader.steps_per_epoch() < STEPS

@@ -30,7 +30,7 @@ def is_pair(b: tuple[int, int]) -> bool:
 @given(corpora, lengths, shares, generators)
 def test_every_piece_lies_in_exactly_one_a_or_original_b(shards: Shards, max_length: int, share: float, rng: np.random.Generator) -> None:
     """The gaps between the A segments are the original Bs. Each is used once, and cut only where the sequence would be too long."""
-    table = rows(plan_sequences(shards, max_length, share, True, rng))
+    table = rows(plan_sequences(shards, max_length, share, "next", rng))
     gaps = {}
     for (a, _, _), following in zip(table, [*(a for a, _, _ in table[1:]), (len(shards), 0)], strict=True):
         assert a[0] < a[1] <= following[0]
@@ -48,7 +48,7 @@ def test_every_piece_lies_in_exactly_one_a_or_original_b(shards: Shards, max_len
 def test_lengths_count_the_special_tokens_and_stay_below_max_length(
     shards: Shards, max_length: int, share: float, rng: np.random.Generator
 ) -> None:
-    sequences = plan_sequences(shards, max_length, share, True, rng)
+    sequences = plan_sequences(shards, max_length, share, "next", rng)
     for (a, b), length in zip(zip(sequences.a, sequences.b, strict=True), sequences.lengths, strict=True):
         assert length == 2 + a[1] - a[0] + (b[1] - b[0] + 1 if is_pair(b) else 0)
         assert length <= max_length
@@ -60,7 +60,7 @@ def test_segments_are_cut_at_sentence_borders_only(shards: Shards, max_length: i
     ordered = {start: (end, is_ordered) for start, end, is_ordered in documents(shards)}
     sentence_starts = np.flatnonzero(borders & SENTENCE)
     document_ends = {end for end, _ in ordered.values()}
-    for a, b, _ in rows(plan_sequences(shards, max_length, share, True, rng)):
+    for a, b, _ in rows(plan_sequences(shards, max_length, share, "next", rng)):
         if not documents(shards)[document_of(shards, a[0])][2]:
             continue
         if is_pair(b):
@@ -76,7 +76,7 @@ def test_segments_are_cut_at_sentence_borders_only(shards: Shards, max_length: i
 def test_a_random_b_is_of_another_document_and_a_next_b_follows_its_a(
     shards: Shards, max_length: int, share: float, rng: np.random.Generator
 ) -> None:
-    for a, b, label in rows(plan_sequences(shards, max_length, share, True, rng)):
+    for a, b, label in rows(plan_sequences(shards, max_length, share, "next", rng)):
         if not is_pair(b):
             assert label == IGNORE_INDEX
             continue
@@ -98,7 +98,7 @@ def test_unordered_documents_give_a_sequence_per_paragraph_or_chunk_of_it_and_no
                 expected += [(i, min(i + room, right)) for i in range(left, right, room)]
     found = [
         (a, b, label)
-        for a, b, label in rows(plan_sequences(shards, max_length, share, True, rng))
+        for a, b, label in rows(plan_sequences(shards, max_length, share, "next", rng))
         if not documents(shards)[document_of(shards, a[0])][2]
     ]
     assert [a for a, _, _ in found] == expected
@@ -107,27 +107,27 @@ def test_unordered_documents_give_a_sequence_per_paragraph_or_chunk_of_it_and_no
 
 @given(corpora, lengths, shares, st.integers(0, 2**32))
 def test_sequences_are_a_function_of_the_generator(shards: Shards, max_length: int, share: float, seed: int) -> None:
-    first, second = (plan_sequences(shards, max_length, share, True, np.random.default_rng(seed)) for _ in range(2))
+    first, second = (plan_sequences(shards, max_length, share, "next", np.random.default_rng(seed)) for _ in range(2))
     assert rows(first) == rows(second)
 
 
 @given(corpora, lengths, generators)
 def test_without_pairs_every_piece_lies_in_one_a(shards: Shards, max_length: int, rng: np.random.Generator) -> None:
-    table = rows(plan_sequences(shards, max_length, 0.1, False, rng))
+    table = rows(plan_sequences(shards, max_length, 0.1, None, rng))
     assert not any(is_pair(b) for _, b, _ in table)
     assert [a[0] for a, _, _ in table] == [0, *(a[1] for a, _, _ in table[:-1])]
     assert table[-1][0][1] == len(shards)
 
 
 def test_about_half_of_the_pairs_are_random() -> None:
-    label = plan_sequences(shards_of(articles(200)), 40, 0.1, True, np.random.default_rng(5)).next_sentence_label
+    label = plan_sequences(shards_of(articles(200)), 40, 0.1, "next", np.random.default_rng(5)).next_sentence_label
     paired = label[label != IGNORE_INDEX]
     assert len(paired) > 300
     assert 0.47 <= (paired == RANDOM).mean() <= 0.5
 
 
 def test_which_pairs_are_random_does_not_depend_on_their_place() -> None:
-    sequences = plan_sequences(shards_of(articles(400)), 40, 0.1, True, np.random.default_rng(6))
+    sequences = plan_sequences(shards_of(articles(400)), 40, 0.1, "next", np.random.default_rng(6))
     label = sequences.next_sentence_label[np.argsort(sequences.a[:, 0])]
     halves = np.array_split(label[label != IGNORE_INDEX], 2)
     for half in halves:
@@ -135,14 +135,14 @@ def test_which_pairs_are_random_does_not_depend_on_their_place() -> None:
 
 
 def test_a_single_document_has_no_random_pair() -> None:
-    sequences = plan_sequences(shards_of([(True, [[5] * 60])]), 32, 0.0, True, np.random.default_rng(0))
+    sequences = plan_sequences(shards_of([(True, [[5] * 60])]), 32, 0.0, "next", np.random.default_rng(0))
     assert len(sequences) > 5
     assert RANDOM not in sequences.next_sentence_label
 
 
 def test_sequences_are_filled_unless_they_are_to_be_short() -> None:
     shards = shards_of([(True, [[4] * 100])])
-    full, short = (plan_sequences(shards, 35, share, False, np.random.default_rng(1)).lengths for share in (0.0, 1.0))
+    full, short = (plan_sequences(shards, 35, share, None, np.random.default_rng(1)).lengths for share in (0.0, 1.0))
     assert set(full[:-1].tolist()) == {34}  # eight sentences of four, and a ninth would not fit
     assert len(short) > 1.3 * len(full)
 
@@ -150,10 +150,10 @@ def test_sequences_are_filled_unless_they_are_to_be_short() -> None:
 @pytest.mark.parametrize("is_ordered", [True, False])
 def test_a_document_without_pieces_gives_no_sequence(is_ordered: bool) -> None:
     shards = shards_of([(True, [[3, 3]]), (is_ordered, []), (False, [[4]])])
-    sequences = plan_sequences(shards, 16, 0.0, True, np.random.default_rng(0))
+    sequences = plan_sequences(shards, 16, 0.0, "next", np.random.default_rng(0))
     assert len(sequences) == 2
 
 
 def test_the_corpora_of_these_tests_hold_both_kinds() -> None:
-    found = plan_sequences(shards_of(articles(5), [], reviews(5)), 32, 0.1, True, np.random.default_rng(0)).next_sentence_label
+    found = plan_sequences(shards_of(articles(5), [], reviews(5)), 32, 0.1, "next", np.random.default_rng(0)).next_sentence_label
     assert set(found.tolist()) == {NEXT, RANDOM, IGNORE_INDEX}

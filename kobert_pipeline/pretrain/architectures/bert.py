@@ -1,16 +1,19 @@
 """BERT (Devlin et al. 2019)."""
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Bert(Architecture):
     """The encoder with MLM and NSP heads."""
 
     name: Literal["bert"] = "bert"
-    heads: ClassVar[tuple[str, ...]] = ("pretraining",)
+    heads: ClassVar[tuple[str, ...]] = ("pretraining", "masked")
 
     def config(self, vocab_size: int) -> Any:
         """A BertConfig."""
@@ -29,7 +32,17 @@ class Bert(Architecture):
         )
 
     def model(self, config: Any, head: str) -> Any:
-        """A BertForPreTraining."""
-        from transformers import BertForPreTraining
+        """A BertForPreTraining, or a BertForMaskedLM."""
+        from transformers import BertForMaskedLM, BertForPreTraining
 
-        return BertForPreTraining(config)
+        return BertForPreTraining(config) if head == "pretraining" else BertForMaskedLM(config)
+
+    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head."""
+        logits: torch.Tensor = model.cls.predictions(hidden)
+        return logits
+
+    def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
+        """The NSP head behind the pooler."""
+        logits: torch.Tensor = model.cls.seq_relationship(model.base_model.pooler(first[:, None]))  # (P, H) -> (P, 1, H) -> (P, 2)
+        return logits

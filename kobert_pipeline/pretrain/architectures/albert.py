@@ -1,0 +1,58 @@
+"""ALBERT (Lan et al. 2020): narrow embeddings behind a mapping, and one layer's weights for all layers."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Albert(Architecture):
+    """The encoder with heads for MLM and for the order of two segments."""
+
+    name: Literal["albert"] = "albert"
+    heads: ClassVar[tuple[str, ...]] = ("pretraining", "masked")
+
+    embedding_size: int = Field(128, gt=0)
+    """Width of the embeddings, mapped to hidden_size."""
+
+    def config(self, vocab_size: int) -> Any:
+        """An AlbertConfig."""
+        from transformers import AlbertConfig
+
+        return AlbertConfig(
+            vocab_size=vocab_size,
+            embedding_size=self.embedding_size,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=self.num_hidden_layers,
+            num_attention_heads=self.num_attention_heads,
+            intermediate_size=self.intermediate_size or 4 * self.hidden_size,
+            max_position_embeddings=self.max_position_embeddings,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            classifier_dropout_prob=0.0,
+            pad_token_id=PAD_ID,
+            bos_token_id=CLS_ID,
+            eos_token_id=SEP_ID,
+        )
+
+    def model(self, config: Any, head: str) -> Any:
+        """An AlbertForPreTraining, or an AlbertForMaskedLM."""
+        from transformers import AlbertForMaskedLM, AlbertForPreTraining
+
+        return AlbertForPreTraining(config) if head == "pretraining" else AlbertForMaskedLM(config)
+
+    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head."""
+        logits: torch.Tensor = model.predictions(hidden)
+        return logits
+
+    def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
+        """The head for the order of segments, behind the pooler."""
+        base = model.base_model
+        logits: torch.Tensor = model.sop_classifier(base.pooler_activation(base.pooler(first)))
+        return logits

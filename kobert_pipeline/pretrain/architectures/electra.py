@@ -1,0 +1,88 @@
+"""ELECTRA (Clark et al. 2020): a discriminator, and beside it, while it is trained, a small generator that shares its embeddings."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+
+if TYPE_CHECKING:
+    import torch
+
+    from kobert_pipeline.training.attention import Packing
+
+GENERATOR = "generator"
+"""Folder of the generator beside the discriminator's files."""
+
+
+class Electra(Architecture):
+    """The discriminator with its generator, or a masked language model of the same form."""
+
+    name: Literal["electra"] = "electra"
+    heads: ClassVar[tuple[str, ...]] = ("discriminator", "masked")
+
+    embedding_size: int = Field(128, gt=0)
+    """Width of the embeddings, mapped to hidden_size where that differs."""
+    generator_share: float = Field(0.25, gt=0, le=1)
+    """Width and heads of the generator, as a share of the discriminator's."""
+
+    def config(self, vocab_size: int) -> Any:
+        """An ElectraConfig."""
+        from transformers import ElectraConfig
+
+        return ElectraConfig(
+            vocab_size=vocab_size,
+            embedding_size=self.embedding_size,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=self.num_hidden_layers,
+            num_attention_heads=self.num_attention_heads,
+            intermediate_size=self.intermediate_size or 4 * self.hidden_size,
+            max_position_embeddings=self.max_position_embeddings,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            pad_token_id=PAD_ID,
+        )
+
+    def model(self, config: Any, head: str) -> Any:
+        """An ElectraForPreTraining whose `generator` is an ElectraForMaskedLM over the same embeddings; or the latter alone."""
+        from transformers import ElectraForMaskedLM, ElectraForPreTraining
+
+        if head == "masked":
+            return ElectraForMaskedLM(config)
+        model = ElectraForPreTraining(config)
+        model.generator = ElectraForMaskedLM(self.generator_config(config))
+        shared, own = model.electra.embeddings, model.generator.electra.embeddings
+        for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
+            setattr(own, name, getattr(shared, name))
+        model.generator.generator_lm_head.weight = shared.word_embeddings.weight
+        return model
+
+    def generator_config(self, config: Any) -> Any:
+        """The discriminator's, narrower."""
+        from transformers import ElectraConfig
+
+        heads = max(1, round(self.num_attention_heads * self.generator_share))
+        width = max(heads, round(self.hidden_size * self.generator_share) // heads * heads)
+        inner = max(1, round(config.intermediate_size * self.generator_share))
+        sizes = {"hidden_size": width, "num_attention_heads": heads, "intermediate_size": inner}
+        return ElectraConfig(**{**config.to_dict(), **sizes})
+
+    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The generator's head (`model` is an ElectraForMaskedLM)."""
+        logits: torch.Tensor = model.generator_lm_head(model.generator_predictions(hidden))
+        return logits
+
+    def replaced_logits(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing") -> "torch.Tensor":
+        """For each of T pieces how likely it is not the original: (T,)."""
+        logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch, packing)[None])[0]
+        return logits
+
+    def save(self, model: Any, folder: Path) -> None:
+        """The discriminator, and its generator in a folder of its own."""
+        generator = model._modules.pop(GENERATOR, None)
+        model.save_pretrained(folder)
+        if generator is not None:
+            generator.save_pretrained(folder / GENERATOR)
+            model.generator = generator

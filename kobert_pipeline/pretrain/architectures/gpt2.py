@@ -1,0 +1,50 @@
+"""GPT-2 (Radford et al. 2019): a decoder, for the causal objective."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Gpt2(Architecture):
+    """The decoder with a language modelling head."""
+
+    name: Literal["gpt2"] = "gpt2"
+    heads: ClassVar[tuple[str, ...]] = ("causal",)
+
+    def config(self, vocab_size: int) -> Any:
+        """A GPT2Config."""
+        from transformers import GPT2Config
+
+        return GPT2Config(
+            vocab_size=vocab_size,
+            n_embd=self.hidden_size,
+            n_layer=self.num_hidden_layers,
+            n_head=self.num_attention_heads,
+            n_inner=self.intermediate_size or 4 * self.hidden_size,
+            n_positions=self.max_position_embeddings,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            resid_pdrop=0.0,
+            pad_token_id=PAD_ID,
+            bos_token_id=CLS_ID,
+            eos_token_id=SEP_ID,
+        )
+
+    def model(self, config: Any, head: str) -> Any:
+        """A GPT2LMHeadModel."""
+        from transformers import GPT2LMHeadModel
+
+        return GPT2LMHeadModel(config)
+
+    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, Any]:
+        """Without token types, which it would take for pieces, and without a cache."""
+        return {"input_ids": batch["input_ids"][None], "position_ids": batch["position_ids"][None], "use_cache": False}
+
+    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The next piece."""
+        logits: torch.Tensor = model.lm_head(hidden)
+        return logits

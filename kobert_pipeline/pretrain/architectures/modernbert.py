@@ -1,0 +1,61 @@
+"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward layers, attention to the neighbourhood in two layers of three."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ModernBert(Architecture):
+    """The encoder with an MLM head. It knows no segments."""
+
+    name: Literal["modernbert"] = "modernbert"
+    heads: ClassVar[tuple[str, ...]] = ("masked",)
+
+    local_attention: int = Field(128, gt=0)
+    """Pieces that a local layer sees, half of them on either side."""
+    global_attn_every_n_layers: int = Field(3, gt=0)
+    """One layer of so many sees the whole sequence."""
+
+    def config(self, vocab_size: int) -> Any:
+        """A ModernBertConfig. Its gated layers have two matrices in, so they are two thirds as wide as others by default."""
+        from transformers import ModernBertConfig
+
+        return ModernBertConfig(
+            vocab_size=vocab_size,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=self.num_hidden_layers,
+            num_attention_heads=self.num_attention_heads,
+            intermediate_size=self.intermediate_size or 3 * self.hidden_size // 2,
+            max_position_embeddings=self.max_position_embeddings,
+            local_attention=self.local_attention,
+            layer_types=[
+                "sliding_attention" if layer % self.global_attn_every_n_layers else "full_attention"
+                for layer in range(self.num_hidden_layers)
+            ],
+            pad_token_id=PAD_ID,
+            bos_token_id=CLS_ID,
+            cls_token_id=CLS_ID,
+            eos_token_id=SEP_ID,
+            sep_token_id=SEP_ID,
+        )
+
+    def model(self, config: Any, head: str) -> Any:
+        """A ModernBertForMaskedLM."""
+        from transformers import ModernBertForMaskedLM
+
+        return ModernBertForMaskedLM(config)
+
+    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
+        """Without token types."""
+        return {name: value for name, value in super().inputs(batch).items() if name != "token_type_ids"}
+
+    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head."""
+        logits: torch.Tensor = model.decoder(model.head(hidden))
+        return logits

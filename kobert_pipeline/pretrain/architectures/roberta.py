@@ -1,0 +1,50 @@
+"""RoBERTa (Liu et al. 2019): BERT's encoder without its pair head. Positions begin behind the padding's own."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Roberta(Architecture):
+    """The encoder with an MLM head."""
+
+    name: Literal["roberta"] = "roberta"
+    heads: ClassVar[tuple[str, ...]] = ("masked",)
+
+    def config(self, vocab_size: int) -> Any:
+        """A RobertaConfig. It has two token types, as our tokenizer numbers two segments."""
+        from transformers import RobertaConfig
+
+        return RobertaConfig(
+            vocab_size=vocab_size,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=self.num_hidden_layers,
+            num_attention_heads=self.num_attention_heads,
+            intermediate_size=self.intermediate_size or 4 * self.hidden_size,
+            max_position_embeddings=self.max_position_embeddings + PAD_ID + 1,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            type_vocab_size=2,
+            pad_token_id=PAD_ID,
+            bos_token_id=CLS_ID,
+            eos_token_id=SEP_ID,
+        )
+
+    def model(self, config: Any, head: str) -> Any:
+        """A RobertaForMaskedLM."""
+        from transformers import RobertaForMaskedLM
+
+        return RobertaForMaskedLM(config)
+
+    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
+        """The first position is the one behind the padding's."""
+        return super().inputs(batch) | {"position_ids": batch["position_ids"][None] + PAD_ID + 1}
+
+    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head."""
+        logits: torch.Tensor = model.lm_head(hidden)
+        return logits

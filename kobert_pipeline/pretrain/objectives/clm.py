@@ -1,0 +1,60 @@
+"""GPT's objective (Radford et al. 2018): the next piece, given all before it."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.batch import Batch
+from kobert_pipeline.pretrain.losses import piece_loss
+from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.packing import pack
+from kobert_pipeline.pretrain.segments import Sequences, full_sentences
+from kobert_pipeline.shards.format import Shards
+
+if TYPE_CHECKING:
+    import torch
+
+    from kobert_pipeline.training.attention import Packing
+
+
+class Clm(Objective):
+    """Causal language modelling."""
+
+    name: Literal["clm"] = "clm"
+    causal: ClassVar[bool] = True
+
+    formed: Literal["full_sentences", "doc_sentences"] = "full_sentences"
+    """As in the objective mlm."""
+
+    @property
+    def head(self) -> str:
+        """The next piece."""
+        return "causal"
+
+    def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
+        """As many sentences as fit."""
+        return full_sentences(shards, max_length, across=self.formed == "full_sentences")
+
+    def batch(self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator) -> Batch:
+        """Packed; at every place but the last of a sequence the next piece is asked for."""
+        packed = pack(shards, sequences, rows)
+        asked = np.ones(len(packed.input_ids), bool)
+        asked[np.cumsum(packed.lengths) - 1] = False
+        positions = np.flatnonzero(asked)
+        return Batch(
+            input_ids=packed.input_ids,
+            token_type_ids=packed.token_type_ids,
+            position_ids=packed.position_ids,
+            lengths=packed.lengths,
+            masked_positions=positions,
+            labels=packed.input_ids[positions + 1],
+            next_sentence_label=sequences.next_sentence_label[rows],
+        )
+
+    def loss(
+        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing"
+    ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
+        """Mean cross-entropy over all pieces."""
+        loss, _, values = piece_loss(architecture, model, architecture.hidden(model, batch, packing), batch, "clm")
+        return loss, values

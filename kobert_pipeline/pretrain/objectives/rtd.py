@@ -1,0 +1,75 @@
+"""ELECTRA's objective (Clark et al. 2020): a generator fills masked pieces, and the discriminator says of every piece whether it is new."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.losses import piece_loss
+from kobert_pipeline.pretrain.objective import Masking
+from kobert_pipeline.pretrain.segments import Sequences, full_sentences
+from kobert_pipeline.shards.format import Shards
+
+if TYPE_CHECKING:
+    import torch
+
+    from kobert_pipeline.training.attention import Packing
+
+
+class Rtd(Masking):
+    """Replaced token detection."""
+
+    name: Literal["rtd"] = "rtd"
+
+    discriminator_weight: float = Field(50.0, gt=0)
+    """Weight of the discriminator's loss beside the generator's."""
+    formed: Literal["full_sentences", "doc_sentences"] = "full_sentences"
+    """As in the objective mlm."""
+
+    mask_share: ClassVar[float] = 0.85
+    random_share: ClassVar[float] = 0.0
+
+    @property
+    def head(self) -> str:
+        """A discriminator with its generator."""
+        return "discriminator"
+
+    def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
+        """As many sentences as fit."""
+        return full_sentences(shards, max_length, across=self.formed == "full_sentences")
+
+    def loss(
+        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing"
+    ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
+        """The generator's cross-entropy over masked pieces plus `discriminator_weight` times the binary cross-entropy over all pieces.
+        The generator gets no gradient from the discriminator: its choice is a sample."""
+        import torch
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        generator, places, labels = model.generator, batch["masked_positions"], batch["labels"]
+        hidden = architecture.hidden(generator, batch, packing)
+        mlm_loss, logits, values = piece_loss(architecture, generator, hidden, batch, "mlm")
+        noise = torch.empty_like(logits, dtype=torch.float32).exponential_()
+        sampled = (logits.detach().float().softmax(-1) / noise).argmax(-1)  # (K,): exponential races, one draw of each distribution
+        corrupted = batch["input_ids"].index_copy(0, places, sampled)
+        replaced = torch.zeros_like(corrupted, dtype=torch.float32).index_copy(0, places, (sampled != labels).float())
+        scores = architecture.replaced_logits(model, batch | {"input_ids": corrupted}, packing).float()  # type: ignore[attr-defined]
+        rtd_loss = binary_cross_entropy_with_logits(scores, replaced)
+        values |= {"rtd_loss": rtd_loss.detach(), "rtd_accuracy": ((scores > 0) == (replaced > 0)).float().mean()}
+        if not model.training:
+            values["rtd_auc"] = auc(scores, replaced > 0)
+        return mlm_loss + self.discriminator_weight * rtd_loss, values
+
+
+def auc(scores: "torch.Tensor", positive: "torch.Tensor") -> "torch.Tensor":
+    """The area under the ROC curve: how often a positive piece scores above a negative one. 0.5 where one of the two is missing."""
+    import torch
+
+    ranks = torch.empty_like(scores)
+    ranks[scores.argsort()] = torch.arange(1, len(scores) + 1, dtype=scores.dtype, device=scores.device)
+    yes = positive.sum()
+    no = len(scores) - yes
+    if not yes or not no:
+        return scores.new_tensor(0.5)
+    return (ranks[positive].sum() - yes * (yes + 1) / 2) / (yes * no)

@@ -1,0 +1,112 @@
+"""The ways to form sequences: nothing is lost, nothing is too long, and borders of documents are kept as each of them says."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_shards import articles, corpora, documents, generators, reviews, shards_of
+
+from kobert_pipeline.pretrain.batch import IGNORE_INDEX
+from kobert_pipeline.pretrain.packing import pack
+from kobert_pipeline.pretrain.segments import EXCHANGED, IN_ORDER, NEXT, RANDOM, full_sentences, plan_sequences, sentence_pairs
+from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
+
+LENGTHS = st.integers(16, 64)
+
+
+def borders_of(shards, bit: int) -> set[int]:
+    return {
+        int(offset) + int(place)
+        for offset, shard in zip(shards.offsets, shards.shards, strict=False)
+        for place in np.flatnonzero(shard.borders & bit)
+    }
+
+
+@settings(max_examples=80, deadline=None)
+@given(shards=corpora, max_length=LENGTHS, across=st.booleans())
+def test_full_sentences_hold_every_piece_once_and_in_order(shards, max_length, across) -> None:
+    sequences = full_sentences(shards, max_length, across)
+    places = [place for start, end in sequences.a.tolist() for place in range(start, end)]
+    assert places == [place for start, end, _ in documents(shards) for place in range(start, end)]
+    assert (sequences.lengths <= max_length).all()
+    assert (sequences.next_sentence_label == IGNORE_INDEX).all()
+
+
+@settings(max_examples=80, deadline=None)
+@given(shards=corpora, max_length=LENGTHS, across=st.booleans())
+def test_separators_stand_where_documents_and_unordered_paragraphs_begin(shards, max_length, across) -> None:
+    sequences = full_sentences(shards, max_length, across)
+    begins = {start for start, _, _ in documents(shards)}
+    unordered = [(start, end) for start, end, ordered in documents(shards) if not ordered]
+    begins |= {place for place in borders_of(shards, PARAGRAPH) if any(start <= place < end for start, end in unordered)}
+    for row, (start, end) in enumerate(sequences.a.tolist()):
+        assert sequences.separated.get(row, []) == [place for place in range(start + 1, end) if place in begins]
+    if not across:
+        assert not sequences.separated
+
+
+@settings(max_examples=60, deadline=None)
+@given(shards=corpora, max_length=LENGTHS)
+def test_packed_full_sentences_have_a_mark_at_every_border(shards, max_length) -> None:
+    sequences = full_sentences(shards, max_length, True)
+    packed = pack(shards, sequences, np.arange(len(sequences)))
+    assert packed.lengths.tolist() == sequences.lengths.tolist()
+    assert not packed.token_type_ids.any()
+    for row, ids in enumerate(np.split(packed.input_ids, np.cumsum(packed.lengths)[:-1])):
+        start, end = sequences.a[row].tolist()
+        expected = [CLS_ID]
+        for place in range(start, end):
+            expected += [SEP_ID] * (place in sequences.separated.get(row, []))
+            expected.append(int(shards.pieces(place, place + 1)[0][0]))
+        assert ids.tolist() == [*expected, SEP_ID]
+
+
+def test_sentences_are_only_cut_where_none_would_fit() -> None:
+    shards = shards_of(articles(30))
+    begins = borders_of(shards, SENTENCE)
+    sequences = full_sentences(shards, 40, True)
+    assert {start for start, _ in sequences.a.tolist()} <= begins
+    assert sequences.lengths.mean() > full_sentences(shards, 40, False).lengths.mean()
+
+
+@settings(max_examples=60, deadline=None)
+@given(shards=corpora, max_length=LENGTHS, rng=generators)
+def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_length, rng) -> None:
+    sequences = plan_sequences(shards, max_length, 0.1, "order", rng)
+    assert (sequences.lengths <= max_length).all()
+    places = sorted(place for spans in (sequences.a, sequences.b) for start, end in spans.tolist() for place in range(start, end))
+    assert places == [place for start, end, _ in documents(shards) for place in range(start, end)]
+    begins = borders_of(shards, SENTENCE)
+    for a, b, label in zip(sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True):
+        if label == IGNORE_INDEX:
+            assert b[0] == b[1]
+            continue
+        first, second = (a, b) if label == IN_ORDER else (b, a)
+        assert first[1] == second[0] in begins
+        assert any(start <= first[0] and second[1] <= end and ordered for start, end, ordered in documents(shards))
+    counts = [(sequences.next_sentence_label == label).sum() for label in (IN_ORDER, EXCHANGED)]
+    assert 0 <= counts[0] - counts[1] <= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(shards=corpora, max_length=LENGTHS, rng=generators)
+def test_sentence_pairs_are_two_sentences(shards, max_length, rng) -> None:
+    sequences = sentence_pairs(shards, max_length, rng)
+    assert (sequences.lengths <= max_length).all()
+    begins = borders_of(shards, SENTENCE) | {end for _, end, _ in documents(shards)}
+    for a, b, label in zip(sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True):
+        if label in (NEXT, RANDOM):
+            assert a[0] in begins and b[0] in begins
+            assert not [place for place in range(a[0] + 1, a[1]) if place in begins]
+        if label == NEXT:
+            assert a[1] == b[0]
+    places = sorted(place for start, end in sequences.a.tolist() for place in range(start, end))
+    assert len(places) == len(set(places))
+
+
+def test_most_sentences_of_articles_find_a_partner_and_half_of_those_a_wrong_one() -> None:
+    label = sentence_pairs(shards_of(articles(200), reviews(5)), 40, np.random.default_rng(0)).next_sentence_label
+    paired = label != IGNORE_INDEX
+    assert paired.mean() > 0.8
+    assert label[paired].mean() == pytest.approx(0.5, abs=0.03)
