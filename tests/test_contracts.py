@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -169,128 +170,9 @@ def test_every_option_of_a_recipe_is_documented_and_frozen() -> None:
         assert not undocumented, kind.__name__
 
 
-NEW = {
-    "readers": '''
-"""Verse: a stanza is a document."""
-from typing import Literal
-from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader
-
-class Verse(Reader):
-    """Poems."""
-    name: Literal["newcomer"] = "newcomer"
-    def documents(self, path):
-        """Stanzas."""
-        for number, stanza in enumerate(path.read_text(encoding="utf-8").split("\\n\\n")):
-            yield Document(f"{path.name}#{number}", path.name, stanza)
-''',
-    "engines": '''
-"""One process, one task after the other."""
-from typing import Literal
-from kobert_pipeline.corpus.engine import Engine
-
-class Newcomer(Engine):
-    """One process."""
-    name: Literal["newcomer"] = "newcomer"
-    def executor(self, steps, tasks, logs):
-        """As the local one."""
-        from kobert_pipeline.corpus.quiet import QuietExecutor
-        return QuietExecutor(steps, tasks=tasks, workers=1, logging_dir=str(logs))
-''',
-    "analyzers": '''
-"""Characters."""
-STYLES = ("surface",)
-USER_WORDS = False
-
-def version():
-    """The first."""
-    return "characters 1"
-
-def tokens(texts, style, user_words=(), num_workers=None):
-    """Every character is a token."""
-    for text in texts:
-        yield list(range(len(text))), list(range(1, len(text) + 1)), [0] * len(text), None
-''',
-    "subwords": '''
-"""Whole morphemes."""
-from collections import Counter
-from typing import Literal
-from tokenizers import Tokenizer, models, trainers
-from kobert_pipeline.tokenizer.special_tokens import UNK
-from kobert_pipeline.tokenizer.subword import Subword
-
-class WordLevel(Subword):
-    """The commonest morphemes."""
-    name: Literal["newcomer"] = "newcomer"
-    def train(self, lines, alphabet, special_tokens):
-        """Count."""
-        backend = Tokenizer(models.WordLevel(unk_token=UNK))
-        trainer = trainers.WordLevelTrainer(vocab_size=self.vocab_size, special_tokens=special_tokens, show_progress=False)
-        backend.train_from_iterator((word for line in lines() for word in line.split()), trainer)
-        return backend
-''',
-    "objectives": '''
-"""MLM alone, twice as many masks."""
-from typing import Literal
-from kobert_pipeline.pretrain.objective import Objective
-from kobert_pipeline.pretrain.objectives import mlm_nsp
-
-class Newcomer(Objective):
-    """MLM."""
-    name: Literal["newcomer"] = "newcomer"
-    @property
-    def head(self):
-        """As MLM + NSP."""
-        return "pretraining"
-    def sequences(self, shards, max_length, rng):
-        """As MLM + NSP."""
-        return mlm_nsp.MlmNsp().sequences(shards, max_length, rng)
-    def batch(self, shards, sequences, rows, vocab_size, rng):
-        """As MLM + NSP."""
-        return mlm_nsp.MlmNsp(mask_rate=0.3).batch(shards, sequences, rows, vocab_size, rng)
-    def loss(self, architecture, model, batch, packing):
-        """As MLM + NSP."""
-        return mlm_nsp.MlmNsp().loss(architecture, model, batch, packing)
-''',
-    "tasks": '''
-"""Questions or not: a line is a text, its last character the label."""
-from typing import ClassVar, Literal
-from kobert_pipeline.features.sequence import SequenceTask
-
-class Newcomer(SequenceTask):
-    """Lines."""
-    name: Literal["newcomer"] = "newcomer"
-    labels: ClassVar[tuple[str, ...]] = ("statement", "question")
-    def read(self, path):
-        """A line is a text."""
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [{"id": str(i), "group": line, "text": line, "label": int(line.endswith("?"))} for i, line in enumerate(lines)]
-''',
-    "architectures": '''
-"""BERT with narrow feed-forward layers."""
-from typing import ClassVar, Literal
-from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.architectures.bert import Bert
-
-class Newcomer(Architecture):
-    """As wide as the hidden states."""
-    name: Literal["newcomer"] = "newcomer"
-    heads: ClassVar[tuple[str, ...]] = ("pretraining",)
-    def config(self, vocab_size):
-        """A BertConfig."""
-        return Bert(hidden_size=self.hidden_size, intermediate_size=self.hidden_size).config(vocab_size)
-    def model(self, config, head):
-        """A BertForPreTraining."""
-        return Bert().model(config, head)
-    def token_logits(self, model, hidden):
-        """The MLM head."""
-        return Bert().token_logits(model, hidden)
-    def pair_logits(self, model, first):
-        """The NSP head."""
-        return Bert().pair_logits(model, first)
-''',
-}
-"""One new file of each family."""
+GUIDE = (Path(registry.__file__).parents[1] / "docs" / "adding.md").read_text(encoding="utf-8")
+NEW = dict(re.findall(r"^`kobert_pipeline/\w+/(\w+)/NAME\.py`$.*?^```python\n(.*?)^```$", GUIDE, re.M | re.S))
+"""One new file of each family: those that the guide shows."""
 
 
 @pytest.fixture
