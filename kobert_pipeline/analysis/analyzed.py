@@ -26,8 +26,8 @@ class AnalyzedDocument:
 
 
 def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
-    """Write one Parquet part: the text, and per morpheme the gap before it, its length, whether a sentence begins, and its spelling where
-    that is not the text's."""
+    """Write one Parquet part: the text, and per morpheme the gap before it, its length, whether a sentence begins, and in the styles that
+    replace the text its spelling, null where it is the text's after all."""
     import pyarrow
     import pyarrow.parquet
 
@@ -45,9 +45,16 @@ def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
         "sentence_starts": _lists([np.diff(cut.sentences, prepend=-1) for cut in cuts], pyarrow.int8()),
     }
     if replaced:
-        columns["spellings"] = pyarrow.array([cut.spellings for cut in cuts], pyarrow.list_(pyarrow.string()))
+        columns["spellings"] = pyarrow.array([_replaced(row) for row in rows], pyarrow.list_(pyarrow.string()))
     with whole(path) as part:
         pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd", dictionary_pagesize_limit=2**24)
+
+
+def _replaced(row: AnalyzedDocument) -> list[str | None]:
+    """The spelling of each morpheme, None where it is the text's."""
+    text, cut = row.document.text, row.cut
+    spans = zip(cut.starts.tolist(), cut.ends.tolist(), cut.spellings or [], strict=True)
+    return [None if text[start:end] == spelling else spelling for start, end, spelling in spans]
 
 
 def _lists(arrays: list[np.ndarray], kind: Any) -> Any:
@@ -84,10 +91,14 @@ def _arrays(column: Any) -> list[np.ndarray]:
     return np.split(column.values.to_numpy()[: offsets[-1]], offsets[1:-1]) if len(offsets) > 1 else []
 
 
-def _cut(text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, spellings: list[str] | None) -> Cut:
+def _cut(text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, replaced: list[str | None] | None) -> Cut:
     ends = np.cumsum(gaps + lengths, dtype=np.int32)
     starts = (ends - lengths).astype(np.int32)
     sentences = np.cumsum(sentence_starts, dtype=np.int32) - np.int32(1)
+    spellings = None
+    if replaced is not None:
+        spans = zip(starts.tolist(), ends.tolist(), replaced, strict=True)
+        spellings = [text[start:end] if spelling is None else spelling for start, end, spelling in spans]
     return Cut(starts, ends, sentences, initials(text, starts, ends), spellings)
 
 

@@ -16,7 +16,7 @@ from kobert_pipeline.files import finish_part, finished_part, write_json
 from kobert_pipeline.morphemes.morpheme import Cut
 from kobert_pipeline.options import Options
 
-VERSION = 2
+VERSION = 3
 ANALYZER_FILE = "analyzer.json"
 """What the cuts were made with; the tokenizer takes it over."""
 COUNTED = ("documents", "characters", "morphemes", "eojeols", "sentences")
