@@ -33,27 +33,39 @@ def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
     fit the morphemes."""
     vocabulary, config = base_files(base)
     settings = read_json(config)
+    if not isinstance(settings, dict):
+        raise UserError(f"tokenizer.base: {config} holds no settings of a tokenizer; name a folder that `kobert` published")
     for key in ("analyzer", "style"):
         theirs = settings.get(key, "surface" if key == "style" else None)
         if theirs != analyzer[key]:
             raise UserError(
                 f"tokenizer.base: {base} was made with {key} {theirs!r}, the analysis with {analyzer[key]!r}; make them the same"
             )
-    return Tokenizer.from_file(str(vocabulary))
+    try:
+        return Tokenizer.from_file(str(vocabulary))
+    except Exception as error:  # `tokenizers` raises nothing narrower
+        raise UserError(f"tokenizer.base: {vocabulary} is not a vocabulary ({error}); fetch or publish the folder again") from None
 
 
 def grown(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:
-    """`base` with the first pieces of `trained` that it lacks, up to `vocab_size`. Both are WordPiece: it needs nothing but the pieces."""
+    """`base` with the special tokens and then the first pieces of `trained` that it lacks, up to `vocab_size`. Both are WordPiece: it needs
+    nothing but the pieces. Raises UserError where there is no room for that."""
     if not isinstance(base.model, models.WordPiece):
         kind = type(base.model).__name__
         raise UserError(f"tokenizer.base: a {kind} vocabulary cannot grow, its pieces need merges or scores; say keep: nothing to swap it")
     vocabulary = base.get_vocab()
+    special = {token.content: token for one in (trained, base) for _, token in sorted(one.get_added_tokens_decoder().items())}
+    if (needed := len(vocabulary.keys() | special)) > vocab_size:
+        raise UserError(
+            f"tokenizer.subword.vocab_size is {vocab_size}, but the {len(vocabulary)} pieces of tokenizer.base and the special tokens and "
+            f"unused slots that it lacks are {needed}; raise it to {needed} or more, or say keep: nothing"
+        )
     for piece, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1]):
         if len(vocabulary) >= vocab_size:
             break
         vocabulary.setdefault(piece, len(vocabulary))
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix="", max_input_chars_per_word=200))
-    made.add_special_tokens([token for _, token in sorted(base.get_added_tokens_decoder().items())])
+    made.add_special_tokens(list(special.values()))
     return made
 
 

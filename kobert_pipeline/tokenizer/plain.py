@@ -1,5 +1,9 @@
 """The same vocabulary for people without an analyzer: eojeols and punctuation, spelled by the subword model. Its cuts differ from the
-morphemes' where the model would not have cut, which the report measures."""
+morphemes' where the model would not have cut, which the report measures.
+
+A limit: offsets in decomposed text end at the first jamo of a piece's last syllable, because the NFC of `tokenizers` gives a composed
+syllable that place alone. The ids are those of the composed text.
+"""
 
 import re
 from pathlib import Path
@@ -10,12 +14,17 @@ from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MAR
 from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, MASK, PAD, SEP, SEP_ID, UNK
 
 EOJEOL = re.compile(r"\S+")
+WHITE_SPACE = r"[\s\x1c-\x1f]+"
+"""For the regular expressions of `tokenizers`, whose `\\s` lacks four characters that Python counts as white space."""
 
 
 def plain(backend: Tokenizer) -> Tokenizer:
     """A tokenizer of eojeols with the model and ids of `backend`."""
     made = Tokenizer.from_str(backend.to_str())
-    made.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
+    # behind a special token a stretch of text begins anew: white space before an eojeol must stay, it becomes the mark
+    made.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(rf"{WHITE_SPACE}\z"), ""), normalizers.Replace(Regex(WHITE_SPACE), " ")]
+    )
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(replacement=WORD_MARK, prepend_scheme="first"),

@@ -5,11 +5,14 @@ import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from kobert_pipeline.corpus.readers.squad import paragraphs
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.tokenizer.plain import by_eojeol
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
@@ -23,6 +26,9 @@ KINDS = {
     "old_hangul": re.compile("[\u1113-\u115f\u1176-\u11a7\u11c3-\u11ff\ua960-\ua97c\ud7b0-\ud7fb\u3164-\u318e\u302e\u302f]"),
 }
 """What a Korean vocabulary is most likely to lack: emoji, runs of jamo (ㅋㅋ), Hanja, old Hangul and its tone marks."""
+
+UNSEEN_MARKS = frozenset(string.punctuation + "《》〈〉‘’")
+"""What EM does not see at the ends of an answer, besides white space, by KorQuAD's official definition (as in `features.metrics`)."""
 
 BATCH = 256
 SAMPLES = 5
@@ -57,12 +63,12 @@ class Tally:
         self.agreeing += sum(one == two for one, two in zip(own, plain_ids, strict=True))
         if not covered(text, spans):
             self.lossy.append(text[:100])
-        for id_, (start, end) in zip(ids, spans, strict=True):
-            self.unknown += id_ == UNK_ID
-            for kind, pattern in KINDS.items():
-                if pattern.search(text, start, end):
-                    self.of_kind[kind] += 1
-                    self.unknown_of_kind[kind] += id_ == UNK_ID
+        self.unknown += ids.count(UNK_ID)
+        for kind, pattern in KINDS.items():
+            places = {place for match in pattern.finditer(text) for place in range(*match.span())}
+            over = [id_ for id_, span in zip(ids, spans, strict=True) if places and not places.isdisjoint(range(*span))]
+            self.of_kind[kind] += len(over)
+            self.unknown_of_kind[kind] += over.count(UNK_ID)
 
     def figures(self, vocab_size: int) -> dict[str, Any]:
         """Rates and shares."""
@@ -111,9 +117,19 @@ def measure(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: 
     return tally.figures(vocab_size)
 
 
+def answered(path: Path) -> Iterator[dict[str, Any]]:
+    """The paragraphs of a file in SQuAD form. Raises UserError for a question without the key `answers` (an empty list is one)."""
+    for paragraph in paragraphs(path):
+        for question in paragraph["qas"]:
+            if "answers" not in question:
+                raise UserError(f"tokenizer.report.answers: {path}, question {question.get('id')} has no answers; name a file with answers")
+        yield paragraph
+
+
 def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, Any]:
-    """How many answers (SQuAD form) pieces can spell: no model over this tokenizer can have a better EM. `answers_on_borders_percent` asks
-    for both ends on piece borders; `ceiling_exact_match` forgives white space and punctuation at the ends, as the metric does."""
+    """How many questions (SQuAD form) have an answer that pieces can spell: no model over this tokenizer can have a better EM.
+    `answers_on_borders_percent` asks for both ends on piece borders; `ceiling_exact_match` forgives white space and marks at the ends, as
+    the metric does."""
     answers = exact = reachable = 0
     missed: list[str] = []
     rows = list(paragraphs)
@@ -122,14 +138,14 @@ def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, A
         spans = encode([paragraph["context"] for paragraph in batch])["offset_mapping"]
         for paragraph, found in zip(batch, spans, strict=True):
             text, begins, ends = paragraph["context"], {one for one, _ in found}, {two for _, two in found}
-            for answer in (answer for question in paragraph["qas"] for answer in question["answers"][:1]):
-                left, right = answer["answer_start"], answer["answer_start"] + len(answer["text"])
-                answers += 1
-                exact += left in begins and right in ends
-                if same_answer(text, left, begins) and same_answer(text, right, ends):
+            for question in paragraph["qas"]:
+                places = [(answer["answer_start"], answer["answer_start"] + len(answer["text"])) for answer in question["answers"]]
+                answers += bool(places)
+                exact += any(left in begins and right in ends for left, right in places)
+                if any(same_answer(text, left, begins) and same_answer(text, right, ends) for left, right in places):
                     reachable += 1
-                else:
-                    missed.append(around(text, left, right))
+                elif places:
+                    missed.append(around(text, *places[0]))
     return {
         "answers": answers,
         "answers_on_borders_percent": round(100 * exact / max(answers, 1), 3),
@@ -140,14 +156,18 @@ def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, A
 
 
 def same_answer(text: str, place: int, borders: set[int]) -> bool:
-    """Whether a border lies at `place`, or beyond nothing but white space and ASCII punctuation from it, which EM does not see."""
-    unseen = string.punctuation + string.whitespace
+    """Whether a border lies at `place`, or beyond nothing from it but what EM does not see."""
     left = right = place
-    while left not in borders and left > 0 and text[left - 1] in unseen:
+    while left not in borders and left > 0 and unseen(text[left - 1]):
         left -= 1
-    while right not in borders and right < len(text) and text[right] in unseen:
+    while right not in borders and right < len(text) and unseen(text[right]):
         right += 1
     return left in borders or right in borders
+
+
+def unseen(character: str) -> bool:
+    """Whether the metric drops `character` at the ends of an answer."""
+    return character in UNSEEN_MARKS or character.isspace()
 
 
 def around(text: str, left: int, right: int) -> str:

@@ -11,19 +11,18 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.options import Options
 from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grown, load_base, origins
 from kobert_pipeline.tokenizer.plain import frame, save_plain
-from kobert_pipeline.tokenizer.report import ceiling, measure
+from kobert_pipeline.tokenizer.report import answered, ceiling, measure
 from kobert_pipeline.tokenizer.report_page import draw, markdown
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, unused_tokens
-from kobert_pipeline.tokenizer.subword import Lines, Subword, alphabet_of
+from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Lines, Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
-VERSION = 2
+VERSION = 3
 ANALYZER_FILE = "analyzer.json"
 """In the analysis: what its cuts were made with."""
 PLAIN = "plain"
@@ -70,6 +69,9 @@ def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
     """The user's files that the stage reads."""
     base = base_files(data_dir / options.base) if options.base else []
     answers = [data_dir / options.report.answers] if options.report.answers else []
+    for path in answers:
+        if not path.is_file():
+            raise UserError(f"tokenizer.report.answers: {path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
     return [*base, *(path for reader in options.report.sources.values() for path in reader.files(data_dir)), *answers]
 
 
@@ -77,25 +79,41 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     """Train on the parts in `analysis`, save to `out` and report. Raises UserError when the text is too small."""
     analyzer = read_json(analysis / ANALYZER_FILE)
     lines: Lines = lambda: corpus_lines(analysis)  # noqa: E731
+    base = load_base(data_dir / options.base, analyzer) if options.base else None
     alphabet, backend = train(options, lines)
-    if options.base:
-        base = load_base(data_dir / options.base, analyzer)
+    if base is not None:
         backend = grown(base, backend, options.subword.vocab_size) if options.keep == "all" else backend
         write_json(out / ORIGINS_FILE, origins(base, backend))
     if (found := backend.get_vocab_size()) < options.subword.vocab_size:
         raise UserError(
             f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {found} pieces; "
-            f"set it to {found} with tokenizer.limit_alphabet {len(alphabet)}, or add text"
+            + smaller(found, len(alphabet), options.limit_alphabet)
         )
     save(backend, analyzer, out)
     return {"vocab_size": backend.get_vocab_size(), "alphabet": len(alphabet), **report(options.report, analysis, data_dir, out)}
 
 
 def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer]:
-    """The alphabet, and a backend with at most `vocab_size` pieces."""
+    """The alphabet, and a backend with at most `vocab_size` pieces. Raises UserError when the special tokens and the alphabet alone are
+    more."""
     size = options.subword.vocab_size
     alphabet = alphabet_of(lines(), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
-    return alphabet, options.subword.train(lines, alphabet, SPECIAL_TOKENS + unused_tokens(options.unused))
+    special_tokens = SPECIAL_TOKENS + unused_tokens(options.unused)
+    if len(alphabet) + len(special_tokens) > size:
+        largest = f"unused (now {options.unused})" if options.unused > len(alphabet) else f"limit_alphabet (now {len(alphabet)})"
+        raise UserError(
+            f"tokenizer.subword.vocab_size is {size}, which has no room for {len(alphabet)} characters and {len(special_tokens)} special "
+            f"tokens and unused slots; raise it, or lower tokenizer.{largest}"
+        )
+    return alphabet, options.subword.train(lines, alphabet, special_tokens)
+
+
+def smaller(found: int, alphabet: int, limit_alphabet: int | None) -> str:
+    """What to do about a corpus that supports `found` pieces over `alphabet` characters, too few for the size asked for."""
+    if found >= MIN_VOCAB_SIZE:
+        return f"set it to {found} with tokenizer.limit_alphabet {alphabet}, or add text"
+    more = "add text" if limit_alphabet is None else f"raise tokenizer.limit_alphabet (now {limit_alphabet}), or add text"
+    return f"the smallest vocabulary has {MIN_VOCAB_SIZE}, so {more}"
 
 
 def corpus_lines(analysis: Path) -> Iterator[str]:
@@ -135,7 +153,7 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.cutter.style}}
     figures["sources"] = {name: measure(of_source, encode, without_analyzer, len(tokenizer)) for name, of_source in texts.items()}
     if options.answers:
-        figures["answers"] = ceiling(paragraphs(data_dir / options.answers), encode)
+        figures["answers"] = ceiling(answered(data_dir / options.answers), encode)
     write_json(out / "report.json", figures)
     (out / "report.md").write_text(markdown(figures), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")

@@ -10,6 +10,8 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.options import Plugin
 
+MIN_VOCAB_SIZE = 100
+
 Lines = Callable[[], Iterator[str]]
 """The corpus, as often as needed: a document a line, its morphemes (marked) separated by spaces."""
 
@@ -22,13 +24,14 @@ class Subword(Plugin):
     grows: ClassVar[bool] = False
     """Whether pieces can be added to a trained model without more (BPE would need merges, Unigram scores)."""
 
-    vocab_size: int = Field(32_000, ge=100, le=1_000_000)
+    vocab_size: int = Field(32_000, ge=MIN_VOCAB_SIZE, le=1_000_000)
     """Pieces in the vocabulary, special tokens included."""
 
     @abstractmethod
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
         """A backend with a trained model, `special_tokens` as the first ids, no characters but those of `alphabet`, and nothing else.
-        Nothing is ever merged across two morphemes. Deterministic."""
+        Every character of `alphabet` has a piece, and `vocab_size` has room for them and `special_tokens`. Nothing is ever merged across
+        two morphemes. Deterministic."""
 
 
 def spelled_by(lines: Lines, alphabet: list[str]) -> Iterator[str]:

@@ -33,10 +33,6 @@ def spelled(backend, morpheme):
     return "".join(backend.id_to_token(id_) for id_ in ids)
 
 
-def defect(family, reason, raises=AssertionError):
-    return pytest.param(family, marks=pytest.mark.xfail(strict=True, reason=reason, raises=raises))
-
-
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request):
     return request.param
@@ -104,11 +100,6 @@ def test_every_piece_is_a_part_of_some_morpheme(backend, rows):
     assert [piece for piece in backend.get_vocab() if piece not in FIRST and piece not in corpus] == []
 
 
-@pytest.mark.parametrize(
-    "family",
-    ["bpe", defect("unigram", "a letter that stands only beside letters without a piece (r) gets none, unlike in the others"), "wordpiece"],
-    indirect=True,
-)
 def test_every_letter_of_the_alphabet_has_a_piece(front_end, backend):
     alphabet = alphabet_of(corpus_lines(front_end.analysis), SIZE // 2)
     assert set(alphabet) == {piece for piece in backend.get_vocab() if len(piece) == 1}
@@ -126,13 +117,10 @@ def test_a_letter_without_a_piece_is_unknown(family, backend):
     assert spelled(backend, f"{WORD_MARK}학{STRANGE}교") == ("[UNK]" if family == "wordpiece" else f"{WORD_MARK}학[UNK]교")
 
 
-@pytest.mark.parametrize(
-    "family",
-    ["bpe", defect("unigram", "unigram.py says a character without a piece is [UNK] alone; neighbours are fused to one [UNK]")],
-    indirect=True,
-)
-def test_letters_without_pieces_are_unknown_one_by_one(family, backend):
-    assert spelled(backend, f"{WORD_MARK}학{STRANGE}{STRANGE}교") == f"{WORD_MARK}학[UNK][UNK]교"
+@pytest.mark.parametrize(("family", "unknown"), [("bpe", "[UNK][UNK]"), ("unigram", "[UNK]")], indirect=["family"])
+def test_neighbouring_letters_without_pieces(backend, unknown):
+    """`tokenizers` joins them to one [UNK] in its unigram model and has no switch for it."""
+    assert spelled(backend, f"{WORD_MARK}학{STRANGE}{STRANGE}교") == f"{WORD_MARK}학{unknown}교"
 
 
 def test_an_unknown_letter_in_a_text_has_its_place(folder):
@@ -152,45 +140,52 @@ def test_a_size_beyond_the_text_is_refused_with_one_that_works(front_end, family
 
 
 @pytest.mark.parametrize(
-    "family",
+    ("options", "remedy"),
     [
-        defect("bpe", "stage.py refuses only vocabularies that came out too small: this one has 115 pieces", pytest.fail.Exception),
-        "unigram",
-        defect("wordpiece", "stage.py refuses only vocabularies that came out too small: this one has 115 pieces", pytest.fail.Exception),
+        ({"unused": 60}, r"lower tokenizer\.unused \(now 60\)"),
+        ({"unused": 20, "limit_alphabet": 90}, r"lower tokenizer\.limit_alphabet \(now 90\)"),
     ],
-    indirect=True,
 )
-def test_a_size_below_special_tokens_and_alphabet_is_refused(front_end, family, tmp_path):
-    with pytest.raises(UserError, match="vocab_size is 100"):
-        train(front_end, tmp_path / "small", family, 100, unused=60)
+def test_a_size_below_special_tokens_and_alphabet_is_refused(front_end, family, tmp_path, options, remedy):
+    with pytest.raises(UserError, match=f"vocab_size is 100, which has no room .*{remedy}"):
+        train(front_end, tmp_path / "small", family, 100, **options)
 
 
-@pytest.mark.parametrize(
-    "family",
-    ["bpe", defect("unigram", "sentencepiece's RuntimeError comes through when no morpheme is left", RuntimeError), "wordpiece"],
-    indirect=True,
-)
+def test_a_size_of_special_tokens_and_alphabet_alone_will_do(front_end, family, tmp_path):
+    train(front_end, tmp_path / "letters", family, 100, unused=15, limit_alphabet=80)
+    pieces = (tmp_path / "letters" / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
+    assert len(pieces) == 100
+    assert [len(piece) for piece in pieces[20:]] == [1] * 80
+
+
 def test_an_alphabet_that_spells_nothing_is_refused(front_end, family, tmp_path):
-    with pytest.raises(UserError, match="limit_alphabet"):
+    with pytest.raises(
+        UserError, match=r"supports \d pieces; the smallest .* 100, so raise tokenizer\.limit_alphabet \(now 1\), or add text"
+    ):
         train(front_end, tmp_path / "nothing", family, 150, limit_alphabet=1)
 
 
-@pytest.mark.parametrize(
-    "family", ["bpe", defect("unigram", "sentencepiece reserves U+2585 and skips every morpheme that holds it"), "wordpiece"], indirect=True
-)
-def test_a_block_of_a_bar_chart_is_a_letter_like_others(family):
-    lines = ["▁값 ▁▂▅ ▁나 는"] * 4
-    backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet_of(lines, 50), SPECIAL_TOKENS)
-    assert set(WORD_MARK + "값▂▅나는") <= backend.get_vocab().keys()
+@pytest.mark.parametrize("letter", ["▅", "\0", "\ufffd"])
+def test_a_letter_that_a_trainer_may_reserve_is_one_like_others(family, letter):
+    lines = [f"▁값 ▁▂{letter} ▁나 는"] * 4
+    alphabet = alphabet_of(lines, 50)
+    backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet, SPECIAL_TOKENS)
+    assert {piece for piece in backend.get_vocab() if len(piece) == 1} == set(alphabet) == set(f"{WORD_MARK}값▂{letter}나는")
+    assert spelled(backend, f"나{letter}는") == f"나{letter}는"
 
 
-@pytest.mark.parametrize(
-    "family", ["bpe", defect("unigram", "the vocabulary holds [PAD] twice and the later id wins"), "wordpiece"], indirect=True
-)
-def test_special_tokens_in_the_lines_do_not_disturb_the_vocabulary(family):
-    lines = ["▁나 는 [PAD] ▁집 에 ▁[MASK] ▁간다"] * 20
+@pytest.mark.parametrize("line", ["▁나 는 [PAD] ▁집 에 ▁[MASK] ▁간다", "▁나 [UNK] [UNK]는 <unk> <s> ▁</s>", "[PAD]", "<unk>"])
+def test_special_tokens_in_the_lines_do_not_disturb_the_vocabulary(family, line):
+    lines = [line] * 20
     backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet_of(lines, 50), SPECIAL_TOKENS)
     assert [backend.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(5))
+    assert sorted(backend.get_vocab().values()) == list(range(backend.get_vocab_size()))
+    assert set(line) - {" "} <= backend.get_vocab().keys()
+
+
+def test_nothing_to_learn_from_leaves_the_special_tokens(family):
+    backend = Subword.variant(family)(vocab_size=100).train(lambda: iter([]), [], SPECIAL_TOKENS)
+    assert backend.get_vocab() == {token: id_ for id_, token in enumerate(SPECIAL_TOKENS)}
 
 
 def test_a_saved_copy_gives_the_same_ids_and_places(folder, bundled, tmp_path):

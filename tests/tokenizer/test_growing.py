@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
-from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files
+from kobert_pipeline.tokenizer.growing import CONFIG_FILE, ORIGINS_FILE, base_files
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, raw_files, run
 
@@ -97,9 +97,6 @@ def test_growing_twice_gives_the_same_bytes(front_end, old, grown, tmp_path):
         assert (again / name).read_bytes() == (grown / name).read_bytes()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="growing.grown marks only the base's added tokens as special; the new slots are plain pieces", raises=AssertionError
-)
 def test_grown_slots_that_the_base_lacks_are_slots(front_end, tmp_path):
     made = loaded(train(front_end, tmp_path / "slots", VOCAB_SIZE + 100, base=str(front_end.tokenizer), unused=2))
     slot = made.convert_tokens_to_ids("[unused1]")
@@ -107,10 +104,20 @@ def test_grown_slots_that_the_base_lacks_are_slots(front_end, tmp_path):
     assert made("가[unused1]", add_special_tokens=False).input_ids[-1] == slot
 
 
-@pytest.mark.xfail(strict=True, reason="stage.run says nothing: the vocabulary stays as large as the base", raises=pytest.fail.Exception)
 def test_a_base_larger_than_the_size_asked_for_is_refused(front_end, tmp_path):
-    with pytest.raises(UserError, match="vocab_size"):
+    with pytest.raises(UserError, match=f"vocab_size is {NEW}, but the {VOCAB_SIZE} pieces of tokenizer.base .* keep: nothing"):
         train(front_end, tmp_path / "smaller", NEW, base=str(front_end.tokenizer))
+
+
+def test_a_base_without_room_for_new_slots_is_refused_with_a_size_that_works(front_end, old, tmp_path):
+    with pytest.raises(UserError, match=f"vocab_size is {OLD + 1}, .* raise it to {OLD + 2} or more"):
+        train(front_end, tmp_path / "full", OLD + 1, base=str(old), unused=4)
+    made = train(front_end, tmp_path / "fitting", OLD + 2, base=str(old), unused=4)
+    assert vocabulary(made) == [*vocabulary(old), "[unused2]", "[unused3]"]
+
+
+def test_a_base_of_the_size_asked_for_stays_as_it_is(front_end, old, tmp_path):
+    assert vocabulary(train(front_end, tmp_path / "same", OLD, base=str(old), unused=2)) == vocabulary(old)
 
 
 # keep: nothing
@@ -184,9 +191,13 @@ def test_a_base_made_otherwise_than_the_analysis_is_refused(front_end, old, tmp_
         train(front_end, tmp_path / "grown", base=str(base))
 
 
-@pytest.mark.xfail(strict=True, reason="growing.load_base lets the exception of `tokenizers` through")
-def test_a_base_whose_vocabulary_is_a_pointer_is_refused(front_end, old, tmp_path):
+@pytest.mark.parametrize("name", [VOCABULARY_FILE, CONFIG_FILE])
+@pytest.mark.parametrize(
+    "content", ["version https://git-lfs.github.com/spec/v1\nsize 1\n", "[]", '"text"', ""], ids=["pointer", "list", "string", "empty"]
+)
+def test_a_base_whose_files_hold_something_else_is_refused_in_one_sentence(front_end, old, tmp_path, name, content):
     base = shutil.copytree(old, tmp_path / "base")
-    (base / VOCABULARY_FILE).write_text("version https://git-lfs.github.com/spec/v1\nsize 1\n")
-    with pytest.raises(UserError, match=VOCABULARY_FILE):
+    (base / name).write_text(content)
+    with pytest.raises(UserError, match=name) as raised:
         train(front_end, tmp_path / "grown", base=str(base))
+    assert "\n" not in str(raised.value)

@@ -12,11 +12,11 @@ from tokenizers import Tokenizer, models
 
 from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.metrics import korquad_exact_match
+from kobert_pipeline.features.metrics import KORQUAD_SYMBOLS, korquad_exact_match, korquad_normalize
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
 from kobert_pipeline.tokenizer.plain import frame, plain
-from kobert_pipeline.tokenizer.report import BATCH, KINDS, Tally, around, batches, ceiling, covered, measure, same_answer
+from kobert_pipeline.tokenizer.report import BATCH, KINDS, Tally, around, batches, ceiling, covered, measure, same_answer, unseen
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, raw_files, run
 
@@ -86,12 +86,12 @@ def test_unknown_rates_by_kind(words, kind, text, pieces, rate):
     assert found == {name: {"pieces": 0, "rate": 0.0} for name in KINDS} | {kind: {"pieces": pieces, "rate": rate}}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Tally looks at each piece alone, so a run of jamo spelled one by one counts as no slang", raises=AssertionError
+@pytest.mark.parametrize(
+    ("text", "pieces", "rate"),
+    [("ㅋㅋㅠ 나", 3, 0.333333), ("나ㅋㅋ나", 2, 0.0), ("ㅋ ㅋ ㅠ나ㅋ", 0, 0.0), ("나ㅠㅠㅋ ㅋㅋ", 5, 0.4)],
 )
-def test_jamo_of_a_run_are_slang_one_by_one_too(letters):
-    found = measure(["ㅋㅋㅠ 나"], *letters, 8)["unknown_rate_of"]["slang"]
-    assert found == {"pieces": 3, "rate": 0.333333}
+def test_jamo_of_a_run_are_slang_one_by_one_too(letters, text, pieces, rate):
+    assert measure([text], *letters, 8)["unknown_rate_of"]["slang"] == {"pieces": pieces, "rate": rate}
 
 
 class Encoded(dict):
@@ -235,20 +235,8 @@ def test_ceiling(marked, answer, on_borders, reachable):
 @pytest.mark.parametrize(
     ("marked", "answers"),
     [
-        pytest.param(
-            "나|는 《서울》 갔다",
-            ["서울"],
-            marks=pytest.mark.xfail(
-                strict=True, reason="report.same_answer forgives ASCII marks only, the metric also 《》〈〉‘’", raises=AssertionError
-            ),
-        ),
-        pytest.param(
-            "나|는 서울에 갔다",
-            ["서울", "서울에"],
-            marks=pytest.mark.xfail(
-                strict=True, reason="report.ceiling asks the first answer, the metric takes the best of all", raises=AssertionError
-            ),
-        ),
+        ("나|는 《서울》 갔다", ["서울"]),
+        ("나|는 서울에 갔다", ["서울", "서울에"]),
     ],
     ids=["marks of the metric", "another answer"],
 )
@@ -259,7 +247,7 @@ def test_nothing_that_the_metric_allows_is_above_the_ceiling(marked, answers):
 
 
 @PROPERTY
-@given(data=st.data(), edges=st.lists(st.text(string.punctuation + " \n", max_size=3), min_size=6, max_size=6))
+@given(data=st.data(), edges=st.lists(st.text(string.punctuation + KORQUAD_SYMBOLS + " \n\u3000\x1c", max_size=3), min_size=6, max_size=6))
 def test_the_ceiling_is_what_the_metric_gives_the_best_span(data, edges):
     text = edges[0] + "".join(letter + edge for letter, edge in zip("가나다라마", edges[1:], strict=True))
     borders = data.draw(st.sets(st.integers(0, len(text))))
@@ -331,6 +319,11 @@ def test_same_answer(text, place, borders, answer):
     assert same_answer(text, place, borders) is answer
 
 
+def test_what_the_metric_does_not_see_is_what_it_drops():
+    characters = [chr(code) for code in range(0x20000)]
+    assert [one for one in characters if unseen(one)] == [one for one in characters if not korquad_normalize(one)]
+
+
 @pytest.mark.parametrize(
     ("left", "right", "shown"),
     [
@@ -384,18 +377,14 @@ def test_the_stage_reports_every_source_and_the_answers(front_end, tmp_path):
     assert "| reviews | 60 |" in page
 
 
-@pytest.mark.xfail(
-    strict=True, reason="stage.raw_files names the file of answers without looking whether it is there", raises=pytest.fail.Exception
-)
 def test_missing_answers_are_refused_before_the_run():
-    with pytest.raises(UserError, match=r"gone\.json"):
+    with pytest.raises(UserError, match=rf"tokenizer\.report\.answers: .*gone\.json does not exist; .* data_dir \(now {CORPORA}\)"):
         raw_files(TokenizerOptions(report={"answers": "gone.json"}), CORPORA)
 
 
-@pytest.mark.xfail(strict=True, reason="report.ceiling raises a bare KeyError", raises=KeyError)
 def test_questions_without_answers_in_them_are_refused(front_end, tmp_path):
-    paragraph = {"context": "나는 집에", "qas": [{"id": "1", "question": "어디"}]}
+    paragraph = {"context": "나는 집에", "qas": [{"id": "q1", "answers": []}, {"id": "q2", "question": "어디"}]}
     write_json(tmp_path / "blind.json", {"data": [{"paragraphs": [paragraph]}]})
     options = TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 500}, report={"documents": 10, "answers": "blind.json"})
-    with pytest.raises(UserError, match=r"blind\.json"):
+    with pytest.raises(UserError, match=r"blind\.json, question q2 "):
         run(options, front_end.analysis, tmp_path, tmp_path)

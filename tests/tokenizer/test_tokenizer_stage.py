@@ -12,7 +12,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
-from kobert_pipeline.tokenizer.stage import TokenizerOptions, corpus_lines, run
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, corpus_lines, run, smaller
 from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
@@ -59,6 +59,20 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(fr
         train(front_end, tmp_path / "large", size=500_000)
     supported = int(str(raised.value).split("supports ")[1].split()[0])
     assert VOCAB_SIZE < supported < 500_000
+
+
+@pytest.mark.parametrize(
+    ("found", "limit_alphabet", "advice"),
+    [
+        (100, None, "set it to 100 with tokenizer.limit_alphabet 40, or add text"),
+        (99, None, "the smallest vocabulary has 100, so add text"),
+        (99, 40, "the smallest vocabulary has 100, so raise tokenizer.limit_alphabet (now 40), or add text"),
+    ],
+)
+def test_what_is_advised_for_too_little_text_is_allowed(found, limit_alphabet, advice):
+    assert smaller(found, 40, limit_alphabet) == advice
+    with pytest.raises(ValueError, match="greater than or equal to 100"):
+        WordPiece(vocab_size=99)
 
 
 def test_pieces_join_back_to_the_marked_morphemes(backend, rows):
