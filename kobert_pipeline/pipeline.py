@@ -28,10 +28,10 @@ import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline import manifest
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import UserError, did_you_mean
-from kobert_pipeline.files import sha256
+from kobert_pipeline.files import read_json, sha256
 from kobert_pipeline.manifest import Record
 from kobert_pipeline.options import Options
-from kobert_pipeline.publish.model_card import Facts
+from kobert_pipeline.publish.model_card import Facts, auto_class_of
 
 STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
 
@@ -164,7 +164,8 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir
     """Gather what the run knows about a model, pick the seed that is best on dev, and hand both to the stage."""
     options = recipe.publish[key]
     made = {stage: manifest.read(run_dir / stage) for stage in ("corpus", "analysis", "tokenizer", "shards", "pretrain")}
-    model, auto_class, results = run_dir / "pretrain" / pretrain_stage.MODEL, "AutoModelForPreTraining", {}
+    model, results = run_dir / "pretrain" / pretrain_stage.MODEL, {}
+    auto_class = auto_class_of(read_json(model / "config.json"))
     if tuned:
         task = recipe.features[recipe.finetune[options.source].features or options.source].task
         runs = {folder: manifest.read(folder) for folder in tuned}

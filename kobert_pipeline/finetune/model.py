@@ -23,11 +23,22 @@ class TaskModule(torch.nn.Module):
 
     def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """(loss, nothing more to log)."""
-        return self.model(**batch).loss, {}
+        return self.model(**taken(self.model, batch)).loss, {}
 
 
 SHORT = 128
 """Windows up to this many pieces are attended faster by plain products than by the fused kernel, in bf16 on CPU."""
+
+
+DROPOUTS = ("hidden_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop")
+"""What configs call the dropout of hidden states."""
+
+
+def taken(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What of a batch the model takes: one that tells no segments apart gets no `token_type_ids`."""
+    if getattr(model.config, "type_vocab_size", 1) > 1:
+        return batch
+    return {name: tensor for name, tensor in batch.items() if name != "token_type_ids"}
 
 
 def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan", max_length: int) -> Any:
@@ -37,7 +48,10 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
     auto = getattr(transformers, task.auto_class)
     config = transformers.AutoConfig.from_pretrained(pretrained, **task.config())
     # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
-    config.hidden_dropout_prob = plan.dropout
+    config.task_specific_params = {task.name: {"max_length": max_length}}  # predictions use windows of the same length
+    for name in DROPOUTS:
+        if hasattr(config, name):
+            setattr(config, name, plan.dropout)
     model = auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
     if plan.mixed_precision == "bf16" and max_length <= SHORT and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
@@ -50,7 +64,7 @@ def logits(model: Any, features: Features, batch_size: int, device: str) -> dict
     model.eval()
     found: dict[str, dict[int, np.ndarray]] = {}
     for rows in by_length(features, batch_size):
-        outputs = model(**padded(features, rows, device))
+        outputs = model(**taken(model, padded(features, rows, device)))
         for name, value in outputs.items():
             array = value.float().cpu().numpy()
             for row, values in zip(rows, array, strict=True):

@@ -29,8 +29,15 @@ PIPELINES = {
     "AutoModelForSequenceClassification": "text-classification",
     "AutoModelForQuestionAnswering": "question-answering",
     "AutoModelForPreTraining": "fill-mask",
+    "AutoModelForMaskedLM": "fill-mask",
+    "AutoModelForCausalLM": "text-generation",
+    "AutoModel": "feature-extraction",
 }
 
+FILL = """from transformers import pipeline
+
+fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(fill("대한민국의 수도는 [MASK]이다."))"""
 USES = {
     "AutoModelForSequenceClassification": """from transformers import pipeline
 
@@ -51,11 +58,26 @@ scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
 scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
 start, end = divmod(int(scores.argmax()), len(offsets))
 print(context[offsets[start][0] : offsets[end][1]])""",
-    "AutoModelForPreTraining": """from transformers import pipeline
+    "AutoModelForPreTraining": FILL,
+    "AutoModelForMaskedLM": FILL,
+    "AutoModelForCausalLM": """from transformers import pipeline
 
-fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
-print(fill("대한민국의 수도는 [MASK]이다."))""",
+write = pipeline("text-generation", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(write("대한민국의 수도는"))""",
+    "AutoModel": """from transformers import pipeline
+
+embed = pipeline("feature-extraction", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(len(embed("대한민국의 수도는 서울이다.")[0]))""",
 }
+
+
+def auto_class_of(config: dict[str, Any]) -> str:
+    """The class of `transformers` that loads a pretrained model for what it can do."""
+    kind = config["architectures"][0]
+    if kind.startswith("Electra") and kind.endswith("ForPreTraining"):  # a discriminator fills no masks
+        return "AutoModel"
+    suffixes = {"ForPreTraining": "AutoModelForPreTraining", "ForMaskedLM": "AutoModelForMaskedLM", "LMHeadModel": "AutoModelForCausalLM"}
+    return next(auto for suffix, auto in suffixes.items() if kind.endswith(suffix))
 
 
 def model_card(facts: Facts) -> str:

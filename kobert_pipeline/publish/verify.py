@@ -16,6 +16,8 @@ SAMPLES = [
     "띄어쓰기가안된문장도 끊어 읽을 수 있을까?",
 ]
 TOLERANCE = 1e-5
+COMPARED = ("logits", "last_hidden_state")
+"""The outputs of a model that are compared, by the ends of their names."""
 
 FRESH = r"""
 import json, sys
@@ -31,7 +33,8 @@ model = getattr(transformers, auto).from_pretrained(folder).eval()
 ids = [tokenizer(text)["input_ids"] for text in texts]
 with torch.no_grad():
     outputs = [model(**tokenizer(text, return_tensors="pt")) for text in texts]
-logits = [[value.flatten()[:2000].tolist() for key, value in output.items() if "logits" in key] for output in outputs]
+wanted = ("logits", "last_hidden_state")
+logits = [[value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(wanted)] for output in outputs]
 print(json.dumps({"ids": ids, "logits": logits}))
 """
 
@@ -68,7 +71,7 @@ def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
         outputs = [loaded(**tokenizer(text, return_tensors="pt")) for text in SAMPLES]
     return {
         "ids": [tokenizer(text)["input_ids"] for text in SAMPLES],
-        "logits": [[value.flatten()[:2000].tolist() for key, value in output.items() if "logits" in key] for output in outputs],
+        "logits": [[value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(COMPARED)] for output in outputs],
     }
 
 

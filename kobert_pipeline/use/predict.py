@@ -29,6 +29,8 @@ def predict(folder: Path, texts: list[str], question: str | None = None, top_k: 
         raise UserError(f"{folder} ({kind}) does not answer questions; leave --question out")
     if kind.endswith("ForSequenceClassification"):
         return classify(model, tokenizer, texts)
+    if not kind.endswith(("ForPreTraining", "ForMaskedLM")) or kind.startswith("Electra"):
+        raise UserError(f"{folder} ({kind}) neither labels texts nor answers questions nor fills masks; use it through transformers")
     for number, text in enumerate(texts, 1):
         if tokenizer.mask_token not in text:
             raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}")
@@ -51,13 +53,19 @@ def classify(model: Any, tokenizer: Any, texts: list[str]) -> list[dict[str, Any
     return results
 
 
+def windows_of(model: Any, tokenizer: Any) -> int:
+    """Pieces of a window: as many as in fine-tuning, where the checkpoint says so."""
+    given: dict[str, Any] = getattr(model.config, "task_specific_params", None) or {}
+    return int(given.get("korquad", {}).get("max_length", min(384, tokenizer.model_max_length)))
+
+
 def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str, Any]:
     """The best span of `context` over all its windows, with its characters; `score` is the sum of its two logits, None for no span."""
     import torch
 
     task = Task.choose("korquad")
     example = {"id": "", "group": context, "question": question, "context": context, "answers": []}
-    arrays = task.featurize([example], tokenizer, min(384, tokenizer.model_max_length))
+    arrays = task.featurize([example], tokenizer, windows_of(model, tokenizer))
     features = Features(arrays, [example])
     best: tuple[float, int, int] | None = None  # no window of an empty context has an answer
     for i in range(len(features)):

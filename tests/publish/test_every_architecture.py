@@ -1,0 +1,67 @@
+"""A pretrained model of every architecture is published: it loads in a fresh process and gives the same numbers, with the tokenizer that
+fits it, and a task can be learned from it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from kobert_pipeline import registry
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.model import TaskModule, build, logits
+from kobert_pipeline.finetune.stage import FinetuneOptions
+from kobert_pipeline.publish import stage
+from kobert_pipeline.publish.model_card import PIPELINES, USES, Facts, auto_class_of
+
+SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
+AUTO = {
+    "albert": "AutoModelForPreTraining", "bert": "AutoModelForPreTraining", "electra": "AutoModel", "gpt2": "AutoModelForCausalLM",
+    "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM",
+}  # fmt: skip
+SLOW = ("electra", "gpt2", "albert")
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in registry.contract("architectures").names()]
+
+
+@pytest.fixture(params=NAMES)
+def model(request, tiny, tmp_path) -> Path:
+    """A folder as the pretrain stage leaves it."""
+    torch.manual_seed(0)
+    chosen = registry.contract("architectures").choose({"name": request.param, **SMALL})
+    chosen.save(chosen.model(chosen.config(1500), chosen.heads[0]), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_it_is_published_and_a_task_learned_from_it(model, tiny, tmp_path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    auto = auto_class_of(config)
+    assert auto == AUTO[config["model_type"]]
+    assert auto in PIPELINES and auto in USES
+    facts = Facts("x", "x", "x", "apache-2.0", auto, [], {}, "kiwi", "surface", "kiwipiepy")
+    counts = stage.run(stage.PublishOptions(), facts, {}, model, tiny.run_dir / "tokenizer", tmp_path / "out")
+    assert counts["max_logit_difference"] < 1e-5
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out", trust_remote_code=True)
+    assert tokenizer.model_max_length == 64
+    assert ("token_type_ids" in tokenizer("글")) == (config["model_type"] not in ("gpt2", "modernbert"))
+    whole = tokenizer("글 " * 100, truncation=True, return_tensors="pt")
+    assert whole["input_ids"].shape[1] == 64
+    transformers.AutoModel.from_pretrained(tmp_path / "out")(**whole)
+    if config["model_type"] not in ("gpt2",):
+        learned(model, tiny)
+
+
+def learned(model: Path, tiny) -> None:
+    """One step of fine-tuning and a prediction."""
+    task = Task.choose("nsmc")
+    features = Features.load(tiny.run_dir / "features" / "nsmc" / "dev")
+    tuned = build(task, model, False, FinetuneOptions().plan, 64)
+    found = logits(tuned, features, 8, "cpu")["logits"]
+    assert len(found) == len(features) and np.isfinite(found).all()
+    ids = torch.tensor([[2, 9, 3]])
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids), "labels": torch.tensor([1])}
+    loss, _ = TaskModule(tuned)(batch)
+    loss.backward()
+    assert torch.isfinite(loss)
