@@ -13,6 +13,9 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.morphemes.cutter import Cutter, UserWord
 from kobert_pipeline.options import Plugin
 
+DECLARED = ("LIBRARY", "STYLES", "USER_WORDS")
+"""What every analyzer's file says: the library to install, the styles it knows, and whether it takes user words."""
+
 
 class Analyzer(Plugin):
     """Cuts texts into morphemes. Every analyzer has the same options; what one cannot do it refuses."""
@@ -47,8 +50,11 @@ class Analyzer(Plugin):
         return self
 
     def files(self, data_dir: Path) -> list[Path]:
-        """The user's files that the cuts depend on."""
-        return [data_dir / self.user_dictionary] if self.user_dictionary else []
+        """The user's files that the cuts depend on. Raises UserError for one that is missing or of another form."""
+        found = [data_dir / self.user_dictionary] if self.user_dictionary else []
+        for path in found:
+            user_words(path)
+        return found
 
     def cutter(self, data_dir: Path) -> Cutter:
         """The analyzer itself. Raises UserError where its library is missing or the user dictionary is of another form."""
@@ -88,6 +94,8 @@ def _declared(name: str) -> dict[str, Any]:
     tree = ast.parse(Path(str(spec and spec.origin)).read_text(encoding="utf-8"))
     found: dict[str, Any] = {"doc": ast.get_docstring(tree)}
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in ("STYLES", "USER_WORDS"):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in DECLARED:
             found[node.targets[0].id] = ast.literal_eval(node.value)
+    if lacking := [constant for constant in DECLARED if constant not in found]:
+        raise TypeError(f"morphemes/analyzers/{name}.py does not say {', '.join(lacking)}")
     return found

@@ -13,6 +13,7 @@ from kobert_pipeline.analysis.workers import Failed, Workers
 from kobert_pipeline.corpus.document import document_parts, read_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, write_json
+from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.morpheme import Cut
 from kobert_pipeline.options import Options
 
@@ -34,19 +35,29 @@ class AnalysisOptions(Options):
 def run(options: AnalysisOptions, corpus: Path, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
     """Analyse the parts in `corpus` into parts of the same names in `out`, in `num_workers` processes (None: one per core)."""
     cutter = options.analyzer.cutter(data_dir)
-    write_json(out / ANALYZER_FILE, {**vars(cutter), "analyzer_version": cutter.version})
+    if cutter.user_words:
+        try_words(cutter)
     todo = [path for path in document_parts(corpus) if finished_part(out / path.name) is None]
     if todo:
         with Workers(cutter, num_workers or os.cpu_count() or 1, options.timeout) as workers:
             cuts = workers.cuts(document.text for path in todo for document in read_documents(path))
             for path in todo:
                 finish_part(out / path.name, write_part(path, out / path.name, cuts))
+    write_json(out / ANALYZER_FILE, {**vars(cutter), "analyzer_version": cutter.version})
     parts = [finished_part(out / path.name) or {} for path in document_parts(corpus)]
     counts = {key: sum(part[key] for part in parts) for key in COUNTED}
     failed = [one for part in parts for one in part["failed"]]
     if not counts["documents"]:
         raise UserError(f"analysis.analyzer: {options.analyzer.name} failed on every document; the first: {failed[0]}")
     return {**counts, "documents_failed": len(failed), "failed": failed}
+
+
+def try_words(cutter: Cutter) -> None:
+    """Load the analyzer once with its user dictionary, before processes do. Raises UserError for a word that it refuses."""
+    try:
+        list(cutter.cuts([cutter.user_words[0][0]], 1))
+    except ValueError as error:
+        raise UserError(f"analysis.analyzer.user_dictionary: {cutter.analyzer} refuses a word of it ({error})") from None
 
 
 def write_part(source: Path, target: Path, cuts: Iterator[Cut | Failed]) -> dict[str, Any]:

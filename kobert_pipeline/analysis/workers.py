@@ -7,6 +7,7 @@ that, unlike the standard library's), and the texts it had are halved until the 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import Cut
 from kobert_pipeline.processes import begin_worker
 
@@ -21,6 +23,12 @@ CHUNK_CHARACTERS = 100_000
 """Characters in one task: a second or two of work."""
 AHEAD = 4
 """Tasks per worker that wait or are done ahead of what was asked for."""
+
+
+NO_WORKERS = (
+    "analysis: the worker processes cannot begin ({error}); is there memory for the analyzer's model in each? --num-workers 1 needs least"
+)
+"""No document's fault: none is left out for it."""
 
 
 class Cuts(Protocol):
@@ -61,11 +69,16 @@ class Workers:
             waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, 1))
 
     def _schedule(self, texts: list[str]) -> "ProcessFuture[Any]":
-        return self.pool.schedule(_cut, args=[texts], timeout=self.timeout)
+        try:
+            return self.pool.schedule(_cut, args=[texts], timeout=self.timeout)
+        except RuntimeError as error:
+            raise UserError(NO_WORKERS.format(error=error)) from None
 
     def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Cut | Failed]:
         try:
             return list(future.result())
+        except BrokenProcessPool as error:
+            raise UserError(NO_WORKERS.format(error=error)) from None
         except ProcessExpired as error:
             reason = f"the analyzer died on it (exit code {error.exitcode})"
         except FutureTimeoutError:

@@ -254,7 +254,10 @@ def _samples(text: Any, text_pair: Any, split: bool) -> tuple[list[tuple[Any, ..
         if len(text) != len(text_pair):
             raise ValueError(f"batch length of `text`: {len(text)} does not match batch length of `text_pair`: {len(text_pair)}")
         return list(zip(text, text_pair, strict=True)), True
-    return [(one,) if _depth(one) <= depth else tuple(one) for one in text], True
+    samples = [(one,) if _depth(one) <= depth else tuple(one) for one in text]
+    if len({len(sample) for sample in samples}) > 1:
+        raise ValueError("a batch holds single texts or pairs, not both")
+    return samples, True
 
 
 def _depth(text: Any) -> int:

@@ -144,3 +144,32 @@ def children_of(pid, count):
 def alive(pid):
     result = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
     return bool(result) and not result.startswith("Z")
+
+
+class Unloadable:
+    """An analyzer whose model cannot be loaded in the worker processes."""
+
+    def cuts(self, texts, num_workers=None):
+        raise OSError("no model here")
+
+
+def test_workers_that_cannot_begin_are_no_documents_fault():
+    with pytest.raises(UserError, match="worker processes cannot begin"), Workers(Unloadable(), 1, 60.0) as workers:
+        list(workers.cuts(GOOD))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("모델\tXYZ\n", "refuses a word"), ("모델\tNNP\tviel\n", "the third column is a score"), (None, "is not a file"), ("", "is empty")],
+)
+def test_a_user_dictionary_that_does_not_serve_is_refused_and_a_mended_one_taken(tmp_path, line, said):
+    write_documents(tmp_path / "corpus" / "part-00000.parquet", [Document("1", "s", "새로운 모델을 만들었다.")])
+    if line is not None:
+        (tmp_path / "words.tsv").write_text(line, encoding="utf-8")
+    options = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"})
+    with pytest.raises(UserError, match=said):
+        options.analyzer.files(tmp_path)
+        run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "words.tsv").write_text("새로운모델\tNNP\n", encoding="utf-8")
+    assert run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)["documents"] == 1

@@ -387,3 +387,9 @@ def test_the_batch_around_a_text_does_not_change_it(front_end, texts, seed):
 
 def test_special_tokens_are_the_first_ids(tokenizer):
     assert tokenizer.convert_tokens_to_ids(SPECIAL_TOKENS) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("batch", [["가", ("가", "다")], [("가", "다"), "가"]])
+def test_a_batch_of_texts_and_pairs_is_refused(tokenizer, batch):
+    with pytest.raises(ValueError, match="single texts or pairs"):
+        tokenizer(batch)
