@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from kobert_pipeline.options import Plugin
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +34,20 @@ class Architecture(Plugin):
     """Width of the feed-forward layer; default: four times hidden_size."""
     max_position_embeddings: int = Field(512, gt=0)
     """Longest sequence the model can ever take."""
+
+    def sizes(self, vocab_size: int) -> dict[str, Any]:
+        """The sizes under the names that most configs of `transformers` share; no dropout, and our padding."""
+        return {
+            "vocab_size": vocab_size,
+            "hidden_size": self.hidden_size,
+            "num_hidden_layers": self.num_hidden_layers,
+            "num_attention_heads": self.num_attention_heads,
+            "intermediate_size": self.intermediate_size or 4 * self.hidden_size,
+            "max_position_embeddings": self.max_position_embeddings,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "pad_token_id": PAD_ID,
+        }
 
     @abstractmethod
     def config(self, vocab_size: int) -> Any:

@@ -9,7 +9,21 @@ from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 if TYPE_CHECKING:
     import torch
 
+    from kobert_pipeline.training.attention import Packing
+
 Values = dict[str, "torch.Tensor"]
+
+
+def pieces_and_pairs(
+    architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing", pairs: str | None
+) -> tuple["torch.Tensor", Values]:
+    """Mean cross-entropy over masked pieces, plus that over pairs where `pairs` names what they are asked (nsp, sop)."""
+    hidden = architecture.hidden(model, batch, packing)
+    loss, _, values = piece_loss(architecture, model, hidden, batch, "mlm")
+    if pairs is None:
+        return loss, values
+    more, of_pairs = pair_loss(architecture, model, hidden, batch, pairs)
+    return loss + more, values | of_pairs
 
 
 def piece_loss(

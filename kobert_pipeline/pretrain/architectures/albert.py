@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 
 if TYPE_CHECKING:
     import torch
@@ -25,17 +25,9 @@ class Albert(Architecture):
         from transformers import AlbertConfig
 
         return AlbertConfig(
-            vocab_size=vocab_size,
+            **self.sizes(vocab_size),
             embedding_size=self.embedding_size,
-            hidden_size=self.hidden_size,
-            num_hidden_layers=self.num_hidden_layers,
-            num_attention_heads=self.num_attention_heads,
-            intermediate_size=self.intermediate_size or 4 * self.hidden_size,
-            max_position_embeddings=self.max_position_embeddings,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
             classifier_dropout_prob=0.0,
-            pad_token_id=PAD_ID,
             bos_token_id=CLS_ID,
             eos_token_id=SEP_ID,
         )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 if TYPE_CHECKING:
     import torch
@@ -32,18 +31,7 @@ class Electra(Architecture):
         """An ElectraConfig."""
         from transformers import ElectraConfig
 
-        return ElectraConfig(
-            vocab_size=vocab_size,
-            embedding_size=self.embedding_size,
-            hidden_size=self.hidden_size,
-            num_hidden_layers=self.num_hidden_layers,
-            num_attention_heads=self.num_attention_heads,
-            intermediate_size=self.intermediate_size or 4 * self.hidden_size,
-            max_position_embeddings=self.max_position_embeddings,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            pad_token_id=PAD_ID,
-        )
+        return ElectraConfig(**self.sizes(vocab_size), embedding_size=self.embedding_size)
 
     def model(self, config: Any, head: str) -> Any:
         """An ElectraForPreTraining whose `generator` is an ElectraForMaskedLM over the same embeddings; or the latter alone."""

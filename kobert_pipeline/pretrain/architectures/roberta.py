@@ -20,16 +20,8 @@ class Roberta(Architecture):
         from transformers import RobertaConfig
 
         return RobertaConfig(
-            vocab_size=vocab_size,
-            hidden_size=self.hidden_size,
-            num_hidden_layers=self.num_hidden_layers,
-            num_attention_heads=self.num_attention_heads,
-            intermediate_size=self.intermediate_size or 4 * self.hidden_size,
-            max_position_embeddings=self.max_position_embeddings + PAD_ID + 1,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
+            **self.sizes(vocab_size) | {"max_position_embeddings": self.max_position_embeddings + PAD_ID + 1},
             type_vocab_size=2,
-            pad_token_id=PAD_ID,
             bos_token_id=CLS_ID,
             eos_token_id=SEP_ID,
         )

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.losses import pair_loss, piece_loss
+from kobert_pipeline.pretrain.losses import pieces_and_pairs
 from kobert_pipeline.pretrain.objective import Masking
 from kobert_pipeline.pretrain.segments import Sequences, full_sentences, plan_sequences, sentence_pairs
 from kobert_pipeline.shards.format import Shards
@@ -56,9 +56,4 @@ class Mlm(Masking):
         self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """Mean cross-entropy over masked pieces, plus that over pairs with `nsp`."""
-        hidden = architecture.hidden(model, batch, packing)
-        loss, _, values = piece_loss(architecture, model, hidden, batch, "mlm")
-        if self.nsp:
-            nsp_loss, more = pair_loss(architecture, model, hidden, batch, "nsp")
-            loss, values = loss + nsp_loss, values | more
-        return loss, values
+        return pieces_and_pairs(architecture, model, batch, packing, "nsp" if self.nsp else None)

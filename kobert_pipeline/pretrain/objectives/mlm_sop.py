@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.losses import pair_loss, piece_loss
+from kobert_pipeline.pretrain.losses import pieces_and_pairs
 from kobert_pipeline.pretrain.objective import Masking
 from kobert_pipeline.pretrain.segments import Sequences, plan_sequences
 from kobert_pipeline.shards.format import Shards
@@ -38,7 +38,4 @@ class MlmSop(Masking):
         self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """Mean cross-entropy over masked pieces plus mean cross-entropy over pairs."""
-        hidden = architecture.hidden(model, batch, packing)
-        mlm_loss, _, values = piece_loss(architecture, model, hidden, batch, "mlm")
-        sop_loss, more = pair_loss(architecture, model, hidden, batch, "sop")
-        return mlm_loss + sop_loss, values | more
+        return pieces_and_pairs(architecture, model, batch, packing, "sop")
