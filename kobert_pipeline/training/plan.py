@@ -17,8 +17,10 @@ class Plan(Options):
     """Peak learning rate."""
     warmup: float = Field(0.1, ge=0, le=1)
     """Share of the steps in which the learning rate rises."""
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    """How it falls after that."""
+    schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
+    """How it falls after that: linearly, as a half cosine, not at all, or (warmup-stable-decay) linearly in the last `decay` of the steps."""
+    decay: float = Field(0.2, gt=0, le=1)
+    """Share of the steps in which the learning rate of `wsd` falls."""
     weight_decay: float = Field(0.01, ge=0)
     """AdamW's decoupled decay; biases and norms are spared."""
     adam_betas: tuple[float, float] = (0.9, 0.98)

@@ -18,3 +18,5 @@ def learning_rate(plan: Plan, step: int, steps: int) -> float:
             return plan.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
         case "constant":
             return plan.learning_rate
+        case "wsd":  # Hu et al. 2024 (MiniCPM)
+            return plan.learning_rate * min(1.0, (steps - step) / max(round(plan.decay * steps), 1))

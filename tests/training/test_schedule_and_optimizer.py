@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup
+from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup, get_wsd_schedule
 
 from kobert_pipeline.training.optimizer import adamw
 from kobert_pipeline.training.plan import Plan
@@ -34,6 +34,23 @@ def test_rates_equal_transformers_but_that_the_warm_up_begins_one_step_above_zer
     found = rates(Plan(learning_rate=PEAK, warmup=warmup, schedule=schedule), steps)
     for step, rate in enumerate(found):
         assert rate == pytest.approx(expected[step + 1] if step < rising else expected[step], rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("decay", [0.1, 0.5, 0.9])
+def test_warm_up_stable_decay_equals_transformers(decay) -> None:
+    steps = 100
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+    scheduler = get_wsd_schedule(
+        optimizer, num_warmup_steps=10, num_decay_steps=round(decay * steps), num_training_steps=steps, decay_type="linear"
+    )
+    expected = []
+    for _ in range(steps + 1):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    found = rates(Plan(learning_rate=PEAK, warmup=0.1, schedule="wsd", decay=decay), steps)
+    assert found[:10] == pytest.approx(expected[1:11])
+    assert found[10:] == pytest.approx(expected[10:-1])
 
 
 @pytest.mark.parametrize(
