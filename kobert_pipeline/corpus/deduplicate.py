@@ -4,7 +4,9 @@ Of equals the first in the corpus's order stays, whatever the number of tasks.
 """
 
 import hashlib
+import resource
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,12 @@ from pydantic import Field
 
 from kobert_pipeline.corpus.decontaminate import squeezed
 from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.options import Options
 
 DIGEST = 16
+SPARE_FILES = 64
+"""Files that a process has open besides those of its task, at most."""
 EXACT, NEAR = "duplicate", "near_duplicate"
 
 
@@ -53,15 +58,26 @@ def exact_copies(digests: list[np.ndarray]) -> list[np.ndarray]:
     return [np.flatnonzero(~first[end - len(one) : end]) for one, end in zip(digests, ends.tolist(), strict=True)]
 
 
-def near_copies(clusters: Path, files: int) -> list[np.ndarray]:
-    """For each of `files` files, the rows that share a cluster with an earlier document. `clusters` holds datatrove's cluster ids."""
-    known: set[int] = set()
-    dropped = []
-    for file in range(files):
-        path = clusters / f"{file:06d}.clusters"
-        pairs = sorted(struct.iter_unpack("<2I", path.read_bytes())) if path.is_file() else []
-        dropped.append(np.array([row for row, cluster in pairs if cluster in known or known.add(cluster)], np.int64))  # type: ignore[func-returns-value]
-    return dropped
+def near_copies(buckets: Path, files: int) -> list[np.ndarray]:
+    """For each of `files` files, the rows that pairs join, over any number of others, to an earlier document. `buckets` holds datatrove's
+    pairs of (file, row)."""
+    earlier: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def first(one: tuple[int, int]) -> tuple[int, int]:
+        while one in earlier:
+            earlier[one] = earlier.get(earlier[one], earlier[one])
+            one = earlier[one]
+        return one
+
+    for path in sorted(buckets.glob("*.dups")):
+        for file, row, other_file, other_row in struct.iter_unpack("<4I", path.read_bytes()):
+            low, high = sorted((first((file, row)), first((other_file, other_row))))
+            if low != high:
+                earlier[high] = low
+    dropped: list[list[int]] = [[] for _ in range(files)]
+    for file, row in sorted(earlier):
+        dropped[file].append(row)
+    return [np.array(rows, np.int64) for rows in dropped]
 
 
 def minhash_config(options: MinHashOptions) -> Any:
@@ -84,3 +100,32 @@ def signature(folder: Path, options: MinHashOptions) -> Any:
     from kobert_pipeline.corpus.eojeols import Eojeols
 
     return MinhashDedupSignature(str(folder), minhash_config(options), language=Eojeols())
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Find the pairs of documents that are equal in a band. A task reads one band of all chunks at once."""
+
+    options: MinHashOptions
+    work: Path
+    chunks: int
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> None:
+        """Write `buckets/RANK_00.dups`."""
+        from datatrove.pipeline.dedup.minhash import MinhashDedupBuckets
+
+        allow_open_files(self.chunks + SPARE_FILES)
+        signatures, found = str(self.work / "signatures"), str(self.work / "buckets")
+        MinhashDedupBuckets(signatures, found, config=minhash_config(self.options)).run(data, rank, tasks)
+
+
+def allow_open_files(count: int) -> None:
+    """Let this process open `count` files at once. Raises UserError where the system does not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise UserError(
+            f"near copies are looked for in {count - SPARE_FILES} chunks at once, but this system lets a process open {hard} files; raise "
+            "`ulimit -Hn`, or corpus.part_characters, or say corpus.deduplicate.minhash=null"
+        )
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

@@ -1,10 +1,14 @@
 """The noun that flows through the corpus: a `Document`, and the Parquet parts it is stored in."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from kobert_pipeline.files import whole
+
+SURROGATES = re.compile("[\ud800-\udfff]")
+"""Half characters: JSON can name one (\\ud83d), no encoding can write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,12 @@ class Document:
     source: str
     text: str
     ordered: bool = True
+
+
+def sound(document: Document) -> Document:
+    """The document without lone surrogates, so that it can be written."""
+    id_, source, text = (SURROGATES.sub("", value) for value in (document.id, document.source, document.text))
+    return Document(id_, source, text, document.ordered)
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> None:

@@ -68,4 +68,4 @@ class Told:
 
 
 def _complaint(logs: Path, rank: int) -> Path:
-    return logs / "complaints" / f"{rank:05d}.txt"
+    return logs / "complaints" / f"{rank:06d}.txt"

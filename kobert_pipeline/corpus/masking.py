@@ -6,7 +6,7 @@ from typing import Literal
 
 Kind = Literal["email", "phone", "resident_number", "card"]
 
-EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}")
+EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,64}+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}")
 PHONE = re.compile(r"(?<![\d-])(?:\+82[-. ]?(?:\(0\))?[-. ]?|\(?0)(?:1[016789]|2|[3-6][1-5]|70|50\d)\)?[-. ]?\d{3,4}[-. ]?\d{4}(?![\d-])")
 RESIDENT = re.compile(r"(?<!\d)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-~ ][1-8](?:\d{6}|\*{6})(?!\d)")
 CARD = re.compile(r"(?<!\d)(?<!\d-)\d{4}([- ]?)\d{4}\1\d{4}\1\d{4}(?!\d)(?!-\d)")

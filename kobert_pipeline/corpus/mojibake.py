@@ -7,8 +7,10 @@ from kobert_pipeline.corpus.encoding import korean
 LOST = "\ufffd"
 LATIN = "\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
 LETTER = "\xc0-\xd6\xd8-\xf6\xf8-\xff"
-RUN = re.compile(f"(?=[{LATIN}]{{4}})[{LATIN}]*[{LETTER}][{LATIN}]*[{LETTER}]")
-"""Bytes beyond ASCII as Windows-1252 shows them, four in a row and two of them letters: in no language are they a word, and no ellipsis."""
+SIGN = f"(?![{LETTER}])[{LATIN}]"
+RUN = re.compile(f"(?<![{LATIN}])(?=[{LATIN}]{{4}})(?:{SIGN})*+[{LETTER}](?:{SIGN})*+[{LETTER}]")
+"""Bytes beyond ASCII as Windows-1252 shows them, four in a row and two of them letters: in no language are they a word, and no ellipsis.
+It looks at each run once, from its beginning."""
 
 
 def repaired(text: str) -> tuple[str, int, int]:

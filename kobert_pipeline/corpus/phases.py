@@ -1,7 +1,8 @@
 """What the tasks of the corpus stage do. A task reads and writes files named by its rank and nothing else, so tasks run anywhere, in any
 order, and again after a crash.
 
-    files -> Split -> raw/ -> Sift -> sifted/, digests/, signatures/ -> MinHash -> clusters/ -> Choose -> copies/ -> Finish -> parts
+    files -> Split -> raw/ -> Sift -> sifted/, digests/, signatures/ -> Buckets -> buckets/ -> Choose -> copies/
+    -> Finish -> parts
 """
 
 from collections import Counter
@@ -17,9 +18,9 @@ import numpy as np
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import Evaluation
 from kobert_pipeline.corpus.deduplicate import EXACT, NEAR, digest, exact_copies, near_copies
-from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, write_documents, write_dropped
+from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, sound, write_documents, write_dropped
 from kobert_pipeline.corpus.filters import reason_to_drop
-from kobert_pipeline.corpus.masking import masked
+from kobert_pipeline.corpus.masking import MASKS, masked
 from kobert_pipeline.corpus.mojibake import repaired
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
@@ -49,7 +50,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Unit:
-    """What one task of `Split` reads: a file of a source, or all its files where a limit runs over them."""
+    """What one task of `Split` reads: a file of a source, several small ones, or all where a limit runs over them."""
 
     reader: Reader
     files: list[Path]
@@ -62,7 +63,28 @@ class Unit:
 
 def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
     """The tasks of `Split`, in the corpus's order."""
-    return [Unit(reader, group, reader.title()) for reader in options.sources for group in reader.groups(data_dir)]
+    return [
+        Unit(reader, group, reader.title())
+        for reader in options.sources
+        for group in gathered(reader.groups(data_dir), options.part_characters)
+    ]
+
+
+def gathered(groups: list[list[Path]], size: int) -> Iterator[list[Path]]:
+    """Neighbouring files together until they have `size` bytes: a task for each of many small ones would cost more than its work."""
+    if len(groups) < 2:
+        yield from groups  # it may be no file at all, but a name on the Hub
+        return
+    together: list[Path] = []
+    gathered_size = 0
+    for group in groups:
+        together += group
+        gathered_size += sum(path.stat().st_size for path in group)
+        if gathered_size >= size:
+            yield together
+            together, gathered_size = [], 0
+    if together:
+        yield together
 
 
 def chunks(work: Path) -> list[Path]:
@@ -81,8 +103,8 @@ class Split:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `raw/RANK-NUMBER.parquet`."""
         unit = self.units[rank]
-        for number, part in enumerate(parts(unit.documents(), self.characters)):
-            path = self.work / "raw" / f"{rank:05d}-{number:05d}.parquet"
+        for number, part in enumerate(parts(map(sound, unit.documents()), self.characters)):
+            path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
             tally = Tally()
             for document in part:
@@ -112,13 +134,13 @@ class Sift:
                 dropped.append(DroppedDocument(document.id, document.source, reason, document.text))
             else:
                 kept.append(cleaned)
-        write_documents(self.work / "sifted" / f"{rank:05d}.parquet", kept)
+        write_documents(self.work / "sifted" / f"{rank:06d}.parquet", kept)
         digests = np.frombuffer(b"".join(map(digest, kept)), np.uint8)
-        with whole(self.work / "digests" / f"{rank:05d}.npy") as part, part.open("wb") as file:
+        with whole(self.work / "digests" / f"{rank:06d}.npy") as part, part.open("wb") as file:
             np.save(file, digests)
         if self.options.keep_dropped:
-            write_dropped(self.dropped / f"sifted-{rank:05d}.parquet", dropped)
-        tally.write(self.work / "sifted" / f"{rank:05d}.json", read_json(chunk.with_suffix(".json"))["source"])
+            write_dropped(self.dropped / f"sifted-{rank:06d}.parquet", dropped)
+        tally.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
         return (TroveDocument(text=document.text, id=document.id) for document in kept)
 
     def sift(self, document: Document, tally: Tally) -> tuple[Document, str | None]:
@@ -154,7 +176,8 @@ def without_contamination(document: Document, held: Evaluation, tally: Tally) ->
         return document
     tally.counts["paragraphs_contaminated"] += len(lines) - len(clear)
     tally.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
-    tally.samples += [line[:100] for line in lines if line not in clear][: SAMPLES - len(tally.samples)]
+    found = [line for line in lines if line not in clear][: SAMPLES - len(tally.samples)]
+    tally.samples += [masked(line, tuple(MASKS))[:100] for line in found]  # the manifest is for everyone's eyes
     return replace(document, text="\n".join(clear))
 
 
@@ -168,13 +191,13 @@ class Choose:
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `copies/RANK.json` for every chunk: {row: reason}."""
-        digests = [np.load(self.work / "digests" / f"{number:05d}.npy").reshape(-1, 16) for number in range(self.chunks)]
+        digests = [np.load(self.work / "digests" / f"{number:06d}.npy").reshape(-1, 16) for number in range(self.chunks)]
         nothing = [np.empty(0, np.int64)] * self.chunks
         exact = exact_copies(digests) if self.options.deduplicate.exact else nothing
-        near = near_copies(self.work / "clusters", self.chunks) if self.options.deduplicate.minhash else nothing
+        near = near_copies(self.work / "buckets", self.chunks) if self.options.deduplicate.minhash else nothing
         for number in range(self.chunks):
             reasons = {str(row): NEAR for row in near[number].tolist()} | {str(row): EXACT for row in exact[number].tolist()}
-            write_json(self.work / "copies" / f"{number:05d}.json", reasons)
+            write_json(self.work / "copies" / f"{number:06d}.json", reasons)
 
 
 @dataclass(frozen=True)
@@ -187,9 +210,9 @@ class Finish:
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `part-RANK.parquet`, unless nothing is left."""
-        copies = read_json(self.work / "copies" / f"{rank:05d}.json")
+        copies = read_json(self.work / "copies" / f"{rank:06d}.json")
         tally, kept, dropped = Tally(), [], []
-        for row, document in enumerate(read_documents(self.work / "sifted" / f"{rank:05d}.parquet")):
+        for row, document in enumerate(read_documents(self.work / "sifted" / f"{rank:06d}.parquet")):
             if reason := copies.get(str(row)):
                 tally.counts[f"documents_dropped_{reason}"] += 1
                 dropped.append(DroppedDocument(document.id, document.source, reason, document.text))
@@ -201,8 +224,8 @@ class Finish:
             write_documents(path, kept)
             tally.parts[path.name] = sha256(path)
         if self.options.keep_dropped:
-            write_dropped(self.out / "dropped" / f"copies-{rank:05d}.parquet", dropped)
-        tally.write(self.work / "finished" / f"{rank:05d}.json", read_json(self.work / "sifted" / f"{rank:05d}.json")["source"])
+            write_dropped(self.out / "dropped" / f"copies-{rank:06d}.parquet", dropped)
+        tally.write(self.work / "finished" / f"{rank:06d}.json", read_json(self.work / "sifted" / f"{rank:06d}.json")["source"])
 
 
 def parts(documents: Iterator[Document], characters: int) -> Iterator[list[Document]]:

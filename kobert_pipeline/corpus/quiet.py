@@ -5,13 +5,14 @@ A module of its own, because datatrove takes half a second to import and process
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import contextmanager, redirect_stderr
 from copy import deepcopy
 from multiprocessing import get_context
 
 from datatrove.executor import LocalPipelineExecutor
 from datatrove.utils.logging import setup_default_logger
+from pebble import ProcessPool
 
 from kobert_pipeline.processes import begin_worker
 
@@ -28,7 +29,7 @@ def silence() -> Iterator[None]:
 
 class QuietExecutor(LocalPipelineExecutor):  # type: ignore[misc]
     """Runs tasks in processes of this machine. Unlike the pool of its base class, this one does not wait for ever when a process is
-    killed, and leaves none behind when this one is."""
+    killed, leaves none behind when this one is, and ends them and forgets what is pending at the first error or Ctrl-C."""
 
     def run(self) -> None:
         """Run what has no mark yet."""
@@ -37,9 +38,13 @@ class QuietExecutor(LocalPipelineExecutor):  # type: ignore[misc]
             for rank in ranks:
                 deepcopy(self).run_rank(rank)
         elif ranks:
-            with ProcessPoolExecutor(min(self.workers, len(ranks)), get_context("spawn"), begin_worker) as pool:
-                for done in as_completed([pool.submit(self.run_rank, rank) for rank in ranks]):
+            pool = ProcessPool(min(self.workers, len(ranks)), initializer=begin_worker, context=get_context("spawn"))
+            try:
+                for done in as_completed([pool.schedule(self.run_rank, args=[rank]) for rank in ranks]):
                     done.result()
+            finally:
+                pool.stop()
+                pool.join()
 
     def run_rank(self, rank: int) -> None:
         """Run one task."""

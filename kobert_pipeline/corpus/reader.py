@@ -33,11 +33,9 @@ class Reader(Plugin):
         found: list[Path] = []
         for pattern in [self.path] if isinstance(self.path, str) else self.path:
             path = data_dir / pattern  # an absolute pattern stays as it is
-            matches = [path]
-            if any(mark in pattern for mark in "*?["):
-                matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-            if not matches or not matches[0].is_file():
-                raise UserError(f"{data_dir / pattern} does not exist; check the path in the recipe and data_dir (now {data_dir})")
+            matches = [path] if path.is_file() else _matching(pattern, data_dir)
+            if not matches:
+                raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
             found += matches
         return found
 
@@ -69,3 +67,12 @@ class Reader(Plugin):
                 characters += len(document.text)
                 if self.limit_characters and characters >= self.limit_characters:
                     return
+
+
+def _matching(pattern: str, folder: Path) -> list[Path]:
+    """The files below `folder` that fit `pattern`; of marks such as [ in the folder's own name none is a pattern."""
+    if not any(mark in pattern for mark in "*?["):
+        return []
+    anchor = Path(pattern).anchor
+    below = Path(anchor) if anchor else folder
+    return sorted(path for path in below.glob(pattern.removeprefix(anchor)) if path.is_file())

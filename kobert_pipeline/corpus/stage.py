@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.corpus.deduplicate import minhash_config, signature
+from kobert_pipeline.corpus.deduplicate import Buckets, signature
 from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.corpus.engine import Engine
 from kobert_pipeline.corpus.options import CorpusOptions
@@ -17,7 +17,7 @@ from kobert_pipeline.corpus.phases import SAMPLES, Choose, Finish, Sift, Split, 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
 
-VERSION = 3
+VERSION = 4
 WORK = "work"
 """Folder of what phases hand to one another; removed at the end, and no artefact."""
 
@@ -71,13 +71,7 @@ def phases(options: CorpusOptions, engine: Engine, data_dir: Path, out: Path) ->
     sift = Sift(options, data_dir, work, out / "dropped")
     engine.run([sift, signature(work / "signatures", minhash)] if minhash else [sift], number, logs / "sift")
     if minhash:
-        from datatrove.pipeline.dedup.minhash import MinhashDedupBuckets, MinhashDedupCluster
-
-        config = minhash_config(minhash)
-        buckets = MinhashDedupBuckets(str(work / "signatures"), str(work / "buckets"), config=config)
-        engine.run([buckets], minhash.buckets, logs / "buckets")
-        cluster = MinhashDedupCluster(str(work / "buckets"), str(work / "clusters"), config=config, save_cluster_id=True)
-        engine.run([cluster], 1, logs / "cluster")
+        engine.run([Buckets(minhash, work, number)], minhash.buckets, logs / "buckets")
     engine.run([Choose(options, work, number)], 1, logs / "choose")
     engine.run([Finish(options, work, out)], number, logs / "finish")
 

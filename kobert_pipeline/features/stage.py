@@ -13,7 +13,7 @@ from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import write_json
 from kobert_pipeline.options import Options
 
-VERSION = 1
+VERSION = 2
 
 
 class FeaturesOptions(Options):

@@ -171,6 +171,24 @@ def test_a_parquet_column_that_holds_no_text_is_refused(table):
     assert "number" in complaint(Parquet(path="a.parquet", text="number"), table.parent, "a.parquet")
 
 
+@pytest.mark.parametrize("kind", [pyarrow.list_(pyarrow.string()), pyarrow.binary()], ids=str)
+def test_a_parquet_column_of_lists_or_bytes_holds_no_text(tmp_path, kind):
+    value = ["가"] if pyarrow.types.is_list(kind) else b"a"
+    pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array([value], kind)}), tmp_path / "a.parquet")
+    assert "text was expected" in complaint(Parquet(path="a.parquet"), tmp_path, "a.parquet")
+
+
+@pytest.mark.parametrize("column", ["text", "key"])
+def test_bytes_in_a_text_column_that_are_no_text_have_their_row(tmp_path, column):
+    values = ["가".encode()] * 10_500
+    sound = pyarrow.array(values, pyarrow.binary()).cast(pyarrow.string())
+    values[10_233] = "가".encode("cp949")
+    broken = pyarrow.Array.from_buffers(pyarrow.string(), len(values), pyarrow.array(values, pyarrow.binary()).buffers())
+    table = pyarrow.table({"text": sound, "key": sound} | {column: broken})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    assert "row 10234: not UTF-8" in complaint(Parquet(path="a.parquet", id="key"), tmp_path, "a.parquet")
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -1,17 +1,20 @@
 """Copies: of equals the first stays, near ones are found as often as the theory says, and nothing else is dropped."""
 
+import resource
 import struct
 
 import numpy as np
 import pytest
+from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kobert_pipeline.corpus.deduplicate import DIGEST, exact_copies, near_copies
+from kobert_pipeline.corpus.deduplicate import DIGEST, allow_open_files, exact_copies, near_copies
 from kobert_pipeline.corpus.document import document_parts, read_documents
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.stage import run
+from kobert_pipeline.errors import UserError
 
 WORDS = [f"{one}{two}{ending}" for one in "가나다라마바사아" for two in "강산물불길꽃별달" for ending in ("은", "을", "에서", "처럼")]
 
@@ -46,15 +49,40 @@ def test_of_equal_digests_the_first_in_order_stays(files):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
-@given(files=st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 3), max_size=6), max_size=5))
-def test_of_a_cluster_the_first_in_order_stays(tmp_path_factory, files):
-    folder = tmp_path_factory.mktemp("clusters")
+@given(pairs=st.lists(st.tuples(*[st.integers(0, 3), st.integers(0, 6)] * 2), max_size=12))
+def test_of_a_cluster_the_first_in_order_stays(tmp_path_factory, pairs):
+    """Clusters are those of datatrove."""
+    folder = tmp_path_factory.mktemp("pairs")
+    for number in range(2):
+        (folder / f"{number:05d}_00.dups").write_bytes(
+            b"".join(struct.pack("<4I", *pair) for pair in pairs[number::2] if pair[:2] != pair[2:])
+        )
+    MinhashDedupCluster(str(folder), str(folder / "clusters"), config=MinhashConfig(num_buckets=2), save_cluster_id=True).run()
     seen, expected = set(), []
-    for number, file in enumerate(files):
-        if file:
-            (folder / f"{number:06d}.clusters").write_bytes(b"".join(struct.pack("<2I", *pair) for pair in file.items()))
-        expected.append([row for row, cluster in sorted(file.items()) if cluster in seen or seen.add(cluster)])
-    assert [rows.tolist() for rows in near_copies(folder, len(files))] == expected
+    for number in range(4):
+        path = folder / "clusters" / f"{number:06d}.clusters"
+        found = sorted(struct.iter_unpack("<2I", path.read_bytes())) if path.is_file() else []
+        expected.append([row for row, cluster in found if cluster in seen or seen.add(cluster)])
+    assert [rows.tolist() for rows in near_copies(folder, 4)] == expected
+
+
+@pytest.mark.parametrize("name", ["a[1]", "b*c?"])
+def test_near_copies_are_found_below_any_path(tmp_path, name):
+    rng = np.random.default_rng(6)
+    originals = [prose(rng, 200) for _ in range(5)]
+    _, counts = gather(tmp_path / name, originals + [changed(rng, text, 1) for text in originals])
+    assert counts["documents_dropped_near_duplicate"] == 5
+
+
+def test_more_chunks_than_a_process_may_open_are_refused_or_allowed(monkeypatch):
+    limits = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1000))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
+    for count in (200, 1000):
+        allow_open_files(count)
+    assert limits == [(1000, 1000)]
+    with pytest.raises(UserError, match=r"lets a process open 1000 files; raise `ulimit -Hn`"):
+        allow_open_files(1001)
 
 
 def test_a_nearly_equal_document_goes_and_the_first_of_a_cluster_stays(tmp_path):

@@ -1,10 +1,14 @@
 """The whole corpus stage on small trees: what is dropped, why, and that the counts add up."""
 
+import json
+
 import pytest
 from front_end import CORPORA
 
 from kobert_pipeline.corpus.document import document_parts, read_documents
 from kobert_pipeline.corpus.filters import FilterOptions
+from kobert_pipeline.corpus.phases import units
+from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.corpus.readers.squad import Squad
 from kobert_pipeline.corpus.readers.text import Text
@@ -100,6 +104,35 @@ def test_samples_are_few(tmp_path):
     _, counts = gather(tmp_path, ["\n".join([*held, OTHER])], held=held)
     assert counts["paragraphs_contaminated"] == SAMPLES + 10
     assert len(counts["contaminated_samples"]) == SAMPLES
+
+
+def test_samples_show_no_ones_number_or_address(tmp_path):
+    held = f"{HELD} 문의는 010-1234-5678 또는 hong@example.co.kr로"
+    _, counts = gather(tmp_path, [f"{held}\n{OTHER}"], held=[held])
+    assert counts["contaminated_samples"] == [f"{HELD} 문의는 000-0000-0000 또는 user@example.com로"]
+
+
+def test_half_a_character_costs_nothing_but_itself(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "\ud83d1", "text": f"{OTHER}\ud83d\n{THIRD}"}), encoding="utf-8")
+    options = CorpusOptions(sources=[JsonLines(path="a.jsonl")], keep_dropped=True)
+    counts = run(options, tmp_path, tmp_path / "out")
+    (document,) = [document for part in document_parts(tmp_path / "out") for document in read_documents(part)]
+    assert (document.id, document.text, counts["paragraphs_dropped_mojibake"]) == ("1", f"{OTHER}\n{THIRD}", 0)
+
+
+def test_small_files_of_a_source_are_read_together(tmp_path):
+    for number in range(50):
+        (tmp_path / f"{number:02d}.txt").write_text(f"{OTHER} {number}번째", encoding="utf-8")
+    size = (tmp_path / "10.txt").stat().st_size
+    sources = [Text(path="*.txt"), Text(path="0*.txt"), Text(path="*.txt", limit_characters=100)]
+    options = CorpusOptions(sources=sources, part_characters=size * 20 - 10)
+    names = [[path.name for path in unit.files] for unit in units(options, tmp_path)]
+    every = [f"{number:02d}.txt" for number in range(50)]
+    assert names == [every[:20], every[20:40], every[40:], every[:10], every]
+    one = CorpusOptions(sources=[Text(path="*.txt")], deduplicate=EXACT_ONLY)
+    run(one, tmp_path, tmp_path / "out")
+    (part,) = document_parts(tmp_path / "out")
+    assert [document.id for document in read_documents(part)] == [f"{name}#0" for name in every]
 
 
 def test_parts_are_full_and_keep_the_order(tmp_path):

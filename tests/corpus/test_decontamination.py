@@ -6,17 +6,19 @@ from front_end import PROPERTY
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from kobert_pipeline.corpus.decontaminate import RUN, WHOLE, Evaluation, letters, run_hashes, squeezed
+from kobert_pipeline.corpus.decontaminate import KINDS, RUN, WHOLE, Evaluation, letters, run_hashes, squeezed, telling
 
 small_alphabet = st.text(st.sampled_from("가나 .\n"), max_size=90)
 any_alphabet = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 def naive(evaluation, paragraph):
-    """The definition, read aloud: a shared run of 30 characters, or a whole text of at least 10 letters, white space ignored."""
+    """The definition, read aloud: a shared run of 30 characters, or the whole of a text of at least 10 letters of 3 kinds, white space
+    ignored."""
     text = "".join(paragraph.split())
     for one in ("".join(one.split()) for one in evaluation):
-        if one == text and sum(map(str.isalnum, one)) >= WHOLE:
+        found = list(filter(str.isalnum, one))
+        if one in text and len(found) >= WHOLE and len(set(found)) >= KINDS:
             return True
         if any(one[i : i + RUN] in text for i in range(len(one) - RUN + 1)):
             return True
@@ -54,7 +56,13 @@ LETTERS = "".join(map(chr, range(0xAC00, 0xAC00 + 100)))
         (LETTERS[:10], LETTERS[:10], True),
         (LETTERS[:9], LETTERS[:9], False),
         (LETTERS[:9] + "!!!", LETTERS[:9] + "!!!", False),
-        (LETTERS[:12], "앞 " + LETTERS[:12], False),
+        (LETTERS[:12], "앞 " + LETTERS[:12], True),
+        (LETTERS[:10], LETTERS[20:60] + LETTERS[:10] + "뒤", True),
+        (LETTERS[:29], "앞" + LETTERS[:28] + "뒤", False),
+        (LETTERS[:9] + "!", "앞" + LETTERS[:9] + "!뒤", False),
+        ("ㅋ" * 12, "웃기다 ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", False),
+        ("ㅋㅎ" * 6, "ㅋㅎ" * 6, False),
+        ("정말 ㅋㅋㅋㅋㅋㅋㅋㅋ", "앞 정말ㅋㅋㅋㅋㅋㅋㅋㅋ", True),
         ("가 나 다 라 마 바 사 아 자 차", "가나다라 마바사아자차", True),
         ("ㅋ" * 30, "ㅋ" * 200, True),
     ],
@@ -83,3 +91,16 @@ def test_a_long_paragraph_is_searched_to_its_end():
 
 def test_letters_are_letters_and_digits():
     assert letters("가a1 ㅋ漢!😀") == 5
+
+
+@PROPERTY
+@given(data=st.data(), short=st.text(st.sampled_from("가나다라마바사아자차카.!"), min_size=10, max_size=29))
+def test_a_whole_short_text_is_found_wherever_it_stands(data, short):
+    assume(telling(short))
+    others = data.draw(st.lists(st.text(st.sampled_from("가나다라마바사"), max_size=29), max_size=4))
+    around = [data.draw(st.text(st.sampled_from("하타 파"), max_size=40)) for _ in range(2)]
+    assert Evaluation([*others, short]).holds(short.join(around))
+
+
+def test_half_characters_are_no_reason_to_stop():
+    assert not Evaluation(["\ud83d" + LETTERS]).holds("앞" * 40 + "\ud83d")

@@ -110,6 +110,49 @@ def test_killed_again_and_again_it_ends_with_the_same_files(plain, tmp_path):
     assert (content(tmp_path / "out"), json.loads(result.stdout)) == plain
 
 
+SLOW = """
+import os, sys, time
+from pathlib import Path
+from kobert_pipeline.corpus.engines.local import Local
+from kobert_pipeline.errors import UserError
+
+def step(data, rank, tasks):
+    (Path(sys.argv[1]) / str(rank)).write_text(str(os.getpid()))
+    if rank == 1 and sys.argv[2] == "fail":
+        raise UserError("rank 1 fails")
+    if rank:
+        time.sleep(60)
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    Local(workers=2).run([step], 20, out / "logs")
+"""
+
+
+@pytest.mark.parametrize("how", ["fail", "interrupt"])
+def test_an_error_or_an_interrupt_ends_the_phase_at_once(tmp_path, how):
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "slow.py"), str(tmp_path), how]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        if how == "interrupt":
+            deadline = time.monotonic() + 60
+            while not all((tmp_path / name).exists() for name in ("1", "2")) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+        try:
+            _, errors = process.communicate(timeout=50)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode != 0
+    assert ("rank 1 fails" if how == "fail" else "KeyboardInterrupt") in errors
+    assert not (tmp_path / "9").exists()
+    assert [path.name for path in (tmp_path / "logs" / "completions").iterdir()] == ["00000"]
+    for begun in filter(Path.is_file, tmp_path.glob("[0-9]*")):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(begun.read_text()), 0)
+
+
 def test_tasks_that_finished_are_not_done_again(plain, tmp_path, monkeypatch):
     def full_disk(self, data, rank, tasks):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,15 +1,18 @@
 """Wrongly read text is put right or dropped, what identifies persons is hidden, and repetition is measured."""
 
 import random
+import re
+import time
 
 import pytest
 from front_end import CORPORA, PROPERTY, any_text
 from hypothesis import given
+from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, repeated_eojeols, repeated_lines, shares
 from kobert_pipeline.corpus.masking import luhn, masked
-from kobert_pipeline.corpus.mojibake import repaired
+from kobert_pipeline.corpus.mojibake import LATIN, LETTER, RUN, repaired
 
 TEXT = "안녕하세요. 영화가 정말 재미있었습니다!"
 
@@ -83,6 +86,35 @@ def test_what_identifies_a_person_is_hidden_only_when_it_is_asked_for(text, kind
     assert masked(text, (kind,)) == (hidden or text)
     assert masked(text, ()) == text
     assert masked(masked(text, (kind,)), (kind,)) == masked(text, (kind,))
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize("text", ["a" * LONG, "a.b-" * (LONG // 4), "a@" + "b." * (LONG // 2), "a" * 64 + "@" + "b" * LONG])
+def test_a_long_run_of_letters_without_an_address_is_searched_in_time(text):
+    began = time.process_time()
+    assert masked(text, ("email",)) == text
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("text", ["…" * LONG, "é" + "…" * LONG, "é…ab" * (LONG // 4)])
+def test_a_long_run_of_signs_is_searched_in_time(text):
+    began = time.process_time()
+    assert RUN.search(text) is None
+    assert time.process_time() - began < 5
+
+
+def test_an_address_behind_a_long_run_is_hidden():
+    assert masked("-" * 100 + "hong@example.co.kr", ("email",)).endswith("user@example.com")
+    assert "hong" not in masked("-" * 100 + "hong@example.co.kr", ("email",))
+
+
+@PROPERTY
+@given(st.text(st.sampled_from("é÷…–ab가"), max_size=12))
+def test_a_run_has_four_signs_and_two_letters(text):
+    plain = re.compile(f"(?=[{LATIN}]{{4}})[{LATIN}]*[{LETTER}][{LATIN}]*[{LETTER}]")
+    assert bool(RUN.search(text)) == bool(plain.search(text))
 
 
 def test_the_check_digit_is_that_of_the_standard():

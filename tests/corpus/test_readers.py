@@ -194,3 +194,30 @@ def test_an_unknown_reader_or_key_is_answered_with_a_guess():
         Reader.variant("json1")
     with pytest.raises(ValueError, match="did you mean 'encoding'"):
         Text(path="a", encodign="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern", "names"),
+    [
+        ("da[ta]", "*.txt", ["a.txt", "x[2024].txt"]),
+        ("da[ta]", "x[2024].txt", ["x[2024].txt"]),
+        ("data", "x[2024].txt", ["x[2024].txt"]),
+        ("data", "[a-z].txt", ["a.txt"]),
+        ("data", "../data/?.txt", ["a.txt"]),
+    ],
+)
+def test_brackets_in_a_name_are_no_pattern_and_folders_no_files(tmp_path, folder, pattern, names):
+    data = tmp_path / folder
+    (data / "b.txt").mkdir(parents=True)
+    for name in ("a.txt", "x[2024].txt"):
+        (data / name).write_text("글", encoding="utf-8")
+    assert [path.name for path in Text(path=pattern).files(data)] == names
+    assert len(list(Text(path=pattern).read(data))) == len(names)
+    if folder == "data":
+        assert [path.name for path in Text(path=str(data / pattern)).files(tmp_path / "elsewhere")] == names
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())], ids=str)
+def test_text_columns_of_every_kind_are_read(tmp_path, kind):
+    pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array(["가", "나"]).cast(kind)}), tmp_path / "a.parquet")
+    assert texts(Parquet(path="a.parquet"), tmp_path) == ["가", "나"]

@@ -47,11 +47,34 @@ class Parquet(Reader):
         for column in columns:
             if column not in file.schema_arrow.names:
                 raise UserError(f"{path}: there is no column '{column}'{did_you_mean(column, file.schema_arrow.names)}")
-        kind = str(file.schema_arrow.field(self.text).type)
-        if "string" not in kind:
+        kind = file.schema_arrow.field(self.text).type
+        if not _is_text(kind):
             raise UserError(f"{path}: the column '{self.text}' holds {kind}, text was expected")
+        before = 0
         try:
             for batch in file.iter_batches(batch_size=10_000, columns=columns):
-                yield from batch.to_pylist()
+                try:
+                    yield from batch.to_pylist()
+                except UnicodeDecodeError:
+                    raise UserError(f"{path}, row {before + _undecodable(batch)}: not UTF-8, though its column says so") from None
+                before += batch.num_rows
         except (pyarrow.ArrowInvalid, OSError) as error:
             raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}); fetch it again") from None
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _undecodable(batch: Any) -> int:
+    """The first row, counted from 1, whose bytes are no text."""
+    for number in range(batch.num_rows):
+        try:
+            batch.slice(number, 1).to_pylist()
+        except UnicodeDecodeError:
+            return number + 1
+    raise ValueError("every row is text")
