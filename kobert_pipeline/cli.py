@@ -157,10 +157,10 @@ def compare(
     run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")], as_json: AsJson = False
 ) -> None:
     """Print one table over finished runs, as Markdown or JSON. Example: kobert compare runs/quickstart"""
-    from kobert_pipeline.compare import compared, markdown
+    from kobert_pipeline.compare import compared, differences, markdown
 
-    rows = compared(run_dirs)
-    print_json({"runs": rows}) if as_json else print(markdown(rows))
+    rows, differing = compared(run_dirs), differences(run_dirs)
+    print_json({"runs": rows, "differences": differing}) if as_json else print(markdown(rows, differing))
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """`kobert compare`: finished runs side by side, every number from their manifests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,31 @@ def _scores(folder: Path) -> dict[str, Any]:
     return {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary}
 
 
-def markdown(rows: list[dict[str, Any]]) -> str:
-    """The rows as a Markdown table."""
+def differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
+    """Options in which the runs differ, by the name that --set takes: one value a run, None where it has none."""
+    told = [dict(_options(run_dir)) for run_dir in run_dirs]
+    names = list(dict.fromkeys(name for one in told for name in one))
+    values = {name: [one.get(name) for one in told] for name in names}
+    return {name: found for name, found in values.items() if any(value != found[0] for value in found)}
+
+
+def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
+    for path in sorted(run_dir.rglob(manifest.FINISHED)):
+        stage, *name = path.parent.relative_to(run_dir).parts
+        if stage != "publish":
+            yield from _flat(".".join([stage, *name]), manifest.read(path.parent)["options"])
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}", inner)
+    else:
+        yield name, value
+
+
+def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
+    """The rows as a Markdown table, and below it what differs between the runs."""
     header = ["run", "vocabulary", "pieces seen", "held-out loss", "fine-tuning", "split", "seeds", "scores: mean (range)"]
     lines = []
     for row in rows:
@@ -46,4 +70,10 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             [row["run"], f"{row['vocab_size']:,}", f"{row['pieces_seen']:,}", f"{row['held_out_loss']:.3f}", row["finetune"],
              row.get("split", ""), str(row["seeds"]), scores]
         )  # fmt: skip
-    return table(header, lines)
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    parts = [table(header, lines)]
+    if len({row["vocab_size"] for row in rows}) > 1:
+        parts.append("The vocabularies differ in size, so the losses are not to be compared.")
+    if differing:
+        parts.append(table(["option", *runs], [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]))
+    return "\n\n".join(parts)

@@ -23,15 +23,16 @@ NO_ROOM = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "a file grew beyond its limit",
 }
-NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
+NOT_ALLOWED = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def os_error(error: BaseException) -> str | None:
-    """One sentence for a full disk or a folder that may not be written, also when a library wrapped the error; None for anything else."""
+    """One sentence for a full disk or a place that may not be read or written, also when a library wrapped the error; None for others."""
     number, where = getattr(error, "errno", None), getattr(error, "filename", None)
     place = f" ({where})" if where else ""
     if number in NO_ROOM or "No space left on device" in str(error):
         return f"{NO_ROOM.get(number or errno.ENOSPC)}{place}; free some or choose another --run-dir, then run the same command again"
-    if number in NO_WRITING:
-        return f"no permission to write{place}: {os.strerror(number or 0)}; choose another --run-dir"
+    if number in NOT_ALLOWED:
+        reason = os.strerror(number or 0)
+        return f"no permission to read or write {where or 'a file'}: {reason}; permit it, or name another place (that of a run: --run-dir)"
     return None

@@ -85,10 +85,14 @@ def _mark(path: Path) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder` for this process. Raises UserError when another process holds it."""
+    """Hold `folder` for this process. Raises UserError when another process holds it, or when it is no folder."""
     import fcntl
 
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        wrong = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
+        raise UserError(f"{folder} cannot be the folder of a run: {wrong} is no folder; choose another --run-dir") from None
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not inherited by processes forked meanwhile

@@ -38,13 +38,44 @@ class Record:
     @property
     def fingerprint(self) -> str:
         """Hash of stage, format, options and the contents of the inputs."""
-        text = json.dumps([FORMAT, self.stage, self.version, self.options, self.inputs], sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest([FORMAT, self.stage, self.version, self.options, self.inputs])
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def is_finished(folder: Path) -> bool:
     """Whether the folder has a manifest."""
     return (folder / FINISHED).is_file()
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether the folder says what it is made from; of parts in one that does not, nobody knows."""
+    return (folder / BEGUN).is_file() or is_finished(folder)
+
+
+def delete(folder: Path) -> None:
+    """Delete a folder by renaming it away first, so that a kill leaves no half of it in its place."""
+    sweep(folder)
+    if folder.exists():
+        folder.rename(_away(folder))
+        sweep(folder)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what a killed `delete` of this folder left; its manifest first, so that nobody takes it for a stage."""
+    away = _away(folder)
+    if away.is_dir() and not away.is_symlink():
+        (away / FINISHED).unlink(missing_ok=True)
+        shutil.rmtree(away)
+    else:
+        away.unlink(missing_ok=True)  # a link to a folder elsewhere is let go of
+
+
+def _away(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.deleted")
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -62,9 +93,13 @@ def begin(folder: Path, record: Record) -> None:
         write_json(folder / BEGUN, {"fingerprint": record.fingerprint, **vars(record)})
 
 
-def finish(folder: Path, record: Record, counts: dict[str, Any], seconds: float, reused_from: str | None = None) -> None:
-    """Write the manifest: from now on the stage is finished."""
-    files = {str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": sha256(path)} for path in artefacts(folder)}
+def listed(folder: Path) -> dict[str, Any]:
+    """Size and SHA-256 of every file of the stage's result."""
+    return {str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": sha256(path)} for path in artefacts(folder)}
+
+
+def finish(folder: Path, record: Record, files: dict[str, Any], counts: dict[str, Any], seconds: float, **more: str) -> None:
+    """Write the manifest, with the files `listed`: from now on the stage is finished."""
     write_json(
         folder / FINISHED,
         {
@@ -75,7 +110,7 @@ def finish(folder: Path, record: Record, counts: dict[str, Any], seconds: float,
             "seconds": round(seconds, 2),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "versions": versions(),
-            **({"reused_from": reused_from} if reused_from else {}),
+            **more,
         },
     )
 
@@ -162,31 +197,42 @@ def flat(options: Any, prefix: str = "") -> dict[str, Any]:
     return {key: value for name, item in items for key, value in flat(item, f"{prefix}.{name}" if prefix else name).items()}
 
 
-def equal_stage(runs: Path, own: Path, record: Record) -> Path | None:
-    """A finished and undamaged stage with the same fingerprint in another run beside this one."""
+def reuse(folder: Path, record: Record) -> dict[str, Any] | None:
+    """Take over an equal stage of another run beside this one; its manifest, or None where there is none that could be taken over."""
+    runs = next(parent.parent.parent for parent in (folder, *folder.parents) if parent.name == record.stage)
     for path in sorted(runs.glob(f"*/{record.stage}/**/{FINISHED}")):
         try:
-            if path.parent != own and read_json(path).get("fingerprint") == record.fingerprint and verify(path.parent):
-                return path.parent
-        except UserError:
-            continue  # what is wrong with another run is not this one's trouble
+            if path.parent != folder and read_json(path).get("fingerprint") == record.fingerprint:
+                return adopt(path.parent, folder, record, str(path.parent.relative_to(runs)))
+        except (UserError, OSError):
+            continue  # what is wrong with another run, or done to it meanwhile, is not this one's trouble
     return None
 
 
-def adopt(source: Path, folder: Path, record: Record, runs: Path) -> dict[str, Any]:
-    """Take over the verified files of an equal stage by hard link (or copy), and finish."""
-    manifest = read(source)
-    begin(folder, record)
-    for name in manifest["files"]:
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)
-        try:
-            os.link(source / name, target)
-        except OSError:
-            shutil.copyfile(source / name, target)
-    finish(folder, record, manifest["counts"], manifest["seconds"], reused_from=str(source.relative_to(runs)))
+def adopt(source: Path, folder: Path, record: Record, name: str) -> dict[str, Any]:
+    """Take over the files of an equal stage, and no others, by hard link (or copy), and finish.
+    Raises UserError or OSError, and leaves no folder, when they are not what its manifest lists."""
+    made = verify(source)
+    delete(folder)
+    try:
+        begin(folder, record)
+        for file in made["files"]:
+            _link(source / file, folder / file)
+        if made["fingerprint"] != record.fingerprint or listed(folder) != made["files"]:
+            raise UserError(f"{source} was changed while it was taken over; run the same command again")
+        finish(folder, record, made["files"], made["counts"], made["seconds"], reused_from=name)
+    except (UserError, OSError):
+        delete(folder)
+        raise
     return read(folder)
+
+
+def _link(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def versions() -> dict[str, str]:

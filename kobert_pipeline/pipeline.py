@@ -6,7 +6,6 @@ A recipe has a section per stage; a run has a folder per stage with a manifest. 
 what it reads; `run` does what is not done yet. No stage knows about any of this: it is built here, is given folders, and returns counts.
 """
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -106,49 +105,51 @@ class Job:
 
 
 def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: int | None = None) -> Iterator[Job]:
-    """Everything the recipe asks for, in the order it is done."""
+    """Everything the recipe asks for, in the order it is done. People are told the paths they gave; what is made, maybe by workers
+    in other folders or on other machines, is given absolute ones."""
     at = {stage: run_dir / stage for stage in STAGES}
+    data, made = data_dir.absolute(), {stage: folder.absolute() for stage, folder in at.items()}
 
     yield Job(
         "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(), resumes=True,
         raw=partial(corpus_stage.raw_files, recipe.corpus, data_dir),
-        make=partial(corpus_stage.run, recipe.corpus, data_dir, num_workers=num_workers),
+        make=partial(corpus_stage.run, recipe.corpus, data, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
         "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), resumes=True,
         reads={"corpus": at["corpus"]}, raw=partial(recipe.analysis.analyzer.files, data_dir),
         fixed=lambda: {"analyzer": recipe.analysis.analyzer.cutter(data_dir).version},
-        make=partial(analysis_stage.run, recipe.analysis, at["corpus"], data_dir, num_workers=num_workers),
+        make=partial(analysis_stage.run, recipe.analysis, made["corpus"], data, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
         "tokenizer", at["tokenizer"], tokenizer_stage.VERSION, recipe.tokenizer.dump(),
         reads={"analysis": at["analysis"]}, raw=partial(tokenizer_stage.raw_files, recipe.tokenizer, data_dir),
-        make=partial(tokenizer_stage.run, recipe.tokenizer, at["analysis"], data_dir),
+        make=partial(tokenizer_stage.run, recipe.tokenizer, made["analysis"], data),
     )  # fmt: skip
     yield Job(
         "shards", at["shards"], shards_stage.VERSION, recipe.shards.dump(), resumes=True,
         reads={"analysis": at["analysis"], "tokenizer": at["tokenizer"]},
-        make=partial(shards_stage.run, recipe.shards, at["analysis"], at["tokenizer"]),
+        make=partial(shards_stage.run, recipe.shards, made["analysis"], made["tokenizer"]),
     )  # fmt: skip
     for key, prepared in recipe.features.items():
         yield Job(
             "features", at["features"] / key, features_stage.VERSION, prepared.dump(), name=key,
             reads={"tokenizer": at["tokenizer"]}, raw=partial(features_stage.raw_files, prepared, data_dir),
-            make=partial(features_stage.run, prepared, at["tokenizer"], data_dir),
+            make=partial(features_stage.run, prepared, made["tokenizer"], data),
         )  # fmt: skip
     yield Job(
         "pretrain", at["pretrain"], pretrain_stage.VERSION, recipe.pretrain.dump(), resumes=True,
         reads={"shards": at["shards"], "tokenizer": at["tokenizer"]}, raw=partial(pretrain_stage.raw_files, recipe.pretrain, data_dir),
-        make=partial(pretrain_stage.run, recipe.pretrain, at["shards"], at["tokenizer"], data_dir),
+        make=partial(pretrain_stage.run, recipe.pretrain, made["shards"], made["tokenizer"], data),
     )  # fmt: skip
     for key, tuned in recipe.finetune.items():
-        featurized, pretrained = at["features"] / (tuned.features or key), at["pretrain"] / pretrain_stage.MODEL
+        featurized, pretrained = at["features"] / (tuned.features or key), made["pretrain"] / pretrain_stage.MODEL
         for seed in tuned.seeds:
             options = {**{name: value for name, value in tuned.dump().items() if name != "seeds"}, "seed": seed}
             yield Job(
                 "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, options, name=f"{key}/{seed}", resumes=True,
                 reads={"features": featurized, "pretrain": at["pretrain"]},
-                make=partial(finetune_stage.run, tuned, seed, featurized, pretrained),
+                make=partial(finetune_stage.run, tuned, seed, featurized.absolute(), pretrained),
             )  # fmt: skip
     for key, published in recipe.publish.items():
         seeds = recipe.finetune[published.source].seeds if published.source in recipe.finetune else []
@@ -156,7 +157,8 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         yield Job(
             "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key,
             reads={"tokenizer": at["tokenizer"], "pretrain": at["pretrain"], "corpus": at["corpus"], **models},
-            make=partial(_publish, recipe, name, key, data_dir, run_dir, list(models.values())),
+            fixed=lambda: {"recipe": manifest.digest([name, *_published(recipe)])},
+            make=partial(_publish, recipe, name, key, data, run_dir.absolute(), [model.absolute() for model in models.values()]),
         )  # fmt: skip
 
 
@@ -172,33 +174,26 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir
         best = max(tuned, key=lambda folder: runs[folder]["counts"]["dev"][task.metric])
         model, auto_class = best / finetune_stage.MODEL, task.auto_class
         split = "test" if "test" in runs[best]["counts"] else "dev"
-        results = {
-            f"{options.source} ({split})": {
-                name: [one["counts"][split][name] for one in runs.values()] for name in runs[best]["counts"][split]
-            }
-        }
+        scores = {name: [one["counts"][split][name] for one in runs.values()] for name in runs[best]["counts"][split]}
+        results = {f"{options.source} ({split})": scores}
         made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
-    cutter = recipe.analysis.analyzer.cutter(data_dir)
+    cutter, (dump, sources) = recipe.analysis.analyzer.cutter(data_dir), _published(recipe)
     facts = Facts(
-        name=f"{recipe_name}-{key}",
-        recipe=recipe_name,
-        description=options.description,
-        license=options.license,
-        auto_class=auto_class,
-        sources=[source for reader in recipe.corpus.sources for source in reader.provenance()],
-        counts=_card_counts(made),
-        analyzer=cutter.analyzer,
-        style=cutter.style,
-        library=cutter.library,
-        results=results,
+        name=f"{recipe_name}-{key}", recipe=recipe_name, description=options.description, license=options.license,
+        auto_class=auto_class, sources=sources, counts=_card_counts(made), results=results,
+        analyzer=cutter.analyzer, style=cutter.style, library=cutter.library,
         plain_agreement=made["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
-    )
+    )  # fmt: skip
     told = ("options", "counts", "seconds", "versions")
-    history = {
-        "recipe": {key: value for key, value in recipe.dump().items() if key != "data_dir"},
-        "stages": {stage: {key: one[key] for key in told} for stage, one in made.items()},
-    }
-    return publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
+    stages = {stage: {key: one[key] for key in told} for stage, one in made.items()}
+    stages["corpus"]["counts"].pop("contaminated_samples", None)  # other people's texts
+    return publish_stage.run(options, facts, {"recipe": dump, "stages": stages}, model, run_dir / "tokenizer", out)
+
+
+def _published(recipe: Recipe) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The recipe without a place of the machine, and its sources with their licences."""
+    dump = {key: value for key, value in recipe.dump().items() if key != "data_dir"}
+    return dump, [source for reader in recipe.corpus.sources for source in reader.provenance()]
 
 
 def _card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -235,49 +230,61 @@ def run(
     """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage was made otherwise or is damaged."""
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
-    if redo:
-        for job in planned:
-            if job.stage in redo:
-                shutil.rmtree(job.folder, ignore_errors=True)
+    for stage in redo or []:
+        if until and STAGES.index(stage) > STAGES.index(until):
+            raise UserError(f"--redo {stage} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
     for job in planned:
+        manifest.sweep(job.folder)
+    for job in [job for job in planned if only in (None, job.stage)]:
         if until and STAGES.index(job.stage) > STAGES.index(until):
             break
-        if only and job.stage != only:
-            continue
-        outcome = _do(job, verified, say, reuse=job.stage not in (redo or []))
+        if only:
+            _refuse_changed_sources(job, {one.folder: one for one in planned})
+        outcome = _do(job, verified, say, redo=job.stage in (redo or []))
         outcomes.append(outcome)
         say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     return outcomes
 
 
-def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], reuse: bool) -> Outcome:
+def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
+    """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's files and the
+    analyzer: a machine that only trains has neither."""
+    for folder in job.reads.values():
+        source = planned[folder]
+        _refuse_changed_sources(source, planned)
+        if manifest.is_finished(folder):
+            read = {label: manifest.contents(manifest.read(at)) for label, at in source.reads.items() if manifest.is_finished(at)}
+            known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | read)
+            manifest.refuse_if_changed(folder, known)
+
+
+def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
     began = time.monotonic()
     record = record_of(job, verified)
+    if redo:
+        manifest.delete(job.folder)
     manifest.refuse_if_changed(job.folder, record)
     if manifest.is_finished(job.folder):
         verified[job.folder] = manifest.verify(job.folder)
         return Outcome(job, "skipped", time.monotonic() - began, verified[job.folder]["counts"])
-    equal = manifest.equal_stage(_runs_folder(job), job.folder, record) if reuse else None
-    if equal:
-        verified[job.folder] = manifest.adopt(equal, job.folder, record, _runs_folder(job))
-        return Outcome(job, "reused", time.monotonic() - began, verified[job.folder]["counts"])
-    if not job.resumes and job.folder.exists():
-        # half a stage that cannot go on from its middle: nothing in it was ever taken for finished
-        shutil.rmtree(job.folder)
+    if reused := None if redo else manifest.reuse(job.folder, record):
+        verified[job.folder] = reused
+        return Outcome(job, "reused", time.monotonic() - began, reused["counts"])
+    if not (job.resumes and manifest.is_begun(job.folder)):
+        manifest.delete(job.folder)  # half a stage that cannot go on from its middle, or of which nobody knows what it is made from
     say(f"running  {job.title}")
     manifest.begin(job.folder, record)
     before = manifest.elapsed(job.folder)
     try:
-        counts = job.make(job.folder)
+        counts = job.make(job.folder.absolute())
     except UserError:
         if not job.resumes or manifest.is_bare(job.folder):
-            # the user will mend an option or a file: nothing of this attempt may stand in the way
-            shutil.rmtree(job.folder)
+            manifest.delete(job.folder)  # the user will mend an option or a file: nothing of this attempt may stand in the way
         raise
     finally:
         if job.folder.exists():
             manifest.note_elapsed(job.folder, before + time.monotonic() - began)
-    manifest.finish(job.folder, record, counts, before + time.monotonic() - began)
+    manifest.finish(job.folder, record, manifest.listed(job.folder), counts, before + time.monotonic() - began)
     verified[job.folder] = manifest.read(job.folder)
     return Outcome(job, "done", time.monotonic() - began, counts)
 
@@ -291,8 +298,3 @@ def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
         inputs[label] = manifest.contents(verified[folder])
     inputs |= {f"file {number} {path.name}": sha256(path) for number, path in enumerate(job.raw(), 1)}
     return Record(job.stage, job.version, job.options, inputs)
-
-
-def _runs_folder(job: Job) -> Path:
-    """The folder that holds this run and its siblings."""
-    return next(parent.parent.parent for parent in [job.folder, *job.folder.parents] if parent.name == job.stage)

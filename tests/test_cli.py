@@ -1,6 +1,7 @@
 """The command line as people meet it: what they see when all is well, and one sentence and exit status 2 when the mistake is theirs."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 import typer
 
-from kobert_pipeline import cli
+from kobert_pipeline import cli, pipeline, recipe
+from kobert_pipeline.errors import os_error
+from kobert_pipeline.pipeline import Recipe
 
 STAGES = cli.STAGES
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
@@ -251,8 +254,50 @@ def test_read_only_run_folder_is_one_sentence(tiny, tmp_path, kobert) -> None:
     else:
         place.mkdir(mode=0o555)
         complaint = kobert("run", tiny.recipe, "--run-dir", place / "x", "--until", "corpus").complaint
-    assert "no permission to write" in complaint
+    assert "no permission to read or write" in complaint
     assert str(place) in complaint
+
+
+@pytest.mark.parametrize("below", ["", "x"])
+def test_run_folder_that_is_a_file_or_below_one_is_one_sentence(below: str, tiny, tmp_path, kobert) -> None:
+    (tmp_path / "file").write_text("")
+    complaint = kobert("run", tiny.recipe, "--run-dir", tmp_path / "file" / below).complaint
+    assert f"{tmp_path / 'file'} is no folder" in complaint
+    assert "--run-dir" in complaint
+
+
+def test_unreadable_input_is_not_told_as_a_run_folder_that_may_not_be_written() -> None:
+    said = os_error(PermissionError(errno.EACCES, "Permission denied", "data/x.txt"))
+    assert said.startswith("no permission to read or write data/x.txt: Permission denied; ")
+    assert "choose another --run-dir" not in said
+
+
+def test_redo_beyond_until_is_refused_and_deletes_nothing(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus", "--redo", "pretrain").complaint
+    assert "--redo pretrain lies beyond --until corpus" in complaint
+    assert tiny.manifests(run_dir) == tiny.manifests()
+
+
+def test_stages_are_given_absolute_paths_and_people_the_ones_they_gave(tiny, tmp_path, monkeypatch, kobert) -> None:
+    """Workers on other machines or in other folders work on the paths that the stages hand them."""
+    given = []
+    monkeypatch.setattr(pipeline.corpus_stage, "run", lambda options, data_dir, out, num_workers=None: given.extend([data_dir, out]) or {})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").symlink_to(tiny_data := Path(recipe.load(str(tiny.recipe), [])["data_dir"]))
+    rows = kobert("corpus", tiny.recipe, "--set", "data_dir=data", "--run-dir", "x", "--json").json["stages"]
+    assert given == [tmp_path / "data", tmp_path / "x" / "corpus"]
+    assert rows[0]["folder"] == "x/corpus"
+    planned = pipeline.jobs(Recipe.model_validate(recipe.load(str(tiny.recipe), [])), "tiny", tiny_data.relative_to("/"), Path("x"))
+    paths = [path for job in planned for path in handed(job.make)]
+    assert len(paths) > 15
+    assert all(path.is_absolute() for path in paths)
+
+
+def handed(make: Any) -> list[Path]:
+    """The paths among the arguments of a `partial`."""
+    values = [one for value in make.args for one in (value if isinstance(value, list) else [value])]
+    return [value for value in values if isinstance(value, Path)]
 
 
 def test_list_names_recipes_and_every_variant(kobert) -> None:
@@ -350,6 +395,18 @@ def test_compare_prints_the_manifests_numbers(tiny, kobert) -> None:
     table = kobert("compare", tiny.run_dir).out.splitlines()
     assert len(table) == 2 + len(rows)
     assert f"{score:.2f}" in table[3]
+
+
+def test_compare_shows_the_options_that_differ(tiny, tmp_path, kobert) -> None:
+    other = tiny.copy(tmp_path / "other")
+    path = other / "pretrain" / "manifest.json"
+    changed = json.loads(path.read_text())
+    changed["options"]["plan"]["learning_rate"] = 7.0
+    path.write_text(json.dumps(changed))
+    found = kobert("compare", tiny.run_dir, other, "--json").json
+    assert found["differences"] == {"pretrain.plan.learning_rate": [0.002, 7.0]}
+    assert "| pretrain.plan.learning_rate | 0.002 | 7.0 |" in kobert("compare", tiny.run_dir, other).out
+    assert kobert("compare", tiny.run_dir, "--json").json["differences"] == {}
 
 
 def test_tokenize_shows_pieces_whose_offsets_cut_the_text(tiny, kobert) -> None:

@@ -107,6 +107,95 @@ def test_redo_computes_even_beside_an_equal_run(tiny, tmp_path, kobert) -> None:
     assert found == {"corpus": "done"}
 
 
+def test_redo_deletes_only_what_it_can_make_again(tiny, tmp_path, data_copy, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    (data_copy / "reviews_test.txt").unlink()
+    for arguments in (("run", "--redo", "pretrain"), ("features", "--redo")):
+        command, *options = arguments
+        result = kobert(command, tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}", *options)
+        assert "reviews_test.txt does not exist" in result.complaint
+    assert tiny.manifests(run_dir) == tiny.manifests()
+
+
+def test_folder_of_a_killed_redo_is_whole_or_away(tiny, tmp_path, monkeypatch, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+
+    def killed(folder: Path, **_: object) -> None:
+        (folder / "begun.json").unlink(missing_ok=True)
+        raise KeyboardInterrupt
+
+    arguments = ("analysis", tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        assert kobert(*arguments, "--redo").code == 130
+    assert not (run_dir / "analysis").exists()
+    assert kobert(*arguments).code == 0
+    assert sorted(path.name for path in run_dir.iterdir()) == [".lock", "analysis", "corpus"]
+    assert tiny.manifests(run_dir)["analysis"]["options"]["analyzer"]["name"] == "whitespace"
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_link_or_file_in_place_of_a_stage_is_let_go_of(kind: str, tmp_path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "manifest.json").write_text("{}")
+    stage = tmp_path / "corpus"
+    stage.symlink_to(tmp_path / "elsewhere") if kind == "link" else stage.write_text("")
+    manifest.delete(stage)
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+    assert (tmp_path / "elsewhere" / "manifest.json").exists()
+
+
+def test_parts_without_a_record_are_not_gone_on_from(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+    for name in (manifest.BEGUN, manifest.FINISHED):
+        (run_dir / "analysis" / name).unlink()
+    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").code == 0
+    made, kiwi = tiny.manifests(run_dir)["analysis"], tiny.manifests()["analysis"]
+    assert made["counts"]["morphemes"] != kiwi["counts"]["morphemes"]
+    assert not {file["sha256"] for file in made["files"].values()} & {file["sha256"] for file in kiwi["files"].values()}
+
+
+@pytest.mark.parametrize("stage", ["tokenizer", "pretrain", "publish"])
+def test_stage_alone_is_refused_where_an_earlier_one_was_made_otherwise(stage: str, tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
+    assert f"{run_dir / 'analysis'} was made otherwise: option analysis.analyzer.name was 'kiwi' and is now 'whitespace'" in complaint
+    assert tiny.manifests(run_dir) == tiny.manifests()
+
+
+def test_stage_alone_is_refused_where_one_between_was_made_from_another(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    made = json.loads((run_dir / "corpus" / "manifest.json").read_text())
+    made["files"]["part-00000.parquet"]["sha256"] = "0"
+    (run_dir / "corpus" / "manifest.json").write_text(json.dumps(made))
+    complaint = kobert("shards", tiny.recipe, "--run-dir", run_dir).complaint
+    assert f"{run_dir / 'analysis'} was made otherwise: its input corpus has changed" in complaint
+
+
+def test_training_alone_needs_no_raw_files(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    for stage in ("pretrain", "finetune"):
+        found = statuses(kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={tmp_path}", "--json"))
+        assert set(found.values()) == {"skipped"}
+
+
+@pytest.mark.parametrize("change", ["name", "description"])
+def test_published_folder_depends_on_the_name_and_the_text_of_the_recipe(change: str, tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    recipe = Path(shutil.copyfile(tiny.recipe, tmp_path / f"{'other' if change == 'name' else 'tiny'}.yaml"))
+    setting = ["--set", "description=another"] if change == "description" else []
+    complaint = kobert("publish", recipe, "--run-dir", run_dir, *setting).complaint
+    assert f"{run_dir / 'publish' / 'nsmc'} was made otherwise: its input recipe has changed" in complaint
+    assert "--redo publish" in complaint
+
+
+def test_published_history_holds_no_text_of_the_corpus(tiny) -> None:
+    assert "contaminated_samples" in tiny.manifests()["corpus"]["counts"]
+    told = json.loads((tiny.run_dir / "publish" / "mlm" / "training_manifest.json").read_text(encoding="utf-8"))
+    assert told["stages"]["corpus"]["counts"]["documents_kept"]
+    assert "contaminated_samples" not in told["stages"]["corpus"]["counts"]
+
+
 @pytest.mark.parametrize(
     ("stage", "upstream"), [("analysis", "corpus"), ("shards", "analysis"), ("features", "tokenizer"), ("publish", "tokenizer")]
 )
@@ -167,6 +256,32 @@ def test_equal_stages_of_a_run_beside_are_reused_and_others_computed(tiny, tmp_p
     assert made["analysis"]["reused_from"] == "a/analysis"
     shutil.rmtree(tmp_path / "runs" / "a")
     assert set(statuses(kobert(*arguments, "--set", "tokenizer.subword.vocab_size=1400", "--json")).values()) == {"skipped"}
+
+
+def test_nothing_left_over_is_mixed_into_a_reused_stage(tiny, tmp_path, kobert) -> None:
+    tiny.copy(tmp_path / "runs" / "a", "corpus")
+    own = tiny.copy(tmp_path / "runs" / "b", "corpus") / "corpus"
+    (own / "manifest.json").unlink()
+    (own / "part-00099.parquet").write_bytes(b"left over")
+    assert statuses(kobert("corpus", tiny.recipe, "--run-dir", own.parent, "--json")) == {"corpus": "reused"}
+    assert tiny.manifests(own.parent)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
+    assert not (own / "part-00099.parquet").exists()
+
+
+@pytest.mark.parametrize("moment", ["gone", "other bytes"])
+def test_stage_is_made_where_the_run_beside_is_redone_meanwhile(moment: str, tiny, tmp_path, monkeypatch, kobert) -> None:
+    beside = tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus"
+
+    def link(source: Path, target: Path) -> None:
+        if moment == "gone":
+            shutil.rmtree(beside, ignore_errors=True)
+            raise FileNotFoundError(source)
+        target.write_bytes(b"half a part")
+
+    monkeypatch.setattr(manifest.os, "link", link)
+    run_dir = tmp_path / "runs" / "b"
+    assert statuses(kobert("corpus", tiny.recipe, "--run-dir", run_dir, "--json")) == {"corpus": "done"}
+    assert tiny.manifests(run_dir)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
 
 
 def test_a_named_stage_says_which_run_it_was_reused_from(tiny, tmp_path, kobert) -> None:

@@ -18,7 +18,7 @@ class Plan(Options):
     warmup: float = Field(0.1, ge=0, le=1)
     """Share of the steps in which the learning rate rises."""
     schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
-    """How it falls after that: linearly, as a half cosine, not at all, or (warmup-stable-decay) linearly in the last `decay` of the steps."""
+    """How it falls after that: linearly, as a half cosine, not at all, or (warmup-stable-decay) linearly in the last `decay` of steps."""
     decay: float = Field(0.2, gt=0, le=1)
     """Share of the steps in which the learning rate of `wsd` falls."""
     weight_decay: float = Field(0.01, ge=0)
