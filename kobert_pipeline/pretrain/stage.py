@@ -14,6 +14,7 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.phases import Course, Phase
 from kobert_pipeline.pretrain.starting import base_files, start_from
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.training.plan import Plan
@@ -37,21 +38,35 @@ class PretrainOptions(Options):
     """Pieces in a step."""
     pieces: int = Field(16_000_000, gt=0)
     """Pieces seen in all: the budget."""
+    phases: tuple[Phase, ...] = ()
+    """Parts of the budget with their own length or batch, in order: [{share: 0.9, max_length: 128}, {share: 0.1, max_length: 512}]."""
     base: str | None = None
     """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from. Pieces that its
     vocabulary lacks start as the mean of those that spell them."""
     plan: Plan = Plan()
     """Optimizer, schedule, checkpoints."""
 
+    def of_phase(self, phase: Phase) -> "PretrainOptions":
+        """These options with a phase's own."""
+        own = {name: value for name in ("max_length", "batch_pieces") if (value := getattr(phase, name)) is not None}
+        return self.model_copy(update=own)
+
+    @model_validator(mode="after")
+    def _lengths(self) -> "PretrainOptions":
+        if self.phases and abs(sum(phase.share for phase in self.phases) - 1) > 1e-6:
+            raise ValueError(f"the shares of phases make {sum(phase.share for phase in self.phases):g}; they must make 1")
+        for one in (self, *(self.of_phase(phase) for phase in self.phases)):
+            if one.max_length > self.architecture.max_position_embeddings:
+                raise ValueError(
+                    f"max_length {one.max_length} is beyond the architecture's max_position_embeddings "
+                    f"{self.architecture.max_position_embeddings}; lower the one or raise the other"
+                )
+            if one.batch_pieces < one.max_length:
+                raise ValueError(f"batch_pieces {one.batch_pieces} holds no sequence of max_length {one.max_length}; raise it")
+        return self
+
     @model_validator(mode="after")
     def _fits(self) -> "PretrainOptions":
-        if self.max_length > self.architecture.max_position_embeddings:
-            raise ValueError(
-                f"max_length {self.max_length} is beyond the architecture's max_position_embeddings "
-                f"{self.architecture.max_position_embeddings}; lower the one or raise the other"
-            )
-        if self.batch_pieces < self.max_length:
-            raise ValueError(f"batch_pieces {self.batch_pieces} holds no sequence of max_length {self.max_length}; raise it")
         if self.architecture.hidden_size % self.architecture.num_attention_heads:
             raise ValueError(
                 f"num_attention_heads {self.architecture.num_attention_heads} must divide hidden_size {self.architecture.hidden_size}"
@@ -87,9 +102,9 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     module = LossModule(model, options.objective, options.architecture).to(device)
-    loader = Loader(Shards.open(shards, "train"), options, vocab_size, plan.seed)
+    course = Course(Shards.open(shards, "train"), options, vocab_size)
     held_out = Loader(Shards.open(shards, "held_out"), options, vocab_size, seed=0)
-    steps = loader.steps_for(options.pieces)
+    steps = course.steps
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, steps // 10)})
     evaluations = Evaluations(out / "evaluations.json")
 
@@ -98,11 +113,11 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
 
     if 0 not in evaluations:
         measure(0)
-    trained = train(module, lambda step: to_device(loader.batch(step), device), plan, steps, out, measure, name="pretrain")
+    trained = train(module, lambda step: to_device(course.batch(step), device), plan, steps, out, measure, name="pretrain")
     options.architecture.save(model, out / MODEL)
     return {
         "steps": steps,
-        "pieces_seen": loader.pieces_until(steps),
+        "pieces_seen": course.pieces(),
         **started,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),

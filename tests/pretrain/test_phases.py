@@ -1,0 +1,74 @@
+"""Phases follow one another, each with its own batches; without any the course is the loader's."""
+
+import numpy as np
+import pytest
+from synthetic_shards import articles, shards_of
+
+from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.phases import Course
+from kobert_pipeline.pretrain.stage import PretrainOptions
+
+SMALL = {"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
+
+
+def options(**changes) -> PretrainOptions:
+    return PretrainOptions(architecture=SMALL, max_length=32, batch_pieces=256, pieces=6000, **changes)
+
+
+def test_without_phases_the_course_is_the_loader() -> None:
+    shards = shards_of(articles(20))
+    course, loader = Course(shards, options(), 200), Loader(shards, options(), 200, seed=1)
+    assert course.steps == loader.steps_for(6000)
+    assert course.pieces() == loader.pieces_until(course.steps)
+    for step in range(course.steps):
+        assert np.array_equal(course.batch(step).input_ids, loader.batch(step).input_ids)
+
+
+def test_each_phase_has_its_length_its_batch_and_its_share() -> None:
+    phases = [
+        {"share": 0.5, "max_length": 24, "batch_pieces": 128},
+        {"share": 0.25, "batch_pieces": 512},
+        {"share": 0.25, "max_length": 64},
+    ]
+    course = Course(shards_of(articles(40)), options(phases=phases), 200)
+    batches = [course.batch(step) for step in range(course.steps)]
+    parts = [batches[begin:end] for begin, end in zip([0, *course.ends], course.ends, strict=False)]
+    assert [max(int(batch.lengths.max()) for batch in part) <= length for part, length in zip(parts, (24, 32, 64), strict=True)] == [
+        True
+    ] * 3
+    assert max(int(batch.lengths.max()) for batch in parts[2]) > 32
+    assert max(len(batch.input_ids) for batch in parts[0]) <= 128 < max(len(batch.input_ids) for batch in parts[1]) <= 512
+    seen = [sum(len(batch.input_ids) for batch in part) for part in parts]
+    assert [one / 6000 for one in seen] == pytest.approx([0.5, 0.25, 0.25], abs=0.06)
+    assert course.pieces() == sum(seen)
+
+
+def test_a_batch_is_a_function_of_the_step_alone() -> None:
+    phases = [{"share": 0.5}, {"share": 0.5, "max_length": 64}]
+    forwards, backwards = (Course(shards_of(articles(20)), options(phases=phases), 200) for _ in range(2))
+    for step in reversed(range(forwards.steps)):
+        backwards.batch(step)
+    for step in range(forwards.steps):
+        assert np.array_equal(forwards.batch(step).input_ids, backwards.batch(step).input_ids)
+
+
+def test_equal_phases_draw_other_numbers() -> None:
+    course = Course(shards_of(articles(20)), options(phases=[{"share": 0.5}, {"share": 0.5}]), 200)
+    assert not np.array_equal(course.batch(0).input_ids, course.batch(course.ends[0]).input_ids)
+
+
+@pytest.mark.parametrize(
+    ("phases", "said"),
+    [
+        ([{"share": 0.5}], "make 0.5"),
+        ([{"share": 0.5}, {"share": 0.5, "max_length": 65}], "max_length 65"),
+        ([{"share": 1, "batch_pieces": 64, "max_length": 64}, {"share": 0.2}], "make 1.2"),
+        ([{"share": 0.5}, {"share": 0.5, "max_length": 40, "batch_pieces": 64}], None),
+    ],
+)
+def test_phases_that_do_not_fit_are_refused(phases, said) -> None:
+    if said is None:
+        assert len(options(phases=phases).phases) == 2
+        return
+    with pytest.raises(ValueError, match=said):
+        options(phases=phases)
