@@ -18,7 +18,7 @@ from accelerate import Accelerator
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
 from kobert_pipeline.training.device import accelerator
 from kobert_pipeline.training.log import Log
-from kobert_pipeline.training.optimizer import adamw
+from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.schedule import learning_rate
 
@@ -61,7 +61,7 @@ def train(
     SIGTERM or SIGINT, `NotFinite` when the loss is not finite (the batch's step is in the message).
     """
     engine = accelerator(plan)
-    optimizer = adamw(module, plan)
+    optimizer = optimizer_of(module, plan)
     module, optimizer = engine.prepare(module, optimizer)
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     began, result = time.monotonic(), Trained(steps)

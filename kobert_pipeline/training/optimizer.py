@@ -1,15 +1,60 @@
-"""AdamW (Loshchilov & Hutter 2019) with BERT's exceptions from weight decay."""
+"""AdamW (Loshchilov & Hutter 2019) with BERT's exceptions from weight decay, and as an option Muon (Jordan et al. 2024) for the matrices of
+hidden layers."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from kobert_pipeline.training.plan import Plan
 
+NARROW = 16
+"""Matrices with fewer rows or columns than this (heads for two classes) are no hidden layers."""
 
-def adamw(module: torch.nn.Module, plan: Plan) -> torch.optim.AdamW:
+
+def optimizer_of(module: torch.nn.Module, plan: Plan) -> torch.optim.Optimizer:
+    """The plan's optimizer over every trained parameter of `module`."""
+    return MuonAndAdamW(module, plan) if plan.optimizer == "muon" else adamw(module.parameters(), plan)
+
+
+def adamw(parameters: Any, plan: Plan) -> torch.optim.AdamW:
     """Fused AdamW; vectors (biases, norms) are not decayed."""
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": plan.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": plan.weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=plan.adam_betas, eps=1e-6, fused=True)
+
+
+def hidden_matrices(module: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """Every trained matrix between hidden states: not embeddings, what is tied to them, or narrow heads."""
+    embeddings = {id(part.weight) for part in module.modules() if isinstance(part, torch.nn.Embedding)}
+    return [
+        parameter
+        for name, parameter in module.named_parameters()
+        if parameter.ndim == 2 and parameter.requires_grad and id(parameter) not in embeddings and min(parameter.shape) >= NARROW
+    ]
+
+
+class MuonAndAdamW(torch.optim.Optimizer):
+    """Muon for `hidden_matrices`, AdamW for the rest, under one learning rate: Muon's updates are scaled to the size that AdamW's have (Liu
+    et al. 2025, "Muon is Scalable for LLM Training")."""
+
+    def __init__(self, module: torch.nn.Module, plan: Plan) -> None:
+        matrices = hidden_matrices(module)
+        chosen = {id(parameter) for parameter in matrices}
+        others = [parameter for parameter in module.parameters() if id(parameter) not in chosen]
+        super().__init__([*matrices, *(parameter for parameter in others if parameter.requires_grad)], {})
+        muon = torch.optim.Muon(matrices, lr=plan.learning_rate, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw")
+        self.parts: list[torch.optim.Optimizer] = [muon, adamw(others, plan)]
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+        self.state: Any = defaultdict(dict)
+        for part in self.parts:
+            part.state = self.state  # one place, where checkpoints look
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One update by each. `closure` is not taken: the loop has the gradients already."""
+        for part in self.parts:
+            part.step()

@@ -13,6 +13,8 @@ from kobert_pipeline.options import Options
 class Plan(Options):
     """Options of the loop. Every schedule is a function of the step alone."""
 
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """AdamW, or Muon for the matrices of hidden layers and AdamW for the rest."""
     learning_rate: float = Field(5e-4, gt=0)
     """Peak learning rate."""
     warmup: float = Field(0.1, ge=0, le=1)

@@ -17,7 +17,7 @@ def trained(seed: int, steps: int = 0) -> tuple[torch.nn.Module, torch.optim.Opt
     torch.manual_seed(seed)
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 4))
     module[2].weight = module[0].weight
-    optimizer = adamw(module, Plan(learning_rate=0.1))
+    optimizer = adamw(module.parameters(), Plan(learning_rate=0.1))
     advance(module, optimizer, steps)
     return module, optimizer
 

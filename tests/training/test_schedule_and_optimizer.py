@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup, get_wsd_schedule
 
-from kobert_pipeline.training.optimizer import adamw
+from kobert_pipeline.training.optimizer import MuonAndAdamW, adamw, hidden_matrices, optimizer_of
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.schedule import learning_rate
 
@@ -78,7 +78,7 @@ def test_adamw_decays_matrices_only_and_holds_every_trained_parameter_once() -> 
     module["tied"].weight = module["first"].weight
     frozen = module["norm"].bias.requires_grad_(False)
     plan = Plan(learning_rate=PEAK, weight_decay=0.3, adam_betas=(0.8, 0.95))
-    decays = {id(p): group["weight_decay"] for group in adamw(module, plan).param_groups for p in group["params"]}
+    decays = {id(p): group["weight_decay"] for group in adamw(module.parameters(), plan).param_groups for p in group["params"]}
     trained = [parameter for parameter in module.parameters() if parameter is not frozen]
     assert decays == {id(parameter): 0.3 if parameter.ndim == 2 else 0.0 for parameter in trained}
 
@@ -89,8 +89,70 @@ def test_adamw_steps_equal_the_paper() -> None:
     before = {name: parameter.detach().clone() for name, parameter in layer.named_parameters()}
     plan = Plan(learning_rate=0.1, weight_decay=0.5)
     layer(torch.tensor([[1.0, -2.0]])).square().sum().backward()
-    adamw(layer, plan).step()
+    adamw(layer.parameters(), plan).step()
     for name, decay in {"weight": 0.5, "bias": 0.0}.items():
         parameter = getattr(layer, name)
         expected = before[name] * (1 - 0.1 * decay) - 0.1 * parameter.grad / (parameter.grad.abs() + 1e-6)
         torch.testing.assert_close(parameter.detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+def a_network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    parts = {
+        "embed": torch.nn.Embedding(40, 32),
+        "hidden": torch.nn.Linear(32, 48),
+        "out": torch.nn.Linear(48, 32),
+        "head": torch.nn.Linear(32, 2),
+    }
+    return torch.nn.ModuleDict({**parts, "decoder": torch.nn.Linear(32, 40)})
+
+
+def test_muon_takes_the_hidden_matrices_and_adamw_everything_else_once() -> None:
+    module = a_network()
+    module["decoder"].weight = module["embed"].weight
+    assert {id(p) for p in hidden_matrices(module)} == {id(module["hidden"].weight), id(module["out"].weight)}
+    optimizer = optimizer_of(module, Plan(optimizer="muon"))
+    held = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(held) == sorted({id(p) for p in module.parameters()})
+
+
+def test_a_step_of_both_equals_a_step_of_each() -> None:
+    plan = Plan(optimizer="muon", learning_rate=0.01, weight_decay=0.1)
+    ours, theirs = a_network(), a_network()
+    both = MuonAndAdamW(ours, plan)
+    matrices = hidden_matrices(theirs)
+    others = [p for p in theirs.parameters() if all(p is not matrix for matrix in matrices)]
+    each = [torch.optim.Muon(matrices, lr=0.01, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"), adamw(others, plan)]
+    for step in range(3):
+        for module in (ours, theirs):
+            module.zero_grad()
+            hidden = module["out"](module["hidden"](module["embed"](torch.arange(step, step + 9))).relu())
+            (module["head"](hidden).square().mean() + module["decoder"](hidden).logsumexp(-1).mean()).backward()
+        for optimizer in (both, *each):
+            optimizer.step()
+    for one, two in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_a_resumed_optimizer_goes_on_as_if_never_stopped(tmp_path, name) -> None:
+    from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
+
+    def steps(module: torch.nn.Module, optimizer: torch.optim.Optimizer, count: range) -> None:
+        for step in count:
+            optimizer.zero_grad()
+            module["out"](module["hidden"](module["embed"](torch.arange(step, step + 9))).relu()).square().mean().backward()
+            optimizer.step()
+
+    plan = Plan(optimizer=name, learning_rate=0.01)
+    whole = a_network()
+    steps(whole, optimizer_of(whole, plan), range(6))
+    first, second = a_network(), a_network()
+    optimizer = optimizer_of(first, plan)
+    steps(first, optimizer, range(3))
+    save_checkpoint(tmp_path, 3, first, optimizer, keep=1)
+    resumed = optimizer_of(second, plan)
+    assert load_checkpoint(tmp_path, second, resumed) == 3
+    steps(second, resumed, range(3, 6))
+    for one, two in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, two)
