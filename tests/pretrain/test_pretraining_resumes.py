@@ -46,14 +46,15 @@ def pretrain(model: BertForPreTraining, plan: Plan, folder: Path, crash_at: int 
 
 @pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize("way", ["crash", "max_minutes"])
+@pytest.mark.parametrize("way", ["crash", "max_minutes", "crash muon"])
 def test_resumed_equals_never_stopped(
     tiny_bert: Callable[..., BertForPreTraining], tmp_path: Path, way: str, dropout: float, mixed_precision: str
 ) -> None:
     dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    plan = Plan(mixed_precision=mixed_precision, checkpoint_every=4, learning_rate=5e-3)
+    optimizer = "muon" if way.endswith("muon") else "adamw"
+    plan = Plan(mixed_precision=mixed_precision, checkpoint_every=4, learning_rate=5e-3, optimizer=optimizer)
     expected = pretrain(tiny_bert(**dropouts), plan, tmp_path / "whole")
-    if way == "crash":
+    if way.startswith("crash"):
         with pytest.raises(Crash):
             pretrain(tiny_bert(**dropouts), plan, tmp_path / "cut", crash_at=7)
     else:
