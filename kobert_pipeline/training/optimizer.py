@@ -51,8 +51,18 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self.parts: list[torch.optim.Optimizer] = [muon, adamw(others, plan)]
         self.param_groups = [group for part in self.parts for group in part.param_groups]
         self.state: Any = defaultdict(dict)
+        self._share()
+
+    def _share(self) -> None:
+        """One state and one list of groups, where checkpoints look and the loop sets the learning rate, for both parts."""
+        begin = 0
         for part in self.parts:
-            part.state = self.state  # one place, where checkpoints look
+            part.state, part.param_groups = self.state, self.param_groups[begin : begin + len(part.param_groups)]
+            begin += len(part.param_groups)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._share()  # loading a state dict, as `accelerate` does when it wraps an optimizer, puts new objects in the old ones' place
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One update by each. `closure` is not taken: the loop has the gradients already."""
