@@ -31,7 +31,10 @@ class LossModule(torch.nn.Module):
         tensors, packing = batch
         if self.objective.causal:
             packing = replace(packing, causal=True)
-        return self.objective.loss(self.architecture, self.model, tensors, packing)
+        loss, values = self.objective.loss(self.architecture, self.model, tensors, packing)
+        if self.training:
+            values["pieces"] = torch.tensor(float(len(tensors["input_ids"])))
+        return loss, values
 
 
 def to_device(batch: Batch, device: str) -> TensorBatch:

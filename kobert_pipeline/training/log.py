@@ -15,11 +15,13 @@ class Log:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = (folder / "log.jsonl").open("a", encoding="utf-8")
         self.steps, self.name, self.began = steps, name, time.monotonic()
+        self.last: tuple[int, float] | None = None
         self.writer = _tensorboard(folder)
 
     def write(self, step: int, given: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""
         values = {name: float(value) for name, value in given.items()}
+        values |= self._speed(step, values.pop("pieces", None)) if "learning_rate" in values else {}
         rounded = {name: round(value, 6) for name, value in values.items()}
         self.file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n")
         self.file.flush()
@@ -28,6 +30,16 @@ class Log:
         if self.writer:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, step)
+
+    def _speed(self, step: int, pieces: float | None) -> dict[str, float]:
+        """Pieces a second since the last line of its kind (`pieces`: the mean of a step), and minutes to the end at that pace."""
+        now, last = time.monotonic(), self.last
+        self.last = (step, now)
+        if last is None or step <= last[0]:
+            return {}
+        pace = (now - last[1]) / (step - last[0])
+        speed = {} if pieces is None else {"pieces_per_second": pieces / pace}
+        return {**speed, "minutes_left": pace * (self.steps - step) / 60}
 
     def close(self) -> None:
         """Flush and close."""

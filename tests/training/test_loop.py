@@ -179,3 +179,19 @@ def test_evaluations_survive_the_process_and_are_put_in_order(tmp_path: Path) ->
     again = Evaluations(tmp_path / "evaluations.json")
     assert list(again.values.items()) == [(3, {"loss": 2.0}), (20, {"loss": 1.234568})]
     assert 20 in again and 4 not in again
+
+
+def test_the_log_tells_speed_and_time_left(tmp_path: Path, capsys) -> None:
+    from kobert_pipeline.training.log import Log
+
+    log = Log(tmp_path, 40, "pretrain")
+    log.write(10, {"loss": 2.0, "pieces": 100.0, "learning_rate": 0.1})
+    log.write(10, {"evaluation_loss": 1.0})
+    log.last = (10, log.last[1] - 20)  # as if ten steps took twenty seconds
+    log.write(20, {"loss": 1.0, "pieces": 100.0, "learning_rate": 0.1})
+    log.close()
+    first, evaluation, second = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert "pieces_per_second" not in first and "minutes_left" not in evaluation
+    assert second["pieces_per_second"] == pytest.approx(50, rel=0.05)
+    assert second["minutes_left"] == pytest.approx(40 / 60, rel=0.05)
+    assert "minutes_left" in capsys.readouterr().err
