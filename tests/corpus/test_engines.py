@@ -111,7 +111,7 @@ def test_killed_again_and_again_it_ends_with_the_same_files(plain, tmp_path):
 
 
 SLOW = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from kobert_pipeline.corpus.engines.local import Local
 from kobert_pipeline.errors import UserError
@@ -124,6 +124,7 @@ def step(data, rank, tasks):
         time.sleep(60)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
     out = Path(sys.argv[1])
     Local(workers=2).run([step], 20, out / "logs")
 """
