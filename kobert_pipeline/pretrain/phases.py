@@ -2,18 +2,15 @@
 (Devlin et al. 2019: 90 % of the steps at 128, then 512) and batches that grow (the ramp of GPT-3 and others) are both just phases.
 """
 
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from kobert_pipeline.options import Options
 from kobert_pipeline.pretrain.batch import Batch
-from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.loader import Loader, LoaderOptions
 from kobert_pipeline.shards.format import Shards
-
-if TYPE_CHECKING:
-    from kobert_pipeline.pretrain.stage import PretrainOptions
 
 
 class Phase(Options):
@@ -28,17 +25,13 @@ class Phase(Options):
 
 
 class Course:
-    """Batches of all phases by the number of the step: a function of (seed, step), as a loader's."""
+    """Batches of all phases by the number of the step: a function of (seed, step), as a loader's. `phases`: the pieces that each sees, and
+    how its batches are made."""
 
-    def __init__(self, shards: Shards, options: "PretrainOptions", vocab_size: int) -> None:
-        phases = options.phases or (Phase(share=1),)
-        self.loaders = [
-            # the first phase has the plan's seed, others draw numbers of their own
-            Loader(shards, options.of_phase(phase), vocab_size, options.plan.seed + (number << 64))
-            for number, phase in enumerate(phases)
-        ]
-        steps = [loader.steps_for(round(options.pieces * phase.share)) for loader, phase in zip(self.loaders, phases, strict=True)]
-        self.ends = list(accumulate(steps))
+    def __init__(self, shards: Shards, phases: Sequence[tuple[int, LoaderOptions]], vocab_size: int, seed: int) -> None:
+        # the first phase has the given seed, others draw numbers of their own
+        self.loaders = [Loader(shards, how, vocab_size, seed + (number << 64)) for number, (_, how) in enumerate(phases)]
+        self.ends = list(accumulate(loader.steps_for(pieces) for loader, (pieces, _) in zip(self.loaders, phases, strict=True)))
 
     @property
     def steps(self) -> int:

@@ -46,6 +46,10 @@ class PretrainOptions(Options):
     plan: Plan = Plan()
     """Optimizer, schedule, checkpoints."""
 
+    def parts(self) -> list[tuple[int, "PretrainOptions"]]:
+        """The pieces of each phase, and these options with its own."""
+        return [(round(self.pieces * phase.share), self.of_phase(phase)) for phase in self.phases or (Phase(share=1),)]
+
     def of_phase(self, phase: Phase) -> "PretrainOptions":
         """These options with a phase's own."""
         own = {name: value for name in ("max_length", "batch_pieces") if (value := getattr(phase, name)) is not None}
@@ -102,7 +106,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     module = LossModule(model, options.objective, options.architecture).to(device)
-    course = Course(Shards.open(shards, "train"), options, vocab_size)
+    course = Course(Shards.open(shards, "train"), options.parts(), vocab_size, plan.seed)
     held_out = Loader(Shards.open(shards, "held_out"), options, vocab_size, seed=0)
     steps = course.steps
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, steps // 10)})

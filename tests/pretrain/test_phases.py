@@ -15,9 +15,13 @@ def options(**changes) -> PretrainOptions:
     return PretrainOptions(architecture=SMALL, max_length=32, batch_pieces=256, pieces=6000, **changes)
 
 
+def course_of(shards, chosen: PretrainOptions) -> Course:
+    return Course(shards, chosen.parts(), 200, chosen.plan.seed)
+
+
 def test_without_phases_the_course_is_the_loader() -> None:
     shards = shards_of(articles(20))
-    course, loader = Course(shards, options(), 200), Loader(shards, options(), 200, seed=1)
+    course, loader = course_of(shards, options()), Loader(shards, options(), 200, seed=1)
     assert course.steps == loader.steps_for(6000)
     assert course.pieces() == loader.pieces_until(course.steps)
     for step in range(course.steps):
@@ -30,7 +34,7 @@ def test_each_phase_has_its_length_its_batch_and_its_share() -> None:
         {"share": 0.25, "batch_pieces": 512},
         {"share": 0.25, "max_length": 64},
     ]
-    course = Course(shards_of(articles(40)), options(phases=phases), 200)
+    course = course_of(shards_of(articles(40)), options(phases=phases))
     batches = [course.batch(step) for step in range(course.steps)]
     parts = [batches[begin:end] for begin, end in zip([0, *course.ends], course.ends, strict=False)]
     assert [max(int(batch.lengths.max()) for batch in part) <= length for part, length in zip(parts, (24, 32, 64), strict=True)] == [
@@ -45,7 +49,7 @@ def test_each_phase_has_its_length_its_batch_and_its_share() -> None:
 
 def test_a_batch_is_a_function_of_the_step_alone() -> None:
     phases = [{"share": 0.5}, {"share": 0.5, "max_length": 64}]
-    forwards, backwards = (Course(shards_of(articles(20)), options(phases=phases), 200) for _ in range(2))
+    forwards, backwards = (course_of(shards_of(articles(20)), options(phases=phases)) for _ in range(2))
     for step in reversed(range(forwards.steps)):
         backwards.batch(step)
     for step in range(forwards.steps):
@@ -53,7 +57,7 @@ def test_a_batch_is_a_function_of_the_step_alone() -> None:
 
 
 def test_equal_phases_draw_other_numbers() -> None:
-    course = Course(shards_of(articles(20)), options(phases=[{"share": 0.5}, {"share": 0.5}]), 200)
+    course = course_of(shards_of(articles(20)), options(phases=[{"share": 0.5}, {"share": 0.5}]))
     assert not np.array_equal(course.batch(0).input_ids, course.batch(course.ends[0]).input_ids)
 
 
