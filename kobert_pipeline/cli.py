@@ -29,12 +29,8 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe: --set pretrain.pieces=1e6.")
 ]
 RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
-Redo = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="STAGE", help="Delete this stage's results and make them again; repeat it for later stages, which are made from them."
-    ),
-]
+REDO = "Delete this stage's results and make them again; repeat it for later stages, which are made from them."
+Redo = Annotated[list[str] | None, typer.Option(metavar="STAGE", help=REDO)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a text, each on its line.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that read and analyse; default: one per core.")]
@@ -66,12 +62,7 @@ def run(
 def _stage_command(stage: str) -> Callable[..., None]:
     def command(
         recipe: RecipeName,
-        redo: Annotated[
-            bool,
-            typer.Option(
-                "--redo", help="Delete this stage's results and make them again; repeat it for later stages, which are made from them."
-            ),
-        ] = False,
+        redo: Annotated[bool, typer.Option("--redo", help=REDO)] = False,
         setting: Settings = None,
         run_dir: RunDir = None,
         num_workers: Workers = None,

@@ -49,15 +49,7 @@ def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
     for path in sorted(run_dir.rglob(manifest.FINISHED)):
         stage, *name = path.parent.relative_to(run_dir).parts
         if stage != "publish":
-            yield from _flat(".".join([stage, *name]), manifest.read(path.parent)["options"])
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _flat(f"{name}.{key}", inner)
-    else:
-        yield name, value
+            yield from manifest.flat(manifest.read(path.parent)["options"], ".".join([stage, *name])).items()
 
 
 def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:

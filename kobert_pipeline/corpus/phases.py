@@ -6,12 +6,12 @@ order, and again after a crash.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.files import read_json, sha256, whole, write_json
 
+Item = TypeVar("Item")
 SAMPLES = 20
 """Contaminated paragraphs shown in the manifest, to be read by eye."""
 
@@ -75,16 +76,8 @@ def gathered(groups: list[list[Path]], size: int) -> Iterator[list[Path]]:
     if len(groups) < 2:
         yield from groups  # it may be no file at all, but a name on the Hub
         return
-    together: list[Path] = []
-    gathered_size = 0
-    for group in groups:
-        together += group
-        gathered_size += sum(path.stat().st_size for path in group)
-        if gathered_size >= size:
-            yield together
-            together, gathered_size = [], 0
-    if together:
-        yield together
+    for some in filled(groups, lambda group: sum(path.stat().st_size for path in group), size):
+        yield list(chain.from_iterable(some))
 
 
 def chunks(work: Path) -> list[Path]:
@@ -103,7 +96,7 @@ class Split:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `raw/RANK-NUMBER.parquet`."""
         unit = self.units[rank]
-        for number, part in enumerate(parts(map(sound, unit.documents()), self.characters)):
+        for number, part in enumerate(filled(map(sound, unit.documents()), lambda document: len(document.text), self.characters)):
             path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
             tally = Tally()
@@ -228,18 +221,18 @@ class Finish:
         tally.write(self.work / "finished" / f"{rank:06d}.json", read_json(self.work / "sifted" / f"{rank:06d}.json")["source"])
 
 
-def parts(documents: Iterator[Document], characters: int) -> Iterator[list[Document]]:
-    """Documents gathered until a part has `characters`."""
-    part: list[Document] = []
-    size = 0
-    for document in documents:
-        part.append(document)
-        size += len(document.text)
-        if size >= characters:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+def filled(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:
+    """Neighbouring items gathered until they have `size` together."""
+    together: list[Item] = []
+    total = 0
+    for item in items:
+        together.append(item)
+        total += size_of(item)
+        if total >= size:
+            yield together
+            together, total = [], 0
+    if together:
+        yield together
 
 
 def tallies(work: Path) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Every objective on every architecture that fits it: losses equal HF's own on padded rows, and packed sequences never see each other."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,8 +132,6 @@ def test_a_changed_sequence_changes_no_other(objective: Any, architecture: Any) 
     module.eval()
     batch, packing = to_device(loader.batch(0), "cpu")
     if module.objective.causal:
-        from dataclasses import replace
-
         packing = replace(packing, causal=True)
     before = module.architecture.hidden(module.model, batch, packing)
     start, end = int(batch["lengths"][0]), int(batch["lengths"][:2].sum())
@@ -147,8 +146,6 @@ def test_a_changed_sequence_changes_no_other(objective: Any, architecture: Any) 
 def test_a_causal_model_sees_nothing_that_comes_after() -> None:
     module, loader = prepared("clm", {"name": "gpt2", **SMALL})
     batch, packing = to_device(loader.batch(0), "cpu")
-    from dataclasses import replace
-
     packing = replace(packing, causal=True)
     before = module.architecture.hidden(module.model, batch, packing)
     changed = batch["input_ids"].clone()
