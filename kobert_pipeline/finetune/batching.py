@@ -29,11 +29,14 @@ class Batches:
         batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
         return [batches[i] for i in rng.permutation(len(batches))]
 
-    def batch(self, step: int, device: str) -> dict[str, torch.Tensor]:
-        """The batch of step `step`, from 0, under the names that `transformers` models take."""
+    def batch(self, step: int, part: int, parts: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
+        """Part `part` of `parts` of the batch of step `step`, all from 0, under the names that `transformers` models take, and `share`: how
+        much of the step it is (0 where there are more parts than windows, and some window stands in)."""
         rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
-        batch = padded(self.features, rows, device)
-        return batch | {name: torch.from_numpy(array[rows]).to(device) for name, array in self.targets.items()}
+        mine = np.array_split(rows, parts)[part]
+        chosen = mine if len(mine) else rows[:1]
+        batch = padded(self.features, chosen, device) | {"share": torch.tensor(len(mine) / len(rows), device=device)}
+        return batch | {name: torch.from_numpy(array[chosen]).to(device) for name, array in self.targets.items()}
 
 
 def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
@@ -42,7 +45,7 @@ def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
 
 
-def padded(features: Features, rows: np.ndarray, device: str) -> dict[str, torch.Tensor]:
+def padded(features: Features, rows: np.ndarray, device: torch.device | str) -> dict[str, torch.Tensor]:
     """`input_ids, token_type_ids, attention_mask`, each (n, L) with L the longest of these windows."""
     begins, lengths = features.arrays["windows"][rows], features.lengths[rows]
     column = np.arange(int(lengths.max()))

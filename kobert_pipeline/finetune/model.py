@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TaskModule(torch.nn.Module):
-    """`forward(batch)` is the loss that the `transformers` model computes itself."""
+    """`forward(batch)` is the loss that the `transformers` model computes itself, times the batch's `share` of its step."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -23,7 +23,8 @@ class TaskModule(torch.nn.Module):
 
     def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """(loss, nothing more to log)."""
-        return self.model(**taken(self.model, batch)).loss, {}
+        inputs = {name: tensor for name, tensor in batch.items() if name != "share"}
+        return self.model(**taken(self.model, inputs)).loss * batch.get("share", 1), {}
 
 
 SHORT = 128
@@ -59,7 +60,7 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
 
 
 @torch.no_grad()
-def logits(model: Any, features: Features, batch_size: int, device: str) -> dict[str, list[np.ndarray]]:
+def logits(model: Any, features: Features, batch_size: int, device: torch.device | str) -> dict[str, list[np.ndarray]]:
     """Each output of the model as one array per window; outputs per piece are as long as the window's batch, so padding follows them."""
     model.eval()
     found: dict[str, dict[int, np.ndarray]] = {}
@@ -72,7 +73,7 @@ def logits(model: Any, features: Features, batch_size: int, device: str) -> dict
     return {name: [rows[i] for i in range(len(features))] for name, rows in found.items()}
 
 
-def measure(model: Any, task: Task, features: Features, batch_size: int, device: str) -> tuple[list[Any], dict[str, float]]:
+def measure(model: Any, task: Task, features: Features, batch_size: int, device: torch.device | str) -> tuple[list[Any], dict[str, float]]:
     """Predictions and scores of one split."""
     predictions = task.predict(logits(model, features, batch_size, device), features)
     return predictions, task.score(predictions, features.examples)

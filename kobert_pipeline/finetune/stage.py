@@ -1,5 +1,6 @@
 """Features + a pretrained model -> a fine-tuned model for one seed. The model is picked on dev; the test set is read once, at the end."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json_lines
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.options import Options
+from kobert_pipeline.processes import leads
 
 VERSION = 1
 MODEL = "model"
@@ -37,6 +39,7 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
 
     from kobert_pipeline.finetune.batching import Batches
     from kobert_pipeline.finetune.model import TaskModule, build, measure
+    from kobert_pipeline.training.device import device
     from kobert_pipeline.training.evaluations import Evaluations
     from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
@@ -52,29 +55,30 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     plan = options.plan.model_copy(update={"seed": seed})
     quiet_transformers()
     torch.manual_seed(seed)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = build(task, pretrained, options.weights == "random", plan, described["max_length"]).to(device)
+    place = device()
+    model = build(task, pretrained, options.weights == "random", plan, described["max_length"]).to(place)
     batches = Batches(splits["train"], task.targets(splits["train"]), plan.batch_size, seed)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     evaluations = Evaluations(out / "evaluations.json")
 
     def on_dev(step: int) -> dict[str, float]:
-        _, scores = measure(model, task, splits["dev"], 2 * plan.batch_size, device)
+        _, scores = measure(model, task, splits["dev"], 2 * plan.batch_size, place)
         # the first of equals is kept, and a step measured again after a resume is not better than itself
-        if all(scores[task.metric] > values[task.metric] for other, values in evaluations.values.items() if other < step):
+        if leads() and all(scores[task.metric] > values[task.metric] for other, values in evaluations.values.items() if other < step):
             model.save_pretrained(out / MODEL)
         return evaluations.add(step, scores)
 
     steps = plan.epochs * batches.per_epoch
-    trained = train(TaskModule(model), lambda step: batches.batch(step, device), plan, steps, out, on_dev, name="finetune")
+    trained = train(TaskModule(model), partial(batches.batch, device=place), plan, steps, out, on_dev, name="finetune")
     best = max(evaluations.values, key=lambda step: (evaluations[step][task.metric], -step))
     if not (out / MODEL / "model.safetensors").is_file():
         raise UserError(f"{out / MODEL}, the model of the best step ({best}), is missing; delete {out} and run again")
-    model = getattr(transformers, task.auto_class).from_pretrained(out / MODEL).to(device)
+    model = getattr(transformers, task.auto_class).from_pretrained(out / MODEL).to(place)
     counts: dict[str, Any] = {"steps": steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": evaluations[best]}
     if "test" in splits:
-        predictions, scores = measure(model, task, splits["test"], 2 * plan.batch_size, device)
+        predictions, scores = measure(model, task, splits["test"], 2 * plan.batch_size, place)
         rows = zip(splits["test"].examples, predictions, strict=True)
-        write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
+        if leads():
+            write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
         counts["test"] = {name: round(value, 4) for name, value in scores.items()}
     return counts

@@ -34,6 +34,9 @@ class Architecture(Plugin):
     """Width of the feed-forward layer; default: four times hidden_size."""
     max_position_embeddings: int = Field(512, gt=0)
     """Longest sequence the model can ever take."""
+    logits_rows: int | None = Field(None, gt=0, exclude=True)
+    """Pieces to predict whose logits are in memory at once, for large vocabularies on small devices; null: all of a batch. Changes nothing
+    but rounding."""
 
     def sizes(self, vocab_size: int) -> dict[str, Any]:
         """The sizes under the names that most configs of `transformers` share; no dropout, and our padding."""

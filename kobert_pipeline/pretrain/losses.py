@@ -1,6 +1,7 @@
 """The losses that objectives share. Logits are computed where something is to be predicted only: with a morpheme vocabulary the output
-layer would else dominate the step."""
+layer would else dominate the step. Sums are divided by the counts of the whole step, of which a batch may be a part."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -27,30 +28,50 @@ def pieces_and_pairs(
 
 
 def piece_loss(
-    architecture: Architecture, model: Any, hidden: "torch.Tensor", batch: dict[str, "torch.Tensor"], name: str
-) -> tuple["torch.Tensor", "torch.Tensor", Values]:
-    """Mean cross-entropy over the K pieces to predict, their logits (K, V), and `NAME_loss`, `NAME_accuracy` to log."""
+    architecture: Architecture,
+    model: Any,
+    hidden: "torch.Tensor",
+    batch: dict[str, "torch.Tensor"],
+    name: str,
+    sample: Callable[["torch.Tensor"], "torch.Tensor"] | None = None,
+) -> tuple["torch.Tensor", "torch.Tensor | None", Values]:
+    """Mean cross-entropy over the K pieces to predict, what `sample` makes of their logits ((K, V) -> (K,), without gradient), and
+    `NAME_loss`, `NAME_accuracy` to log. At most `architecture.logits_rows` logits are in memory at once."""
+    import torch
     from torch.nn.functional import cross_entropy
+    from torch.utils.checkpoint import checkpoint
 
-    logits = architecture.token_logits(model, hidden.index_select(0, batch["masked_positions"]))  # (T, H) -> (K, H) -> (K, V)
-    count = max(len(batch["labels"]), 1)  # a batch of one short review may have nothing masked
-    loss = cross_entropy(logits.float(), batch["labels"], reduction="sum") / count
+    def of_rows(rows: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        logits = architecture.token_logits(model, rows)  # (K, H) -> (K, V)
+        loss = cross_entropy(logits.float(), labels, reduction="sum", ignore_index=IGNORE_INDEX)
+        with torch.no_grad():  # finding the largest of V logits costs as much as a layer
+            right = None if model.training else (logits.argmax(-1) == labels).sum()
+            return loss, right, sample(logits) if sample else None
+
+    rows = hidden.index_select(0, batch["masked_positions"])  # (T, H) -> (K, H)
+    size = architecture.logits_rows or max(len(rows), 1)
+    chunks = list(zip(rows.split(size), batch["labels"].split(size), strict=True))
+    if len(chunks) > 1 and model.training:  # the logits of a chunk are made again on the way back
+        found = [checkpoint(of_rows, *chunk, use_reentrant=False) for chunk in chunks]
+    else:
+        found = [of_rows(*chunk) for chunk in chunks]
+    # a batch of one short review may have nothing to predict
+    loss = torch.stack([one for one, _, _ in found]).sum() / batch["step_labels"].clamp(min=1)
     values = {f"{name}_loss": loss.detach()}
-    if not model.training:  # finding the largest of V logits costs as much as a layer
-        values[f"{name}_accuracy"] = (logits.argmax(-1) == batch["labels"]).float().sum() / count
-    return loss, logits, values
+    if not model.training:
+        values[f"{name}_accuracy"] = torch.stack([right for _, right, _ in found]).sum() / batch["step_labels"].clamp(min=1)
+    return loss, torch.cat([sampled for _, _, sampled in found]) if sample else None, values
 
 
 def pair_loss(
     architecture: Architecture, model: Any, hidden: "torch.Tensor", batch: dict[str, "torch.Tensor"], name: str
 ) -> tuple["torch.Tensor", Values]:
-    """Mean cross-entropy over the pairs of the batch, 0 where it has none, and `NAME_loss`, `NAME_accuracy` to log."""
+    """Mean cross-entropy over the pairs of the batch, 0 where it has none, and `NAME_loss`, `NAME_accuracy` to log (not a number where
+    there is no pair)."""
     from torch.nn.functional import cross_entropy
 
-    paired = batch["next_sentence_label"] != IGNORE_INDEX
-    if not bool(paired.any()):
-        return hidden.new_zeros(()), {}
-    logits = architecture.pair_logits(model, hidden.index_select(0, batch["starts"][paired]))  # (P, H): the [CLS] of every pair -> (P, 2)
-    labels = batch["next_sentence_label"][paired]
-    loss = cross_entropy(logits.float(), labels)
-    return loss, {f"{name}_loss": loss.detach(), f"{name}_accuracy": (logits.argmax(-1) == labels).float().mean()}
+    labels, pairs = batch["next_sentence_label"], batch["step_pairs"]
+    logits = architecture.pair_logits(model, hidden.index_select(0, batch["starts"]))  # (n, H): the [CLS] of every sequence -> (n, 2)
+    total = cross_entropy(logits.float(), labels, reduction="sum", ignore_index=IGNORE_INDEX)
+    right = (logits.argmax(-1) == labels).sum()
+    return total / pairs.clamp(min=1), {f"{name}_loss": total.detach() / pairs, f"{name}_accuracy": right / pairs}

@@ -1,4 +1,4 @@
-"""The objective's loss as a module, batches on a device, and the held-out loss. The torch side of pretraining."""
+"""The objective's loss as a module, and batches on a device. The torch side of pretraining."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,9 +9,13 @@ from transformers import PreTrainedModel
 
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.batch import Batch
-from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.objective import Objective
-from kobert_pipeline.training.attention import Packing
+from kobert_pipeline.pretrain.phases import Course
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.attention import Packing, has_varlen
+from kobert_pipeline.training.device import device
+from kobert_pipeline.training.feed import BatchAt
+from kobert_pipeline.training.plan import Plan
 
 TensorBatch = tuple[dict[str, torch.Tensor], Packing]
 
@@ -33,31 +37,27 @@ class LossModule(torch.nn.Module):
             packing = replace(packing, causal=True)
         loss, values = self.objective.loss(self.architecture, self.model, tensors, packing)
         if self.training:
-            values["pieces"] = torch.tensor(float(len(tensors["input_ids"])))
+            values["pieces"] = (tensors["input_ids"] != PAD_ID).sum()
         return loss, values
 
 
-def to_device(batch: Batch, device: str) -> TensorBatch:
-    """The arrays as tensors, and the layout of attention."""
-    arrays = {**vars(batch), "starts": batch.starts}
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in arrays.items()}
-    return tensors, Packing.of(batch.lengths, device)
+def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = False) -> TensorBatch:
+    """The arrays as tensors, the counts of the step, and the layout of attention."""
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)).to(place) for name, array in batch.arrays().items()}
+    tensors |= {f"step_{name}": torch.tensor(float(count), device=place) for name, count in batch.counts._asdict().items()}
+    return tensors, Packing.of(batch.lengths, place, varlen=varlen)
 
 
-@torch.no_grad()
-def evaluate(module: LossModule, held_out: Loader, batches: int, device: str) -> dict[str, float]:
-    """Means over the first held-out batches, always the same ones, with the same random numbers; those of the training are left as they
-    were."""
-    module.eval()
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return _evaluated(module, held_out, batches, device)
+def batches(course: Course, plan: Plan) -> BatchAt:
+    """The batches of a course by step and part, on this process's device, in one shape where the model is compiled for it."""
+    place = device()
+    varlen = place.type == "cuda" and plan.mixed_precision == "bf16" and has_varlen()
 
+    def batch_at(step: int, part: int, parts: int) -> TensorBatch:
+        batch, phase = course.batch(step), course.phase(step)
+        batch = batch.parts(parts)[part] if parts > 1 else batch
+        if plan.torch_compile:
+            batch = batch.filled(phase.batch_pieces // parts + 2 * phase.max_length, phase.max_length)
+        return to_device(batch, place, varlen)
 
-def _evaluated(module: LossModule, held_out: Loader, batches: int, device: str) -> dict[str, float]:
-    sums: dict[str, list[float]] = {}
-    for step in range(min(batches, held_out.steps_per_epoch())):
-        loss, values = module(to_device(held_out.batch(step), device))
-        for name, value in {"loss": loss, **values}.items():
-            sums.setdefault(name, []).append(float(value))
-    return {name: float(np.mean(values)) for name, values in sums.items()}
+    return batch_at

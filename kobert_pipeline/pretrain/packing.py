@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kobert_pipeline.pretrain.segments import Sequences
-from kobert_pipeline.shards.format import EOJEOL, MORPHEME, Shards
+from kobert_pipeline.shards.format import EOJEOL, MORPHEME, Shards, ranges
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 
 SPECIAL = MORPHEME | EOJEOL
@@ -26,45 +26,37 @@ class Packed(NamedTuple):
 def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
     """Lay the sequences `rows` out behind one another: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with a [SEP] more at every border of
     documents inside A."""
-    ids: list[np.ndarray] = []
-    borders: list[np.ndarray] = []
-    segments: list[int] = []  # lengths of runs with the same token type, A and B in turn
-    cls, sep, special = np.array([CLS_ID]), np.array([SEP_ID]), np.array([SPECIAL], np.uint8)
-    for row in rows:
-        (a_start, a_end), (b_start, b_end) = sequences.a[row], sequences.b[row]
-        a_ids, a_borders = shards.pieces(a_start, a_end)
-        places = [place - a_start for place in sequences.separated.get(int(row), ())]
-        ids.append(cls)
-        borders.append(special)
-        parts = zip(np.split(a_ids, places), np.split(a_borders, places), strict=True) if places else [(a_ids, a_borders)]
-        for part_ids, part_borders in parts:
-            ids += [part_ids, sep]
-            borders += [part_borders, special]
-        segments += [len(a_ids) + 2 + len(places), 0]
-        if b_end > b_start:
-            b_ids, b_borders = shards.pieces(b_start, b_end)
-            ids += [b_ids, sep]
-            borders += [b_borders, special]
-            segments[-1] = len(b_ids) + 1
-    lengths = np.array(segments, np.int64).reshape(-1, 2).sum(1)
-    input_ids = np.concatenate(ids).astype(np.int64)
+    runs = sequences.runs
+    counts = runs.bounds[rows + 1] - runs.bounds[rows]
+    chosen = ranges(runs.bounds[rows], counts)  # (R,) the runs of text in these sequences
+    text = runs.ends[chosen] - runs.starts[chosen]
+    firsts = np.cumsum(counts) - counts
+    opens = np.zeros(len(chosen), np.int64)
+    opens[firsts] = 1  # the first run of a sequence has a [CLS] before it, each a [SEP] behind it
+    sizes = opens + text + 1
+    begins = np.cumsum(sizes) - sizes
+    total, places = int(sizes.sum()), ranges(begins + opens, text)
+    input_ids, borders, maskable = np.full(total, SEP_ID), np.full(total, SPECIAL, np.uint8), np.zeros(total, bool)
+    input_ids[begins[firsts]] = CLS_ID
+    input_ids[places], borders[places] = shards.gather(runs.starts[chosen], text)
+    maskable[places] = True
+    lengths = np.add.reduceat(sizes, firsts)
     return Packed(
         input_ids=input_ids,
-        token_type_ids=np.repeat(np.tile([0, 1], len(rows)), segments),
-        position_ids=np.arange(len(input_ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths),
-        borders=np.concatenate(borders),
-        maskable=(input_ids != CLS_ID) & (input_ids != SEP_ID),
+        token_type_ids=np.repeat(runs.second[chosen].astype(np.int64), sizes),
+        position_ids=ranges(np.zeros(len(rows), np.int64), lengths),
+        borders=borders,
+        maskable=maskable,
         lengths=lengths,
     )
 
 
 def group(lengths: np.ndarray, order: np.ndarray, pieces: int) -> list[np.ndarray]:
     """Cut `order` into batches of at most `pieces` pieces (a longer sequence is a batch of its own)."""
-    batches, start, total = [], 0, 0
-    for i, length in enumerate(lengths[order].tolist()):
-        if total + length > pieces and i > start:
-            batches.append(order[start:i])
-            start, total = i, 0
-        total += length
-    batches.append(order[start:])
+    totals = np.cumsum(lengths[order])
+    batches, start, before = [], 0, 0
+    while start < len(order):
+        end = max(int(np.searchsorted(totals, before + pieces, side="right")), start + 1)
+        batches.append(order[start:end])
+        start, before = end, int(totals[end - 1])
     return batches

@@ -3,6 +3,7 @@
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from pydantic import Field
@@ -32,6 +33,7 @@ class Course:
         # the first phase has the given seed, others draw numbers of their own
         self.loaders = [Loader(shards, how, vocab_size, seed + (number << 64)) for number, (_, how) in enumerate(phases)]
         self.ends = list(accumulate(loader.steps_for(pieces) for loader, (pieces, _) in zip(self.loaders, phases, strict=True)))
+        self.made = lru_cache(maxsize=1)(self._made)  # the parts of a step are asked for one by one
 
     @property
     def steps(self) -> int:
@@ -40,8 +42,18 @@ class Course:
 
     def batch(self, step: int) -> Batch:
         """The batch of step `step`, from 0."""
-        phase = next(number for number, end in enumerate(self.ends) if step < end)
-        return self.loaders[phase].batch(step - self._begin(phase))
+        return self.made(step)
+
+    def phase(self, step: int) -> Loader:
+        """The loader of the phase that a step belongs to."""
+        return self.loaders[self._number(step)]
+
+    def _made(self, step: int) -> Batch:
+        number = self._number(step)
+        return self.loaders[number].batch(step - self._begin(number))
+
+    def _number(self, step: int) -> int:
+        return next(number for number, end in enumerate(self.ends) if step < end)
 
     def pieces(self) -> int:
         """Pieces that all steps see, special tokens included."""

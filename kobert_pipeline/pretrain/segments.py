@@ -1,15 +1,15 @@
 """Which stretches of text become sequences: pairs of segments or sentences, or as many sentences as fit (the four ways that Liu et al. 2019
 compare); single paragraphs of unordered documents. A function of the shards, the options and a generator."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Literal
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX
-from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE, Shard, Shards
+from kobert_pipeline.pretrain.units import fitting, heads_of, units_of
+from kobert_pipeline.shards.format import Shards
 
 NEXT, RANDOM = 0, 1
 """HF's `next_sentence_label`."""
@@ -19,15 +19,26 @@ Pairs = Literal["next", "order"] | None
 """What a pair is asked about: whether B follows A (NSP), or in which order they stood (SOP)."""
 
 
+class Runs(NamedTuple):
+    """The stretches of text of all sequences in order, each followed by a [SEP]: `starts`, `ends`, `second` (whether it is a B), (R,);
+    `bounds` (N + 1,): the runs of sequence n are `bounds[n]` to `bounds[n + 1]`."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    second: np.ndarray
+    bounds: np.ndarray
+
+
 @dataclass(frozen=True)
 class Sequences:
     """N sequences as stretches of global positions. `a`, `b`: (N, 2) int64 start and end (exclusive); an empty `b` is no pair.
-    `next_sentence_label`: (N,) int64. `separated`: rows whose `a` runs over borders of documents, and where those lie."""
+    `next_sentence_label`: (N,) int64. `separators`: (S, 2) int64, in order: a row whose `a` runs over a border of documents, and where
+    that lies."""
 
     a: np.ndarray
     b: np.ndarray
     next_sentence_label: np.ndarray
-    separated: dict[int, list[int]] = field(default_factory=dict)
+    separators: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     def __len__(self) -> int:
         return len(self.a)
@@ -37,27 +48,51 @@ class Sequences:
         """(N,) pieces of each sequence with [CLS] and its [SEP]s."""
         second = self.b[:, 1] - self.b[:, 0]
         lengths: np.ndarray = 2 + self.a[:, 1] - self.a[:, 0] + second + (second > 0)
-        for row, places in self.separated.items():
-            lengths[row] += len(places)
-        return lengths
+        return lengths + np.bincount(self.separators[:, 0], minlength=len(self))
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The stretches between separators."""
+        paired = self.b[:, 1] > self.b[:, 0]
+        rows, places = self.separators.T
+        separated = np.bincount(rows, minlength=len(self))
+        bounds = np.concatenate([[0], np.cumsum(1 + separated + paired)])
+        firsts, lasts = bounds[:-1], bounds[:-1] + separated  # of A
+        starts, ends, second = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64), np.zeros(bounds[-1], bool)
+        starts[firsts], ends[lasts] = self.a.T
+        inside = firsts[rows] + np.arange(len(rows)) - (np.cumsum(separated) - separated)[rows]
+        ends[inside] = starts[inside + 1] = places
+        (starts[lasts[paired] + 1], ends[lasts[paired] + 1]), second[lasts[paired] + 1] = self.b[paired].T, True
+        return Runs(starts, ends, second, bounds)
 
 
 def plan_sequences(shards: Shards, max_length: int, short_share: float, pairs: Pairs, rng: np.random.Generator) -> Sequences:
     """SEGMENT-PAIR: every piece of the shards in one sequence of at most `max_length` pieces. For "next", B segments are exchanged between
     documents, so that no text is lost to the random half; for "order", half of the pairs change places."""
-    spans: list[tuple[int, int, int]] = []  # start, where B begins (end: nowhere), end
-    documents: list[int] = []
-    for offset, shard in zip(shards.offsets, shards.shards, strict=False):
-        for number in range(len(shard.ordered)):
-            found = _document_spans(shard, number, max_length, short_share, pairs is not None, rng)
-            spans += [(int(offset) + start, int(offset) + middle, int(offset) + end) for start, middle, end in found]
-            documents += [int(offset) + int(shard.documents[number])] * len(found)
-    table = np.array(spans, np.int64).reshape(-1, 3)
-    a, b = table[:, [0, 1]], table[:, [1, 2]].copy()
-    label = np.where(b[:, 1] > b[:, 0], NEXT, IGNORE_INDEX)
+    columns: list[np.ndarray] = []  # start, where B begins (end: nowhere), end, where the document begins
+    for offset, shard in shards:
+        units = units_of(shard, max_length - 3, max_length - 2)
+        alone = ~units.ordered | units.cut
+        opens = alone | units.open_documents | np.append(True, alone[:-1])[: len(alone)]
+        after = fitting(units.starts, units.ends, _room(len(alone), max_length, short_share, rng), opens)
+        heads, drawn = heads_of(after), rng.random(len(alone))
+        tails = after[heads]
+        starts, ends = units.starts[heads], units.ends[tails - 1]
+        several = tails - heads > 1 if pairs else np.zeros(len(heads), bool)
+        chosen = heads + several * (1 + (drawn[heads] * (tails - heads - 1)).astype(np.int64))  # a random sentence but the first
+        middles = np.where(several, units.starts[chosen], ends)
+        columns.append(offset + np.stack([starts, middles, ends, units.documents[heads]]))
+    start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
+    a, b = np.stack([start, middle], 1), np.stack([middle, end], 1)
+    label = np.where(end > middle, NEXT, IGNORE_INDEX)
     if pairs == "order":
         return _reordered(a, b, label, rng)
-    return _partners(a, b, label, np.array(documents, np.int64), max_length, rng)
+    return _partners(a, b, label, document, max_length, rng)
+
+
+def _room(count: int, max_length: int, short_share: float, rng: np.random.Generator) -> np.ndarray:
+    """BERT's `short_seq_prob`: a share of sequences is short, so that fine-tuning on short inputs finds a familiar length."""
+    return np.where(rng.random(count) < short_share, rng.integers(2, max_length - 2, count), max_length - 3)
 
 
 def _partners(
@@ -68,6 +103,15 @@ def _partners(
     room = np.maximum(max_length - 3 - (a[:, 1] - a[:, 0]), 0)  # a full A that has no B leaves less than nothing
     b[:, 1] = np.minimum(b[:, 1], b[:, 0] + room)
     return Sequences(a, b, label)
+
+
+def _exchange(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rng: np.random.Generator) -> None:
+    """Half of the pairs, chosen at random, hand their B around a ring. A pair that got a B of its own document is no example of either."""
+    paired = np.flatnonzero(label == NEXT)
+    ring = rng.permutation(paired)[: len(paired) // 2]
+    giver = np.roll(ring, 1)
+    b[ring] = b[giver]
+    label[ring] = np.where(documents[ring] == documents[giver], IGNORE_INDEX, RANDOM)
 
 
 def _reordered(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng: np.random.Generator) -> Sequences:
@@ -83,111 +127,39 @@ def _reordered(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng: np.random.G
 def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
     """SENTENCE-PAIR: two sentences of an ordered document, half of them with the second one of another. What has no partner, or is too long
     for one, stands alone."""
-    spans: list[tuple[int, int, int]] = []
-    documents: list[int] = []
-    for start, end, document, ordered in _units(shards):
-        last = spans[-1] if spans else (0, 0, 0)
-        alone = last[1] == last[2] and documents and documents[-1] == document and last[2] == start
-        if ordered and alone and end - last[0] <= max_length - 3:
-            spans[-1] = (last[0], start, end)
-            continue
-        room = max_length - 3
-        found = [(i, j, j) for i, j in _chunks(start, end, room)]
-        spans += found
-        documents += [document if ordered and len(found) == 1 else -len(spans)] * len(found)
-    table = np.array(spans, np.int64).reshape(-1, 3)
-    a, b = table[:, [0, 1]], table[:, [1, 2]].copy()
-    label = np.where(b[:, 1] > b[:, 0], NEXT, IGNORE_INDEX)
-    return _partners(a, b, label, np.array(documents, np.int64), max_length, rng)
+    columns: list[np.ndarray] = []
+    for offset, shard in shards:
+        units = units_of(shard, max_length - 3, max_length - 3)
+        count = len(units.starts)
+        whole = units.ordered & ~units.cut
+        joins = whole[:-1] & whole[1:] & ~units.open_documents[1:] & (units.ends[1:] - units.starts[:-1] <= max_length - 3)
+        after = np.arange(1, count + 1) + np.append(joins, False)[:count]
+        heads = heads_of(after)
+        middles, ends = units.ends[heads], units.ends[after[heads] - 1]
+        columns.append(offset + np.stack([units.starts[heads], middles, ends, units.documents[heads]]))
+    start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
+    label = np.where(end > middle, NEXT, IGNORE_INDEX)
+    return _partners(np.stack([start, middle], 1), np.stack([middle, end], 1), label, document, max_length, rng)
 
 
 def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
     """FULL-SENTENCES (`across` the borders of documents, which are marked), or DOC-SENTENCES: as many sentences as fit. Paragraphs of
     unordered documents are documents of their own here."""
-    spans: list[tuple[int, int]] = []
-    separated: dict[int, list[int]] = {}
-    length, before = max_length + 1, None  # of the sequence under way, and its last document
-    firsts = set(shards.offsets.tolist())  # a stretch lies in one shard
-    for start, end, document, ordered in _units(shards):
-        key = (document, None if ordered else start)
-        extra = int(key != before)
-        fits = length + extra + end - start <= max_length and (across or not extra) and spans[-1][1] == start and start not in firsts
-        before = key
-        if fits:
-            if extra:
-                separated.setdefault(len(spans) - 1, []).append(start)
-            spans[-1] = (spans[-1][0], end)
-            length += extra + end - start
-        else:
-            spans += _chunks(start, end, max_length - 2)
-            length = 2 + spans[-1][1] - spans[-1][0]
-    a = np.array(spans, np.int64).reshape(-1, 2)
-    return Sequences(a, np.repeat(a[:, 1:], 2, 1), np.full(len(a), IGNORE_INDEX), separated)
-
-
-def _units(shards: Shards) -> Iterator[tuple[int, int, int, bool]]:
-    """Start, end, document (where it begins) and whether it is ordered, of every sentence; of unordered documents of every paragraph."""
-    for offset, shard in zip(shards.offsets.tolist(), shards.shards, strict=False):
-        for number in range(len(shard.ordered)):
-            start, end = int(shard.documents[number]), int(shard.documents[number + 1])
-            bit = SENTENCE if shard.ordered[number] else PARAGRAPH
-            breaks = start + np.flatnonzero(shard.borders[start:end] & bit)
-            for left, right in _between(breaks, end):
-                yield offset + left, offset + right, offset + start, bool(shard.ordered[number])
-
-
-def _document_spans(
-    shard: Shard, number: int, max_length: int, short_share: float, pairs: bool, rng: np.random.Generator
-) -> list[tuple[int, int, int]]:
-    start, end = int(shard.documents[number]), int(shard.documents[number + 1])
-    borders = shard.borders[start:end]
-    if not shard.ordered[number]:
-        breaks = start + np.flatnonzero(borders & PARAGRAPH)
-        room = max_length - 2
-        return [(i, j, j) for left, right in _between(breaks, end) for i, j in _chunks(left, right, room)]
-    breaks = start + np.flatnonzero(borders & SENTENCE)
-    spans: list[tuple[int, int, int]] = []
-    gathered: list[int] = []  # sentence starts of the sequence under way
-    room = _room(max_length, short_share, rng)
-    for left, right in _between(breaks, end):
-        if gathered and right - gathered[0] > room:
-            spans.append(_split(gathered, left, pairs, rng))
-            gathered, room = [], _room(max_length, short_share, rng)
-        if right - left > max_length - 3:
-            spans += [(i, j, j) for i, j in _chunks(left, right, max_length - 3)]
-            continue
-        gathered.append(left)
-    if gathered:
-        spans.append(_split(gathered, end, pairs, rng))
-    return spans
-
-
-def _room(max_length: int, short_share: float, rng: np.random.Generator) -> int:
-    """BERT's `short_seq_prob`: a share of sequences is short, so that fine-tuning on short inputs finds a familiar length."""
-    if rng.random() < short_share:
-        return int(rng.integers(2, max_length - 2))
-    return max_length - 3
-
-
-def _split(sentences: list[int], end: int, pairs: bool, rng: np.random.Generator) -> tuple[int, int, int]:
-    """A|B at a random sentence border; a single sentence makes no pair."""
-    if not pairs or len(sentences) < 2:
-        return sentences[0], end, end
-    return sentences[0], sentences[int(rng.integers(1, len(sentences)))], end
-
-
-def _exchange(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rng: np.random.Generator) -> None:
-    """Half of the pairs, chosen at random, hand their B around a ring. A pair that got a B of its own document is no example of either."""
-    paired = np.flatnonzero(label == NEXT)
-    ring = rng.permutation(paired)[: len(paired) // 2]
-    giver = np.roll(ring, 1)
-    b[ring] = b[giver]
-    label[ring] = np.where(documents[ring] == documents[giver], IGNORE_INDEX, RANDOM)
-
-
-def _between(breaks: np.ndarray, end: int) -> list[tuple[int, int]]:
-    return list(pairwise([*breaks.tolist(), end]))
-
-
-def _chunks(left: int, right: int, room: int) -> list[tuple[int, int]]:
-    return [(i, min(i + room, right)) for i in range(left, right, room)]
+    spans: list[np.ndarray] = []
+    separators: list[np.ndarray] = []
+    count = 0
+    for offset, shard in shards:
+        units = units_of(shard, max_length - 2, max_length - 2)
+        borders = units.open_documents | (~units.ordered & units.first)
+        marks = np.cumsum(borders)  # every border inside a sequence costs a [SEP]
+        opens = np.arange(len(borders)) == 0 if across else borders
+        after = fitting(units.starts + marks, units.ends + marks, max_length - 2, opens)
+        heads = heads_of(after)
+        spans.append(offset + np.stack([units.starts[heads], units.ends[after[heads] - 1]], 1))
+        inside = np.setdiff1d(np.flatnonzero(borders), heads)
+        rows = np.searchsorted(heads, inside, side="right") - 1
+        separators.append(np.stack([count + rows, offset + units.starts[inside]], 1))
+        count += len(heads)
+    none = np.empty((0, 2), np.int64)
+    a = np.concatenate([none, *spans])
+    return Sequences(a, np.repeat(a[:, 1:], 2, 1), np.full(len(a), IGNORE_INDEX), np.concatenate([none, *separators]))

@@ -1,5 +1,6 @@
 """Shards -> a pretrained model, resumable at any step."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,15 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.options import Options
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
-from kobert_pipeline.pretrain.loader import Loader
-from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.objective import Masking, Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.phases import Course, Phase
 from kobert_pipeline.pretrain.starting import base_files, start_from
+from kobert_pipeline.processes import leads
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.training.plan import Plan
 
 VERSION = 1
-HELD_OUT_BATCHES = 8
 MODEL = "model"
 """Folder of the finished model below the stage's."""
 
@@ -54,6 +54,12 @@ class PretrainOptions(Options):
         """These options with a phase's own."""
         own = {name: value for name in ("max_length", "batch_pieces") if (value := getattr(phase, name)) is not None}
         return self.model_copy(update=own)
+
+    def of_whole_words(self) -> "PretrainOptions":
+        """These options where whole eojeols are hidden together: seen parts of a word would tell the rest of it."""
+        if not isinstance(self.objective, Masking):
+            return self
+        return self.model_copy(update={"objective": self.objective.model_copy(update={"whole": "eojeol"})})
 
     @model_validator(mode="after")
     def _lengths(self) -> "PretrainOptions":
@@ -89,42 +95,40 @@ def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
 
 
 def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Train and save the model to `out/model`."""
+    """Train and save the model to `out/model`, and to `out/best` that of the lowest held-out loss where it is not the last."""
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
-    from kobert_pipeline.pretrain.model import LossModule, evaluate, to_device
-    from kobert_pipeline.training.evaluations import Evaluations
+    from kobert_pipeline.pretrain.measure import BEST, Measure
+    from kobert_pipeline.pretrain.model import LossModule, batches
+    from kobert_pipeline.training.device import device
     from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
 
     plan = options.plan
     quiet_transformers()
     torch.manual_seed(plan.seed)
-    vocab_size = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE)).get_vocab_size()
-    model = options.architecture.model(options.architecture.config(vocab_size), options.objective.head)
+    vocabulary = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
+    model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
     started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    module = LossModule(model, options.objective, options.architecture).to(device)
-    course = Course(Shards.open(shards, "train"), options.parts(), vocab_size, plan.seed)
-    held_out = Loader(Shards.open(shards, "held_out"), options, vocab_size, seed=0)
-    steps = course.steps
-    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, steps // 10)})
-    evaluations = Evaluations(out / "evaluations.json")
-
-    def measure(step: int) -> dict[str, float]:
-        return evaluations.add(step, evaluate(module, held_out, HELD_OUT_BATCHES, device))
-
-    if 0 not in evaluations:
+    module = LossModule(model, options.objective, options.architecture).to(device())
+    course = Course(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
+    measure = Measure(module, options, options.of_whole_words(), plan.mixed_precision, Shards.open(shards, "held_out"), vocabulary, out)
+    if 0 not in measure.found:
         measure(0)
-    trained = train(module, lambda step: to_device(course.batch(step), device), plan, steps, out, measure, name="pretrain")
-    options.architecture.save(model, out / MODEL)
+    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, course.steps // 10)})
+    trained = train(module, batches(course, plan), plan, course.steps, out, measure, name="pretrain")
+    if leads():
+        options.architecture.save(model, out / MODEL)
+        if measure.best == course.steps:
+            shutil.rmtree(out / BEST, ignore_errors=True)
     return {
-        "steps": steps,
+        "steps": course.steps,
         "pieces_seen": course.pieces(),
         **started,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),
-        "held_out_before": evaluations[0],
-        "held_out_after": evaluations[steps],
+        "held_out_before": measure.found[0],
+        "held_out_after": measure.found[course.steps],
+        "best_step": measure.best,
     }

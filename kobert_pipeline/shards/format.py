@@ -4,6 +4,7 @@ Files of a shard: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.borders.npy` (N,) 
 where documents begin; `NAME.ordered.npy` (D,) bool.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,9 +70,28 @@ class Shards:
     def __len__(self) -> int:
         return int(self.offsets[-1])
 
+    def __iter__(self) -> Iterator[tuple[int, Shard]]:
+        """Each shard, after the position of its first piece."""
+        return zip(self.offsets.tolist(), self.shards, strict=False)
+
     def pieces(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Ids and borders of the pieces from `start` to `end` (exclusive), which lie in one shard: two arrays of shape (end - start,)."""
-        shard = int(np.searchsorted(self.offsets, start, side="right")) - 1
-        left = start - int(self.offsets[shard])
-        right = left + end - start
-        return self.shards[shard].ids[left:right], self.shards[shard].borders[left:right]
+        return self.gather(np.array([start]), np.array([end - start]))
+
+    def gather(self, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The stretches of `lengths` pieces from `starts`, behind one another, each of which lies in one shard: ids (T,) int64 and borders
+        (T,) uint8."""
+        numbers = np.searchsorted(self.offsets, starts, side="right") - 1
+        targets = np.cumsum(lengths) - lengths
+        ids, borders = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)
+        for number in np.unique(numbers).tolist():
+            shard, chosen = self.shards[number], np.flatnonzero(numbers == number)
+            source = ranges(starts[chosen] - self.offsets[number], lengths[chosen])
+            target = slice(None) if len(chosen) == len(starts) else ranges(targets[chosen], lengths[chosen])
+            ids[target], borders[target] = shard.ids[source], shard.borders[source]
+        return ids, borders
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """`lengths[0]` numbers from `starts[0]`, then `lengths[1]` from `starts[1]`, and so on: (T,)."""
+    return np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)

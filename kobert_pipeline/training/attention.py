@@ -5,6 +5,8 @@ restricted here, by an attention function of our own under the name "packed": se
 rectangles, attended, and laid back. Everything else in the model works on positions alone and needs no padding at all.
 """
 
+import inspect
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,27 +14,39 @@ import numpy as np
 import torch
 from transformers import AttentionInterface
 
+varlen_attn: Any = None
+with suppress(ImportError):  # PyTorch before 2.10
+    from torch.nn.attention.varlen import varlen_attn
+
 ROUND = 16
 """Lengths are rounded up to a multiple of this, so that few rectangles are needed."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How T packed positions are laid out in rectangles. `rectangles`: (index (n * L,), n, L, mask (n, 1, 1, L) or None);
-    `inverse` (T,): where each position went among all cells of all rectangles; `causal`: nobody sees what comes after."""
+    """How T packed positions are laid out: in rectangles, or (`bounds`) as they lie, for a kernel that knows where sequences end.
+
+    `rectangles`: (index (n * L,), n, L, mask (n, 1, 1, L) or None); `inverse` (T,): where each position went among all cells of all
+    rectangles; `bounds` (n + 1,) int32: where sequences begin and end; `longest`: the most positions of one, as far as a kernel needs to
+    know; `causal`: nobody sees what comes after."""
 
     rectangles: list[tuple[torch.Tensor, int, int, torch.Tensor | None]]
-    inverse: torch.Tensor
+    inverse: torch.Tensor | None = None
+    bounds: torch.Tensor | None = None
+    longest: int = 0
     causal: bool = False
 
     @classmethod
-    def of(cls, lengths: np.ndarray, device: torch.device | str = "cpu", causal: bool = False) -> "Packing":
-        """The layout for sequences of these lengths, (n,), packed in order."""
+    def of(cls, lengths: np.ndarray, device: torch.device | str = "cpu", causal: bool = False, varlen: bool = False) -> "Packing":
+        """The layout for sequences of these lengths, (n,), packed in order. `varlen`: for PyTorch's kernel (CUDA, 16 bits)."""
+        if varlen:
+            bounds = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)).to(device)
+            return cls([], bounds=bounds, longest=-(-int(lengths.max()) // 128) * 128, causal=causal)
         begins = np.cumsum(lengths) - lengths
         rounded = -(-lengths // ROUND) * ROUND
         inverse = np.empty(int(lengths.sum()), np.int64)
         rectangles, cells = [], 0
-        for width in np.unique(rounded):
+        for width in np.unique(rounded[rounded > 0]):
             rows = np.flatnonzero(rounded == width)
             longest = int(lengths[rows].max())
             column = np.arange(longest)
@@ -42,7 +56,12 @@ class Packing:
             mask = None if real.all() else torch.from_numpy(real[:, None, None, :]).to(device)
             rectangles.append((torch.from_numpy(index.reshape(-1)).to(device), len(rows), longest, mask))
             cells += real.size
-        return cls(rectangles, torch.from_numpy(inverse).to(device), causal)
+        return cls(rectangles, torch.from_numpy(inverse).to(device), causal=causal)
+
+
+def has_varlen() -> bool:
+    """Whether PyTorch brings its kernel for packed sequences (2.10 and later) with what is needed here."""
+    return varlen_attn is not None and "window_size" in inspect.signature(varlen_attn).parameters
 
 
 def packed_attention(
@@ -59,15 +78,39 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """`query`, `key`, `value`: (1, H, T, W). Returns (1, T, H, W), as `transformers` attention functions do. `sliding_window`: only
     positions less than this apart see each other."""
+    scale = scaling or query.shape[3] ** -0.5
+    if packing.bounds is None:
+        return _in_rectangles(query, key, value, packing, scale, dropout, sliding_window), None
+    if dropout:
+        raise ValueError("the kernel for packed sequences knows no dropout; set the architecture's attention dropout to 0")
+    q, k, v = (part[0].transpose(0, 1).contiguous() for part in (query, key, value))  # (1, H, T, W) -> (T, H, W)
+    reach = -1 if sliding_window is None else sliding_window - 1
+    window = (reach, 0 if packing.causal else reach)
+    bounds, longest = packing.bounds, packing.longest
+    return varlen_attn(q, k, v, bounds, bounds, longest, longest, scale=scale, window_size=window)[None], None
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _in_rectangles(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    packing: Packing,
+    scale: float,
+    dropout: float,
+    sliding_window: int | None,
+) -> torch.Tensor:
+    """(1, H, T, W) -> (1, T, H, W). The shapes differ from batch to batch, so there is nothing to compile."""
     heads, width = query.shape[1], query.shape[3]
     stacked = torch.stack([query[0], key[0], value[0]]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
     attended = []
     for index, rows, longest, mask in packing.rectangles:
         cells = stacked.index_select(0, index).view(rows, longest, 3, heads, width)
         q, k, v = cells.permute(2, 0, 3, 1, 4).unbind(0)  # (n, L, 3, H, W) -trans-> 3 x (n, H, L, W)
-        out = _attend(q, k, v, _seen(longest, packing.causal, sliding_window, mask, query.device), dropout, scaling or width**-0.5)
+        out = _attend(q, k, v, _seen(longest, packing.causal, sliding_window, mask, query.device), dropout, scale)
         attended.append(out.transpose(1, 2).reshape(rows * longest, heads, width))
-    return torch.cat(attended).index_select(0, packing.inverse)[None], None
+    inverse: Any = packing.inverse
+    return torch.cat(attended).index_select(0, inverse)[None]
 
 
 def _seen(length: int, causal: bool, sliding_window: int | None, mask: torch.Tensor | None, device: torch.device) -> torch.Tensor | None:

@@ -5,27 +5,40 @@ with the SHA-256 of the others.
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
+from kobert_pipeline.processes import leads
 
 INDEX = "checkpoint.json"
 
 
-def save_checkpoint(folder: Path, step: int, module: torch.nn.Module, optimizer: torch.optim.Optimizer, keep: int) -> Path:
-    """Write the state after `step` steps; drop all but the newest `keep`."""
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    module: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    keep: int,
+    engine: Accelerator | None = None,
+) -> Path:
+    """Write the state after `step` steps; drop all but the newest `keep`. Of several processes, which `engine` knows, one writes."""
+    random = _random_states(engine)
     path = folder / f"step-{step:08d}"
+    if not leads():
+        return path
     part = folder / f".{path.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     save_weights(part / "model.safetensors", module)
     save_file(_optimizer_state(module, optimizer), part / "optimizer.safetensors")
-    save_file(_random_state(), part / "random.safetensors")
+    save_file(random, part / "random.safetensors")
     files = {file.name: sha256(file) for file in sorted(part.iterdir())}
     write_json(part / INDEX, {"step": step, "files": files})
     shutil.rmtree(path, ignore_errors=True)
@@ -40,8 +53,9 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"))
 
 
-def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Restore the newest checkpoint; return its step, 0 when there is none. Raises UserError, naming the file, when it is damaged."""
+def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer, process: int = 0) -> int:
+    """Restore the newest checkpoint, and the random state of this `process` if it has one there; return its step, 0 when there is none.
+    Raises UserError, naming the file, when it is damaged."""
     found = checkpoints(folder)
     if not found:
         return 0
@@ -50,9 +64,10 @@ def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.opti
     load_weights(path / "model.safetensors", module)
     _restore_optimizer(load_file(path / "optimizer.safetensors"), module, optimizer)
     state = load_file(path / "random.safetensors")
-    torch.set_rng_state(state["cpu"])
-    if torch.cuda.is_available() and "cuda" in state:
-        torch.cuda.set_rng_state(state["cuda"])
+    if f"cpu.{process}" in state:
+        torch.set_rng_state(state[f"cpu.{process}"])
+    if torch.cuda.is_available() and f"cuda.{process}" in state:
+        torch.cuda.set_rng_state(state[f"cuda.{process}"])
     step: int = read_json(path / INDEX)["step"]
     return step
 
@@ -101,8 +116,27 @@ def _restore_optimizer(tensors: dict[str, torch.Tensor], module: torch.nn.Module
             optimizer.state[parameter] = state
 
 
-def _random_state() -> dict[str, torch.Tensor]:
-    state = {"cpu": torch.get_rng_state()}
+def _random_states(engine: Accelerator | None) -> dict[str, torch.Tensor]:
+    """The states of the random generators of all processes, by device and number of the process."""
+    own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
+        own["cuda"] = torch.cuda.get_rng_state()
+    found: dict[str, torch.Tensor] = {}
+    for kind, state in own.items():
+        rows = engine.gather(state.to(engine.device)[None]).cpu() if engine and engine.num_processes > 1 else state[None]
+        found |= {f"{kind}.{process}": row.clone() for process, row in enumerate(rows)}
+    return found
+
+
+def save_tensors(path: Path, value: Any) -> Path:
+    """Every tensor in nested lists, tuples and dicts, named by its place (`0.input_ids`)."""
+    save_file(dict(_named(value, "")), path)
+    return path
+
+
+def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield name or "batch", value.detach().cpu().contiguous()
+    elif isinstance(value, (list, tuple, dict)):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _named(one, f"{name}.{key}" if name else str(key))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.processes import leads
 
 
 class Evaluations:
@@ -23,5 +24,6 @@ class Evaluations:
     def add(self, step: int, values: dict[str, float]) -> dict[str, float]:
         """Keep the values of `step`, rounded to six decimals; returns them."""
         self.values[step] = {name: round(value, 6) for name, value in values.items()}
-        write_json(self.path, {str(step): self.values[step] for step in sorted(self.values)})
+        if leads():
+            write_json(self.path, {str(step): self.values[step] for step in sorted(self.values)})
         return self.values[step]

@@ -1,11 +1,15 @@
-"""Progress: a JSON line per logged step, a line on stderr, and TensorBoard where it is installed. Never part of a result."""
+"""Progress: a JSON line per logged step, a line on stderr, and TensorBoard where it is installed. Never part of a result. Of several
+processes one writes."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, SupportsFloat
+
+from kobert_pipeline.processes import leads
 
 
 class Log:
@@ -13,13 +17,15 @@ class Log:
 
     def __init__(self, folder: Path, steps: int, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.file = (folder / "log.jsonl").open("a", encoding="utf-8")
+        self.file = (folder / "log.jsonl" if leads() else Path(os.devnull)).open("a", encoding="utf-8")
         self.steps, self.name, self.began = steps, name, time.monotonic()
         self.last: tuple[int, float] | None = None
-        self.writer = _tensorboard(folder)
+        self.writer = _tensorboard(folder) if leads() else None
 
     def write(self, step: int, given: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""
+        if not leads():
+            return
         values = {name: float(value) for name, value in given.items()}
         values |= self._speed(step, values.pop("pieces", None)) if "learning_rate" in values else {}
         rounded = {name: round(value, 6) for name, value in values.items()}

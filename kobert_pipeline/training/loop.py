@@ -1,13 +1,14 @@
 """The training loop. It gets a module that turns a batch into a loss, and a function from the step to the batch, and nothing else.
 
 Because the batch is a function of the step, resuming needs only weights, optimizer, random state and the step: a run that was stopped
-and resumed equals one that never was, bit for bit on CPU.
+and resumed equals one that never was, bit for bit on CPU. A step may be taken in parts, one after the other (`gradient_accumulation_steps`)
+and by several processes (`torchrun`): their losses add up to that of the whole batch, so nothing changes but rounding.
 """
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,16 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
-from kobert_pipeline.training.device import accelerator
+from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
+from kobert_pipeline.training.device import accelerator, agreed, summed
+from kobert_pipeline.training.feed import BatchAt, feed
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.schedule import learning_rate
 
 LossModule = torch.nn.Module
-"""`forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log."""
+"""`forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log, which add up over the parts of a step."""
 
 Evaluate = Callable[[int], dict[str, float]]
 
@@ -48,7 +50,7 @@ class Trained:
 
 def train(
     module: LossModule,
-    batch_at: Callable[[int], Any],
+    batch_at: BatchAt,
     plan: Plan,
     steps: int,
     folder: Path,
@@ -57,66 +59,86 @@ def train(
 ) -> Trained:
     """Train for `steps` steps, going on from the newest checkpoint in `folder/checkpoints`.
 
-    `evaluate(step)` is called every `plan.evaluate_every` steps and after the last. Raises `Stopped` after `plan.max_minutes` or on
-    SIGTERM or SIGINT, `NotFinite` when the loss is not finite (the batch's step is in the message).
+    `evaluate(step)` is called every `plan.evaluate_every` steps and after the last, in every process. Raises `Stopped` after
+    `plan.max_minutes` or on SIGTERM or SIGINT, `NotFinite` when the loss is not finite (the step and the file of its batch are in the
+    message).
     """
     engine = accelerator(plan)
     optimizer = optimizer_of(module, plan)
+    if plan.torch_compile:
+        module.compile()
+    if engine.process_index:
+        torch.manual_seed(plan.seed * 1_000_003 + engine.process_index)  # processes drop and draw differently
     module, optimizer = engine.prepare(module, optimizer)
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     began, result = time.monotonic(), Trained(steps)
-    step = saved = load_checkpoint(folder / "checkpoints", plain, adam)
+    step = saved = load_checkpoint(folder / "checkpoints", plain, adam, engine.process_index)
     since_log: list[dict[str, torch.Tensor]] = []
-    with terminating() as asked, closing(Log(folder / "logs", steps, name)) as log:
-        while step < steps:
+    with (
+        terminating() as asked,
+        closing(Log(folder / "logs", steps, name)) as log,
+        closing(feed(batch_at, step, steps, engine, plan)) as batches,
+    ):
+        for parts in batches:
             for group in adam.param_groups:
                 group["lr"] = learning_rate(plan, step, steps)
             try:
-                loss, values = take_step(engine, module, optimizer, batch_at(step), plan)
+                loss, values = take_step(engine, module, optimizer, parts, plan)
             except NotFinite as error:
-                raise NotFinite(f"{error} at step {step} (not taken); the last checkpoint is step {saved}") from None
+                kept = save_tensors(folder / "logs" / f"not-finite-step-{step}-{engine.process_index}.safetensors", parts)
+                raise NotFinite(
+                    f"{error} at step {step} (not taken); the last checkpoint is step {saved}, the batch is in {kept}"
+                ) from None
             step += 1
             since_log.append({"loss": loss, **values})
             if step % plan.log_every == 0 or step == steps:
-                log.write(step, {**means(since_log), "learning_rate": adam.param_groups[0]["lr"]})
+                log.write(step, {**summed(engine, means(since_log)), "learning_rate": adam.param_groups[0]["lr"]})
                 since_log.clear()
             if evaluate and (step == steps or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 module.eval()
                 result.evaluations[step] = evaluate(step)
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
             late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
-            if step < steps and (step % plan.checkpoint_every == 0 or late or asked):
-                save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints)
+            stopping = agreed(engine, late or bool(asked))
+            if step < steps and (step % plan.checkpoint_every == 0 or stopping):
+                save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
                 saved = step
-                if late or asked:
+                if stopping:
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
-            result.loss = float(loss) if step == steps else result.loss
+            if step == steps:
+                result.loss = float(summed(engine, {"loss": loss})["loss"])
+    engine.wait_for_everyone()
     result.seconds = time.monotonic() - began
     return result
 
 
 def means(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """The mean of every name over the rows that have it."""
+    """The mean of every name over the rows in which it is a number; without names that are one in none."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return {name: torch.stack([row[name].float() for row in rows if name in row]).mean() for name in names}
+    found = {name: torch.stack([row[name].float() for row in rows if name in row]).nanmean() for name in names}
+    return {name: value for name, value in found.items() if not value.isnan()}
 
 
 def take_step(
-    engine: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, batch: Any, plan: Plan
+    engine: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, parts: Sequence[Any], plan: Plan
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """One update; returns the loss and what the module logs. Raises `NotFinite` before the weights are touched."""
+    """One update; returns this process's part of the loss and of what is logged. Raises `NotFinite` before the weights are touched."""
     module.train()
-    with engine.autocast():
-        loss, values = module(batch)
-    if not torch.isfinite(loss):
-        raise NotFinite(f"the loss is {loss.item()}")
-    engine.backward(loss)
+    losses, logged = [], []
+    for number, part in enumerate(parts, 1):
+        with nullcontext() if number == len(parts) else engine.no_sync(module):
+            with engine.autocast():
+                loss, values = module(part)
+            engine.backward(loss * engine.num_processes if engine.num_processes > 1 else loss)  # the mean over processes is taken
+        losses.append(loss.detach())
+        logged.append(values)
     norm = engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm)
-    if not torch.isfinite(norm):
-        raise NotFinite(f"the norm of the gradient is {norm}")
+    loss = torch.stack(losses).sum()
+    if not torch.isfinite(loss + norm):  # one wait for the device: all is under way by now
+        raise NotFinite(f"the loss is {loss.item():g} and the norm of its gradient {norm.item():g}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return loss.detach(), values
+    return loss, {name: torch.stack([values[name] for values in logged]).sum() for name in logged[0]}
 
 
 @contextmanager

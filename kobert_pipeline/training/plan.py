@@ -31,6 +31,12 @@ class Plan(Options):
     """Gradients are clipped to this norm."""
     mixed_precision: Literal["no", "bf16"] = "no"
     """Autocast type of the forward pass; weights and optimizer stay fp32."""
+    gradient_accumulation_steps: int = Field(1, gt=0, exclude=True)
+    """Parts that a step's batch is taken in, one after the other, where it does not fit in memory at once. Changes nothing but rounding."""
+    torch_compile: bool = Field(False, exclude=True)
+    """Whether the model is compiled. Changes nothing but rounding."""
+    dataloader_num_workers: int = Field(0, ge=0, exclude=True)
+    """Threads that make batches ahead of time; 0: none, each is made when it is needed."""
     seed: int = 1
     """Seed of weights, order, masks and dropout."""
     log_every: int = Field(50, gt=0, exclude=True)

@@ -33,7 +33,7 @@ LENGTHS = np.random.default_rng(0).integers(1, 60, 500).tolist()
 def test_every_window_comes_once_an_epoch_with_its_own_label(lengths: list[int], batch_size: int, seed: int) -> None:
     batches = batches_of(lengths, batch_size, seed)
     for epoch in range(2):
-        found = [batches.batch(epoch * batches.per_epoch + i, "cpu") for i in range(batches.per_epoch)]
+        found = [batches.batch(epoch * batches.per_epoch + i, 0, 1) for i in range(batches.per_epoch)]
         numbers = torch.cat([batch["input_ids"][:, 0] for batch in found]) - 1000
         assert Counter(numbers.tolist()) == Counter(range(len(lengths)))
         assert torch.cat([batch["labels"] for batch in found]).tolist() == (10 * numbers).tolist()
@@ -43,16 +43,16 @@ def test_every_window_comes_once_an_epoch_with_its_own_label(lengths: list[int],
 def test_batches_are_a_function_of_seed_and_step() -> None:
     one, two, other = batches_of(LENGTHS, 8), batches_of(LENGTHS, 8), batches_of(LENGTHS, 8, seed=2)
     steps = range(3 * one.per_epoch)
-    sequential = [one.batch(step, "cpu")["labels"].tolist() for step in steps]
-    at_random = {step: two.batch(step, "cpu")["labels"].tolist() for step in np.random.default_rng(0).permutation(steps).tolist()[:40]}
+    sequential = [one.batch(step, 0, 1)["labels"].tolist() for step in steps]
+    at_random = {step: two.batch(step, 0, 1)["labels"].tolist() for step in np.random.default_rng(0).permutation(steps).tolist()[:40]}
     assert all(sequential[step] == labels for step, labels in at_random.items())
     assert sequential[: one.per_epoch] != sequential[one.per_epoch : 2 * one.per_epoch]
-    assert [other.batch(step, "cpu")["labels"].tolist() for step in range(5)] != sequential[:5]
+    assert [other.batch(step, 0, 1)["labels"].tolist() for step in range(5)] != sequential[:5]
 
 
 def test_windows_of_about_equal_length_lie_together_and_batches_come_in_no_order_of_length() -> None:
     batches = batches_of(LENGTHS, 8)
-    found = [batches.batch(step, "cpu") for step in range(batches.per_epoch)]
+    found = [batches.batch(step, 0, 1) for step in range(batches.per_epoch)]
     cells, real = (sum(int(f(batch)) for batch in found) for f in (lambda b: b["input_ids"].numel(), lambda b: b["attention_mask"].sum()))
     assert real == sum(LENGTHS)
     assert cells < 1.15 * real

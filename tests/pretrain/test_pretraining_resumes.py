@@ -35,7 +35,7 @@ def pretrain(model: BertForPreTraining, plan: Plan, folder: Path, crash_at: int 
     loader = Loader(shards_of(articles(6), reviews(3)), options, 200, seed=plan.seed)
     assert loader.steps_per_epoch() < STEPS
 
-    def batch_at(step: int) -> Any:
+    def batch_at(step: int, part: int, parts: int) -> Any:
         if step == crash_at:
             raise Crash
         return to_device(loader.batch(step), "cpu")

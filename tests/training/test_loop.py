@@ -29,13 +29,13 @@ class Regression(torch.nn.Module):
         return error.square(), {"error": error.detach()}
 
 
-def batch_at(step: int) -> torch.Tensor:
+def batch_at(step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
     return torch.randn(1, 4, generator=torch.Generator().manual_seed(step))
 
 
-def fails_at(step: int, happening: Callable[[], Any]) -> Callable[[int], torch.Tensor]:
+def fails_at(step: int, happening: Callable[[], Any]) -> Callable[..., torch.Tensor]:
     """`batch_at`, where something happens at one step."""
-    return lambda number: (happening() if number == step else None, batch_at(number))[1]
+    return lambda number, *part: (happening() if number == step else None, batch_at(number))[1]
 
 
 def plan(**changes: Any) -> Plan:
@@ -102,7 +102,7 @@ def test_checkpoints_are_written_every_so_many_steps_but_not_after_the_last(tmp_
 def test_a_loss_that_is_not_finite_is_raised_before_the_step(tmp_path: Path, value: float) -> None:
     module, before = Regression(), []
 
-    def poisoned(step: int) -> torch.Tensor:
+    def poisoned(step: int, part: int, parts: int) -> torch.Tensor:
         if step == 6:
             before.append(module.weight.detach().clone())
             return torch.full((1, 4), value)
@@ -123,7 +123,7 @@ class Root(Regression):
 def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path: Path) -> None:
     module = Root()
     with pytest.raises(NotFinite):
-        train(module, lambda step: torch.zeros(1, 4) if step == 5 else batch_at(step), plan(), 6, tmp_path)
+        train(module, lambda step, *part: torch.zeros(1, 4) if step == 5 else batch_at(step), plan(), 6, tmp_path)
     assert torch.isfinite(module.weight).all()
 
 
@@ -152,7 +152,7 @@ def test_a_resumed_training_equals_one_never_stopped(tmp_path: Path, happening: 
     with pytest.raises((RuntimeError, Stopped)):
         train(cut, fails_at(7, happening), plan(), 12, tmp_path / "cut")
     seen: list[int] = []
-    train(resumed, lambda step: (seen.append(step), batch_at(step))[1], plan(), 12, tmp_path / "cut")
+    train(resumed, lambda step, *part: (seen.append(step), batch_at(step))[1], plan(), 12, tmp_path / "cut")
     assert torch.equal(resumed.weight, whole.weight)
     assert seen[0] in (4, 8) and seen[-1] == 11
 

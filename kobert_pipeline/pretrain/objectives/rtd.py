@@ -10,6 +10,7 @@ from kobert_pipeline.pretrain.losses import piece_loss
 from kobert_pipeline.pretrain.objective import Masking
 from kobert_pipeline.pretrain.segments import Sequences, full_sentences
 from kobert_pipeline.shards.format import Shards
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 if TYPE_CHECKING:
     import torch
@@ -47,18 +48,21 @@ class Rtd(Masking):
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
+        def sample(logits: torch.Tensor) -> torch.Tensor:  # exponential races: one draw of each distribution
+            return (logits.float().softmax(-1) / torch.empty_like(logits, dtype=torch.float32).exponential_()).argmax(-1)
+
         generator, places, labels = model.generator, batch["masked_positions"], batch["labels"]
         hidden = architecture.hidden(generator, batch, packing)
-        mlm_loss, logits, values = piece_loss(architecture, generator, hidden, batch, "mlm")
-        noise = torch.empty_like(logits, dtype=torch.float32).exponential_()
-        sampled = (logits.detach().float().softmax(-1) / noise).argmax(-1)  # (K,): exponential races, one draw of each distribution
-        corrupted = batch["input_ids"].index_copy(0, places, sampled)
-        replaced = torch.zeros_like(corrupted, dtype=torch.float32).index_copy(0, places, (sampled != labels).float())
+        mlm_loss, sampled, values = piece_loss(architecture, generator, hidden, batch, "mlm", sample)
+        corrupted = batch["input_ids"].index_copy(0, places, sampled)  # type: ignore[arg-type]
+        replaced = torch.zeros_like(corrupted, dtype=torch.bool).index_copy(0, places, sampled != labels)  # type: ignore[arg-type]
         scores = architecture.replaced_logits(model, batch | {"input_ids": corrupted}, packing).float()  # type: ignore[attr-defined]
-        rtd_loss = binary_cross_entropy_with_logits(scores, replaced)
-        values |= {"rtd_loss": rtd_loss.detach(), "rtd_accuracy": ((scores > 0) == (replaced > 0)).float().mean()}
+        real = batch["input_ids"] != PAD_ID
+        pieces = batch["step_pieces"]
+        rtd_loss = (binary_cross_entropy_with_logits(scores, replaced.float(), reduction="none") * real).sum() / pieces
+        values |= {"rtd_loss": rtd_loss.detach(), "rtd_accuracy": (((scores > 0) == replaced) & real).sum() / pieces}
         if not model.training:
-            values["rtd_auc"] = auc(scores, replaced > 0)
+            values["rtd_auc"] = auc(scores[real], replaced[real])
         return mlm_loss + self.discriminator_weight * rtd_loss, values
 
 

@@ -1,0 +1,101 @@
+"""What a model under way is measured by: its loss on held-out text, and how well it guesses whole words, by character."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from kobert_pipeline.morphemes.morpheme import WORD_MARK
+from kobert_pipeline.pretrain.loader import Loader, LoaderOptions
+from kobert_pipeline.pretrain.model import LossModule, to_device
+from kobert_pipeline.processes import leads
+from kobert_pipeline.shards.format import Shards
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
+from kobert_pipeline.training.device import device
+from kobert_pipeline.training.evaluations import Evaluations
+
+HELD_OUT_BATCHES = 8
+BEST = "best"
+"""Folder of the model with the lowest held-out loss, where that is not the last."""
+
+
+class Measure:
+    """Called with a step, it evaluates the model on the same held-out batches as ever; `words` is how batches with whole words hidden are
+    made."""
+
+    def __init__(
+        self,
+        module: LossModule,
+        options: LoaderOptions,
+        words: LoaderOptions,
+        mixed_precision: str,
+        held_out: Shards,
+        vocabulary: Tokenizer,
+        out: Path,
+    ) -> None:
+        self.module, self.mixed_precision, self.out = module, mixed_precision, out
+        self.found = Evaluations(out / "evaluations.json")
+        self.held_out = Loader(held_out, options, vocabulary.get_vocab_size(), seed=0)
+        self.words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
+        self.characters = characters_of(vocabulary)
+
+    def __call__(self, step: int) -> dict[str, float]:
+        """The means of `step`; keeps the model if it is the best so far."""
+        with torch.autocast(device().type, torch.bfloat16, enabled=self.mixed_precision == "bf16"):
+            values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
+            values |= per_character(self.module, self.words, HELD_OUT_BATCHES, self.characters)
+        earlier = [known["loss"] for other, known in self.found.values.items() if other < step]
+        if leads() and earlier and values["loss"] < min(earlier):
+            self.module.architecture.save(self.module.model, self.out / BEST)
+        return self.found.add(step, values)
+
+    @property
+    def best(self) -> int:
+        """The step with the lowest held-out loss, the first of equals."""
+        return min(self.found.values, key=lambda step: (self.found[step]["loss"], step))
+
+
+def characters_of(vocabulary: Tokenizer) -> np.ndarray:
+    """(V,) how many characters each piece stands for; a special or unknown one for one."""
+    pieces = sorted(vocabulary.get_vocab().items(), key=lambda item: item[1])
+    return np.array([1 if piece in SPECIAL_TOKENS else max(len(piece.removeprefix(WORD_MARK)), 1) for piece, _ in pieces])
+
+
+@torch.no_grad()
+def evaluate(module: LossModule, held_out: Loader, batches: int) -> dict[str, float]:
+    """Means over the first held-out batches, always the same ones, with the same random numbers; those of the training are left as they
+    were."""
+    sums: dict[str, list[float]] = {}
+    for _, values in _measured(module, held_out, batches):
+        for name, value in values.items():
+            sums.setdefault(name, []).append(value)
+    return {name: float(np.nanmean(values)) for name, values in sums.items() if not np.isnan(values).all()}
+
+
+@torch.no_grad()
+def per_character(module: LossModule, held_out: Loader, batches: int, characters: np.ndarray) -> dict[str, float]:
+    """The perplexity by character, which vocabularies of any size share: that of a causal model, or the pseudo-perplexity of one that sees
+    both sides (after Salazar et al. 2020, but with a share of whole words hidden at once instead of one piece after the other)."""
+    nats, count, name = 0.0, 0, ""
+    for labels, values in _measured(module, held_out, batches):
+        name = next(one for one in ("mlm_loss", "clm_loss") if one in values)
+        nats += values[name] * len(labels)
+        count += int(characters[labels].sum())
+    return {f"{'pseudo_' if name == 'mlm_loss' else ''}perplexity_per_character": math.exp(min(nats / max(count, 1), 50))}
+
+
+def _measured(module: LossModule, held_out: Loader, batches: int) -> list[tuple[np.ndarray, dict[str, float]]]:
+    """The labels of each batch, and what the module says of it, the loss included."""
+    found = []
+    training = module.training
+    module.eval()
+    with torch.random.fork_rng(), torch.compiler.set_stance("force_eager"):  # every held-out batch has a shape of its own
+        torch.manual_seed(0)
+        for step in range(min(batches, held_out.steps_per_epoch())):
+            batch = held_out.batch(step)
+            loss, values = module(to_device(batch, device()))
+            found.append((batch.labels, {"loss": float(loss), **{name: float(value) for name, value in values.items()}}))
+    module.train(training)
+    return found
