@@ -11,10 +11,15 @@ import typer
 
 from kobert_pipeline.endings import end
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.files import locked
+from kobert_pipeline.processes import leads, refuse_to_share
+from kobert_pipeline.running import STAGES, follow
+from kobert_pipeline.running import run as run_jobs
 from kobert_pipeline.show import outcome_row, print_json, print_table, recipe_description, summary
 
 if TYPE_CHECKING:
-    from kobert_pipeline.pipeline import Job, Recipe
+    from kobert_pipeline.pipeline import Recipe
+    from kobert_pipeline.running import Job
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,8 +40,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a text, each on its line.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that read and analyse; default: one per core.")]
 Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]
-
-STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
 
 
 def main() -> None:
@@ -231,12 +234,12 @@ def _run(
 ) -> None:
     for stage in redo or []:
         _stage_name(stage)
-    from kobert_pipeline import pipeline
-    from kobert_pipeline.files import locked
-
     _, planned = _plan(recipe, settings, run_dir, num_workers)
+    if not leads():
+        follow(planned, only)
+        return
     with locked(planned[0].folder.parent):
-        outcomes = pipeline.run(planned, only, until, redo)
+        outcomes = run_jobs(planned, only, until, redo)
     if as_json:
         print_json({"stages": [outcome_row(outcome) for outcome in outcomes]})
     else:
@@ -274,6 +277,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
 ) -> None:
     """Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart"""
+    refuse_to_share(context.invoked_subcommand)

@@ -1,14 +1,21 @@
 """How the command ends: 0; 2 with one sentence on stderr for the user's mistake; 1 with a traceback for ours; 75 when a training stopped
-early on request (SIGTERM, Ctrl-C or its time), with a checkpoint; 130 when anything else was interrupted."""
+early on request (SIGTERM, Ctrl-C or its time), with a checkpoint; 130 when anything else was interrupted.
+
+Of several processes that train together the first says it, and all end with its status.
+"""
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
 
 from kobert_pipeline.errors import UserError, os_error
+from kobert_pipeline.processes import Ended, leads, several
 
 STOPPED, INTERRUPTED = 75, 130
+PATIENCE = 10.0
+"""Seconds that a process waits to hear that the first one ended too, before it speaks for itself."""
 
 
 def end(app: typer.Typer) -> None:
@@ -22,6 +29,7 @@ def end(app: typer.Typer) -> None:
     except Exception as error:
         sys.exit(_told(error))
     if status == INTERRUPTED:  # typer gives Ctrl-C back as a status
+        _end_together(INTERRUPTED)
         print("kobert: interrupted; what was finished stays, the same command goes on", file=sys.stderr)
     if status:
         sys.exit(status)
@@ -29,22 +37,42 @@ def end(app: typer.Typer) -> None:
 
 def _told(error: Exception) -> int:
     """Print what is to be said of the error; the exit status. Raises it again when it is ours."""
+    if isinstance(error, Ended):
+        return error.status
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error)
         return 0
-    if type(error).__name__ == "Stopped":
-        print(f"kobert: {error}", file=sys.stderr)
-        return STOPPED
-    if isinstance(error, UserError):
-        sentence: str | None = str(error)
-    elif hasattr(error, "format_message"):  # click's complaints about the command line
-        sentence = _usage(error)
-    else:
-        sentence = os_error(error)
+    status, sentence = _judged(error)
+    _end_together(status)
     if sentence is None:
         raise error
     print(f"kobert: {' '.join(sentence.split())}", file=sys.stderr)
-    return 2
+    return status
+
+
+def _judged(error: Exception) -> tuple[int, str | None]:
+    """The exit status, and the sentence to be said unless the error is ours."""
+    if type(error).__name__ == "Stopped":
+        return STOPPED, str(error)
+    if isinstance(error, UserError):
+        return 2, str(error)
+    if hasattr(error, "format_message"):  # click's complaints about the command line
+        return 2, _usage(error)
+    sentence = os_error(error)
+    return (1 if sentence is None else 2), sentence
+
+
+def _end_together(status: int) -> None:
+    """Of several processes: the first tells the others that it ends; the others, if it does, end here as it did."""
+    if not several():
+        return
+    with suppress(Exception):  # where no launcher connected them, each speaks for itself
+        from kobert_pipeline.training.team import team
+
+        if leads():
+            team().end(status)
+        elif (ended := team().ended(PATIENCE)) is not None:
+            sys.exit(ended)
 
 
 def _usage(error: Any) -> str:

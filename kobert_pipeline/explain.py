@@ -5,8 +5,9 @@ from typing import Any
 from kobert_pipeline import recipe, registry
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.options import Options, Plugin
-from kobert_pipeline.pipeline import STAGES, Recipe
+from kobert_pipeline.pipeline import Recipe
 from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.running import STAGES
 
 Rows = list[tuple[str, str, str, str]]
 

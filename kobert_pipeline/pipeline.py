@@ -1,15 +1,12 @@
-"""The page to read first: the stages, what each one reads, and how a run goes on, skips or refuses.
+"""The page to read first: the stages, and what each one reads. The next is `running.py`: how a run goes on, skips or refuses.
 
     raw text -> corpus -> analysis -> tokenizer -> shards, features -> pretrain -> finetune -> publish
 
 A recipe has a section per stage; a run has a folder per stage with a manifest. `jobs` lists everything a recipe asks for, in order, with
-what it reads; `run` does what is not done yet. No stage knows about any of this: it is built here, is given folders, and returns counts.
+what it reads. No stage knows about any of this: it is built here, is given folders, and returns counts.
 """
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,13 +23,11 @@ import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline import manifest
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.errors import UserError, did_you_mean
-from kobert_pipeline.files import read_json, sha256
-from kobert_pipeline.manifest import Record
+from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.files import read_json
 from kobert_pipeline.options import Options
 from kobert_pipeline.publish.model_card import Facts, auto_class_of
-
-STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
+from kobert_pipeline.running import STAGES, Job
 
 
 class Recipe(Options):
@@ -80,28 +75,6 @@ class Recipe(Options):
                     f"(pretrain.architecture.max_position_embeddings); lower the one or raise the other"
                 )
         return self
-
-
-@dataclass(frozen=True)
-class Job:
-    """One folder to make: a stage, or one of several doings of it (`name`). `reads` are folders of earlier jobs, `raw` gives files of
-    the user, `fixed` whatever else the result depends on."""
-
-    stage: str
-    folder: Path
-    version: int
-    options: dict[str, Any]
-    make: Callable[[Path], dict[str, Any]]
-    reads: dict[str, Path] = field(default_factory=dict)
-    raw: Callable[[], list[Path]] = list
-    fixed: Callable[[], dict[str, str]] = dict
-    resumes: bool = False
-    name: str = ""
-
-    @property
-    def title(self) -> str:
-        """As shown to people: `finetune nsmc/1`."""
-        return f"{self.stage} {self.name}".strip()
 
 
 def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: int | None = None) -> Iterator[Job]:
@@ -208,93 +181,3 @@ def _card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
         "seconds of pretraining": f"{made['pretrain']['seconds']:,.0f}",
         "held-out loss before and after": " -> ".join(losses),
     }
-
-
-@dataclass
-class Outcome:
-    """What became of a job."""
-
-    job: Job
-    status: str
-    seconds: float
-    counts: dict[str, Any]
-
-
-def run(
-    planned: list[Job],
-    only: str | None = None,
-    until: str | None = None,
-    redo: list[str] | None = None,
-    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
-) -> list[Outcome]:
-    """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage was made otherwise or is damaged."""
-    outcomes: list[Outcome] = []
-    verified: dict[Path, dict[str, Any]] = {}
-    for stage in redo or []:
-        if until and STAGES.index(stage) > STAGES.index(until):
-            raise UserError(f"--redo {stage} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
-    for job in planned:
-        manifest.sweep(job.folder)
-    for job in [job for job in planned if only in (None, job.stage)]:
-        if until and STAGES.index(job.stage) > STAGES.index(until):
-            break
-        if only:
-            _refuse_changed_sources(job, {one.folder: one for one in planned})
-        outcome = _do(job, verified, say, redo=job.stage in (redo or []))
-        outcomes.append(outcome)
-        say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
-    return outcomes
-
-
-def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
-    """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's files and the
-    analyzer: a machine that only trains has neither."""
-    for folder in job.reads.values():
-        source = planned[folder]
-        _refuse_changed_sources(source, planned)
-        if manifest.is_finished(folder):
-            read = {label: manifest.contents(manifest.read(at)) for label, at in source.reads.items() if manifest.is_finished(at)}
-            known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | read)
-            manifest.refuse_if_changed(folder, known)
-
-
-def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
-    began = time.monotonic()
-    record = record_of(job, verified)
-    if redo:
-        manifest.delete(job.folder)
-    manifest.refuse_if_changed(job.folder, record)
-    if manifest.is_finished(job.folder):
-        verified[job.folder] = manifest.verify(job.folder)
-        return Outcome(job, "skipped", time.monotonic() - began, verified[job.folder]["counts"])
-    if reused := None if redo else manifest.reuse(job.folder, record):
-        verified[job.folder] = reused
-        return Outcome(job, "reused", time.monotonic() - began, reused["counts"])
-    if not (job.resumes and manifest.is_begun(job.folder)):
-        manifest.delete(job.folder)  # half a stage that cannot go on from its middle, or of which nobody knows what it is made from
-    say(f"running  {job.title}")
-    manifest.begin(job.folder, record)
-    before = manifest.elapsed(job.folder)
-    try:
-        counts = job.make(job.folder.absolute())
-    except UserError:
-        if not job.resumes or manifest.is_bare(job.folder):
-            manifest.delete(job.folder)  # the user will mend an option or a file: nothing of this attempt may stand in the way
-        raise
-    finally:
-        if job.folder.exists():
-            manifest.note_elapsed(job.folder, before + time.monotonic() - began)
-    manifest.finish(job.folder, record, manifest.listed(job.folder), counts, before + time.monotonic() - began)
-    verified[job.folder] = manifest.read(job.folder)
-    return Outcome(job, "done", time.monotonic() - began, counts)
-
-
-def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
-    """What the job is made from, every input verified. Raises UserError for an input that is missing or damaged."""
-    inputs = job.fixed()
-    for label, folder in job.reads.items():
-        if folder not in verified:
-            verified[folder] = manifest.verify(folder)
-        inputs[label] = manifest.contents(verified[folder])
-    inputs |= {f"file {number} {path.name}": sha256(path) for number, path in enumerate(job.raw(), 1)}
-    return Record(job.stage, job.version, job.options, inputs)

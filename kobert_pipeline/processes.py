@@ -5,10 +5,46 @@ import signal
 import threading
 from multiprocessing import parent_process
 
+from kobert_pipeline.errors import UserError
+
+TRAINING = ("pretrain", "finetune")
+"""The commands that several processes may do together."""
+SHARDING = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed", "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM"}
+"""Ways of `accelerate launch` to cut a model up."""
+
+
+class Ended(Exception):
+    """The first of several processes ended early, with `status`. So do the others, and say nothing: it has said why."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the first process ended with status {status}")
+        self.status = status
+
+
+def several() -> bool:
+    """Whether this process is one of several that train together, started by `torchrun` or `accelerate launch`."""
+    return int(os.environ.get("WORLD_SIZE") or 1) > 1
+
 
 def leads() -> bool:
-    """Whether this process writes files: it is alone, or the first of those that `torchrun` or `accelerate launch` started."""
-    return os.environ.get("RANK", "0") == "0"
+    """Whether this process writes files: it is alone, or the first of several."""
+    return not several() or os.environ.get("RANK", "0") == "0"
+
+
+def refuse_to_share(command: str | None) -> None:
+    """Raise UserError where the launcher asked for what is not done: several processes for a command that trains nothing, or a model in
+    pieces (checkpoints, evaluations and the model folder are made from a whole one)."""
+    if several() and command not in TRAINING:
+        raise UserError(
+            f"kobert {command} was started as {os.environ['WORLD_SIZE']} processes, which only train together, by kobert pretrain and "
+            f"kobert finetune; prepare with kobert run RECIPE --until features in one process first"
+        )
+    for variable, way in SHARDING.items():
+        if os.environ.get(variable, "").lower() == "true":
+            raise UserError(
+                f"{way} is asked for ({variable}), but kobert keeps the whole model in every process; start it by torchrun, or by "
+                f"accelerate launch without {way}, and where memory is short raise plan.gradient_accumulation_steps"
+            )
 
 
 def begin_worker() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kobert_pipeline.pipeline import Outcome
+    from kobert_pipeline.running import Outcome
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.pipeline import Job, record_of
+from kobert_pipeline.running import Job, record_of
 
 SIGNS = {"made otherwise": "stale", "damaged": "damaged", "missing": "damaged"}
 

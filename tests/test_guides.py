@@ -3,17 +3,27 @@
 import re
 import shlex
 import shutil
+import subprocess
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 REPO = Path(__file__).resolve().parents[1]
 GUIDE = (REPO / "docs" / "own-data.md").read_text(encoding="utf-8")
+SCALING = (REPO / "docs" / "scaling.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of a language in the guide."""
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.M | re.S)
+def blocks(language: str, guide: str = GUIDE) -> list[str]:
+    """The fenced blocks of a language in a guide."""
+    return re.findall(rf"^```{language}\n(.*?)^```", guide, re.M | re.S)
+
+
+def commands(guide: str) -> list[list[str]]:
+    """The commands that a guide has people type."""
+    return [shlex.split(line.removeprefix("$ ")) for block in blocks("console", guide) for line in block.splitlines()]
 
 
 SMALLER = {
@@ -40,17 +50,23 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_commands_of_the_guide_run_one_after_the_other(place, kobert_process) -> None:
+@pytest.fixture(scope="module")
+def said(place, kobert_process) -> dict[str, str]:
+    """What every command of the guide printed, run one after the other in `place`."""
     lines = [line.removeprefix("$ kobert ") for block in blocks("console") for line in block.splitlines()]
     assert len(lines) > 5
-    said = {}
+    said: dict[str, str] = {}
     for line in lines:
         result = kobert_process(*shlex.split(line), cwd=place)
         assert result.code == 0, f"{line}: {result.err[-1000:]}"
         said[line] = result.out
+    return said
+
+
+def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "done" in said["status mine.yaml"]
     assert "missing" not in said["status mine.yaml"]
-    assert "label: " in said[lines[-1]]
+    assert "label: " in list(said.values())[-1]
     assert "unknown" in (place / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 
@@ -61,3 +77,119 @@ def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
         table = {name for name in registry.contract(family).names() if f"| `{name}` |" in GUIDE}
         assert table, f"no {family} in the guide"
     assert set(registry.contract("tasks").names()) == {name for name in registry.contract("tasks").names() if f"| `{name}` |" in GUIDE}
+
+
+# docs/scaling.md: what needs no cluster is run, the rest goes through the parsers of those who will run it
+
+
+def parsed(arguments: list[str]) -> tuple[str, dict[str, Any]]:
+    """The subcommand of a kobert command, and its parameters."""
+    import typer
+
+    from kobert_pipeline import cli
+
+    command: Any = typer.main.get_command(cli.app)
+    return arguments[0], command.commands[arguments[0]].make_context(arguments[0], arguments[1:]).params
+
+
+def behind_the_launcher(words: list[str]) -> list[str]:
+    """The arguments of kobert in a command of `torchrun` or `accelerate launch`, after its own were parsed."""
+    from accelerate.commands.launch import launch_command_parser
+    from torch.distributed.run import get_args_parser
+
+    if words[0] == "torchrun":
+        given = get_args_parser().parse_args(words[1:])
+    else:
+        assert words[:2] == ["accelerate", "launch"]
+        given = launch_command_parser().parse_args(words[2:])
+    assert given.module
+    assert given.training_script == "kobert_pipeline"
+    return list(given.training_script_args)
+
+
+def of_the_script() -> list[str]:
+    """The words of the `torchrun` command of the Slurm script."""
+    script = blocks("bash", SCALING)[0].replace("\\\n", " ")
+    line = next(line for line in script.splitlines() if line.startswith("srun "))
+    return shlex.split(line.replace("$SLURM_NNODES", "2").replace("$SLURM_JOB_ID", "7").replace("$first", "node1"))[1:]
+
+
+def test_every_kobert_command_of_the_scaling_guide_is_one(place, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(place)
+    launched = [words for words in [*commands(SCALING), of_the_script()] if words[0] not in ("kobert", "tar")]
+    assert len(launched) == 4
+    alone = [words[1:] for words in commands(SCALING) if words[0] == "kobert"]
+    assert len(alone) > 6
+    for arguments in [*alone, *map(behind_the_launcher, launched)]:
+        _, given = parsed(arguments)
+        # the machine that trains has none of the data that `check` looks for
+        settings = [word for setting in given["setting"] or [] if setting != "data_dir=." for word in ("--set", setting)]
+        assert "sound" in kobert("check", given["recipe"], *settings).out, arguments
+    assert {behind_the_launcher(words)[0] for words in launched} == {"pretrain", "finetune"}
+
+
+def test_the_slurm_script_is_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "pretrain.sh"
+    script.write_text(blocks("bash", SCALING)[0], encoding="utf-8")
+    subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+@pytest.mark.slow
+def test_what_one_machine_prepares_another_trains_and_the_first_publishes(place, said, tmp_path, kobert_process) -> None:
+    section = SCALING[SCALING.index("## Prepare") : SCALING.index("## One GPU")]
+    *before, unpack, pretrain, finetune, pack, back, publish = commands(section)
+    for stage in ("pretrain", "finetune", "publish"):
+        shutil.rmtree(place / "runs" / "mine" / stage)
+
+    def done(words: list[str], at: Path) -> str:
+        if words[0] == "tar":
+            subprocess.run(words, cwd=at, check=True)
+            return ""
+        result = kobert_process(*words[1:], cwd=at)
+        assert result.code == 0, result.err[-1000:]
+        return result.err
+
+    for words in before:
+        done(words, place)
+    shutil.copy(place / "prepared.tar", tmp_path)
+    for words in (unpack, pretrain, finetune, pack):
+        done(words, tmp_path)
+    shutil.copy(tmp_path / "trained.tar", place)
+    done(back, place)
+    told = done(publish, place)
+    assert "skipped  pretrain" in told
+    assert "skipped  finetune mood/1" in told
+    assert "done     publish mood" in told
+
+
+CAMPAIGN = (REPO / "docs" / "gpu-campaign.md").read_text(encoding="utf-8")
+CALLS = re.findall(r"^\$ scripts/gpu_campaign (.*)$", CAMPAIGN, re.M)
+"""Every call of the campaign that its guide shows; `tests/scripts` runs them all, small."""
+
+
+@pytest.fixture(scope="module")
+def campaign() -> Any:
+    """`scripts/gpu_campaign` as a module."""
+    loader = SourceFileLoader("gpu_campaign", str(REPO / "scripts" / "gpu_campaign"))
+    module = module_from_spec(spec_from_loader("gpu_campaign", loader))
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_of_the_campaign_parses(call: str, campaign: Any) -> None:
+    given = campaign.parser().parse_args(shlex.split(call))
+    assert given.command or given.rehearse is not None
+
+
+def test_the_guide_shows_every_command_of_the_campaign() -> None:
+    assert {shlex.split(call)[0] for call in CALLS} == {"prepare", "unpack", "train", "bench", "collect", "--rehearse"}
+
+
+def test_the_guide_quotes_what_the_campaign_says() -> None:
+    """The table of messages, against the code that says them."""
+    places = [*(REPO / "scripts" / "campaign").glob("*.py"), REPO / "kobert_pipeline" / "manifest.py"]
+    code = "".join(path.read_text(encoding="utf-8") for path in places)
+    for said in ("files of the packs", "is damaged", "was made otherwise", "there is more to do"):
+        assert said in CAMPAIGN
+        assert said in code

@@ -36,7 +36,8 @@ def test_shipped_recipe_is_sound(name: str, corpora, kobert) -> None:
 @pytest.mark.parametrize("name", recipe.shipped())
 def test_every_option_of_a_shipped_recipe_is_valid_and_survives_its_dump(name: str) -> None:
     loaded = Recipe.model_validate(recipe.load(name, []))
-    assert Recipe.model_validate(loaded.dump()) == loaded
+    # options that cannot change a result, such as the number of threads, are not in a dump
+    assert Recipe.model_validate(loaded.dump()).dump() == loaded.dump()
     assert len(loaded.description) > 20
 
 

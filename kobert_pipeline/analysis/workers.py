@@ -11,13 +11,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
-from typing import Any, Protocol
-
-from pebble import ProcessExpired, ProcessFuture, ProcessPool
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import Cut
 from kobert_pipeline.processes import begin_worker
+
+if TYPE_CHECKING:
+    from pebble import ProcessFuture
 
 CHUNK_CHARACTERS = 100_000
 """Characters in one task: a second or two of work."""
@@ -49,6 +50,8 @@ class Workers:
     """A pool of `num_workers` processes that cut. A task that takes more than `timeout` seconds is given up."""
 
     def __init__(self, cutter: Cuts, num_workers: int, timeout: float) -> None:
+        from pebble import ProcessPool  # here, since a machine that only trains has not got it and reads this file for its options
+
         self.cutter, self.num_workers, self.timeout = cutter, num_workers, timeout
         self.pool = ProcessPool(max_workers=num_workers, initializer=_begin, initargs=(cutter,), context=get_context("spawn"))
 
@@ -75,6 +78,8 @@ class Workers:
             raise UserError(NO_WORKERS.format(error=error)) from None
 
     def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Cut | Failed]:
+        from pebble import ProcessExpired
+
         try:
             return list(future.result())
         except BrokenProcessPool as error:

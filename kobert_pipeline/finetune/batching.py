@@ -35,7 +35,8 @@ class Batches:
         rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
         mine = np.array_split(rows, parts)[part]
         chosen = mine if len(mine) else rows[:1]
-        batch = padded(self.features, chosen, device) | {"share": torch.tensor(len(mine) / len(rows), device=device)}
+        width = int(self.features.lengths[rows].max())  # that of the whole step: the softmax over a window's places counts its padding
+        batch = padded(self.features, chosen, device, width) | {"share": torch.tensor(len(mine) / len(rows), device=device)}
         return batch | {name: torch.from_numpy(array[chosen]).to(device) for name, array in self.targets.items()}
 
 
@@ -45,10 +46,10 @@ def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
 
 
-def padded(features: Features, rows: np.ndarray, device: torch.device | str) -> dict[str, torch.Tensor]:
-    """`input_ids, token_type_ids, attention_mask`, each (n, L) with L the longest of these windows."""
+def padded(features: Features, rows: np.ndarray, device: torch.device | str, width: int | None = None) -> dict[str, torch.Tensor]:
+    """`input_ids, token_type_ids, attention_mask`, each (n, L) with L the longest of these windows, or `width`."""
     begins, lengths = features.arrays["windows"][rows], features.lengths[rows]
-    column = np.arange(int(lengths.max()))
+    column = np.arange(width or int(lengths.max()))
     real = column < lengths[:, None]  # (n, L)
     index = np.where(real, begins[:, None] + column, 0)
     arrays = {

@@ -7,12 +7,14 @@ transformers brings along only files that are imported by name with one dot.
 import importlib
 import pkgutil
 import shutil
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 PACKAGE = f"{__package__}.analyzers"
 
 
+@cache
 def analyzer(name: str) -> ModuleType:
     """The module of the analyzer called `name`. Raises ImportError when its library is missing, ValueError when nobody knows it."""
     names = sorted(module.name for module in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__))

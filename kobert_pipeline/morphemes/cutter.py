@@ -1,11 +1,13 @@
 """From texts to `Cut`s, a batch at once: the one path that the analysis stage and the published tokenizer share."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
+from typing import NamedTuple
 
 from .analyzer_at_hand import analyzer
-from .cutting import Tokens, cut, units
+from .cutting import Span, Tokens, cut, units
 from .morpheme import Cut
 
 BATCH_CHARACTERS = 200_000
@@ -51,19 +53,44 @@ class Cutter:
 
     def cuts(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Cut]:
         """The cuts of `texts` in order. Texts are NFC and hold no lone surrogates (`cleaning` and the tokenizer see to it)."""
-        batch: list[str] = []
-        size = 0
-        for text in texts:
-            batch.append(text)
-            size += len(text)
-            if size >= BATCH_CHARACTERS:
-                yield from self._cut(batch, num_workers)
-                batch, size = [], 0
-        if batch:
-            yield from self._cut(batch, num_workers)
+        waiting: deque[_Batch] = deque()
+        tokens: list[Tokens] = []
+        for columns in self._module.tokens(_units(texts, waiting), self.style, self.user_words, num_workers):
+            tokens.append(Tokens(*columns))
+            while waiting and len(tokens) >= waiting[0].total:  # the analyzer goes on with the next batch meanwhile
+                yield from self._cut(waiting.popleft(), tokens)
+        while waiting:
+            yield from self._cut(waiting.popleft(), tokens)
 
-    def _cut(self, texts: list[str], num_workers: int | None) -> list[Cut]:
-        spans = [list(units(text)) for text in texts]
-        pieces = [text[start:end] for text, of_text in zip(texts, spans, strict=True) for start, end in of_text]
-        tokens = [Tokens(*columns) for columns in self._module.tokens(pieces, self.style, self.user_words, num_workers)]
-        return cut(texts, spans, tokens, self.style)
+    def _cut(self, batch: "_Batch", tokens: list[Tokens]) -> list[Cut]:
+        own, tokens[:] = tokens[: batch.total], tokens[batch.total :]
+        return cut(batch.texts, batch.spans, own, self.style)
+
+
+class _Batch(NamedTuple):
+    """Texts that are cut together, the spans of each that are analysed one by one, and how many spans that are."""
+
+    texts: list[str]
+    spans: list[list[Span]]
+    total: int
+
+
+def _units(texts: Iterable[str], waiting: deque[_Batch]) -> Iterator[str]:
+    """What is analysed, of one text after the other; puts the texts in batches behind one another in `waiting` as it goes."""
+    for batch in _batches(texts):
+        spans = [list(units(text)) for text in batch]
+        waiting.append(_Batch(batch, spans, sum(map(len, spans))))
+        yield from (text[start:end] for text, of_text in zip(batch, spans, strict=True) for start, end in of_text)
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -89,10 +89,10 @@ class _Joined:
 
     def sentence_starts(self) -> np.ndarray:
         """Per character, whether a sentence begins at it: at every unit, and where the analyzer's number grows inside one."""
-        first = np.diff(self.unit_of, prepend=-1) != 0
+        first = _changes(self.unit_of)
         numbers = self.sentences - self.sentences.min(initial=0)
         keys = self.unit_of * (int(numbers.max(initial=0)) + 1) + numbers
-        grows = np.diff(np.maximum.accumulate(keys), prepend=-1) > 0 if len(keys) else first
+        grows = _changes(np.maximum.accumulate(keys))
         flags = np.zeros(len(self.white) + 1, bool)
         flags[self.starts[grows & ~first]] = True
         flags[self.units] = True
@@ -101,7 +101,7 @@ class _Joined:
     def apart(self, starts: np.ndarray, ends: np.ndarray, spellings: list[str] | None) -> list[Cut]:
         """One `Cut` a text from the morphemes of all."""
         number = np.cumsum(self.sentence_starts())[starts]
-        initial, opens = _initials(self.white, starts, ends), np.diff(number, prepend=-1) != 0
+        initial, opens = _initials(self.white, starts, ends), _changes(number)
         bounds = np.searchsorted(starts, self.texts)
         firsts = bounds[bounds < len(starts)]
         initial[firsts] = opens[firsts] = True
@@ -123,7 +123,14 @@ def initials(text: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 def _initials(white: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Between two of one eojeol no white space is passed. An empty span belongs to the character before it."""
     passed = np.concatenate([[0], np.cumsum(white)])
-    return np.diff(passed[np.where(ends > starts, starts, np.maximum(starts - 1, 0))], prepend=-1) != 0
+    return _changes(passed[np.where(ends > starts, starts, np.maximum(starts - 1, 0))])
+
+
+def _changes(values: np.ndarray) -> np.ndarray:
+    """Which of the values, (N,), differ from the one before; the first does."""
+    changes = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return changes
 
 
 def _codes(text: str) -> np.ndarray:

@@ -3,7 +3,7 @@
 The backend's own way costs a fifth of the analyzer's time, most of it for handing strings and lists over. The rows equal the backend's.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ class Direct:
             found["input_ids"].append([*before, *ids, *after])
             found["special_tokens_mask"].append([1] * len(before) + [0] * len(ids) + [1] * len(after))
             if wants_offsets:
-                spans = list(_spans(pieces, spelled))[kept]
+                spans = _spans(pieces, spelled)[kept]
                 found["offset_mapping"].append([(0, 0)] * len(before) + spans + [(0, 0)] * len(after))
         lengths = [len(row) for row in found["input_ids"]]
         found["token_type_ids"] = [[0] * length for length in lengths]
@@ -83,15 +83,18 @@ class Direct:
         return found
 
     def _spell(self, spellings: Sequence[str]) -> list[Spelling]:
-        known = self.known
-        new = [one for one in dict.fromkeys(spellings) if one not in known]
-        if new:
-            if len(known) + len(new) > REMEMBERED:
-                known = self.known = {}
-                new = list(dict.fromkeys(spellings))
-            encodings = self.backend.encode_batch([[one] for one in new], is_pretokenized=True, add_special_tokens=False)
-            known.update((one, Spelling(tuple(e.ids), tuple(e.offsets))) for one, e in zip(new, encodings, strict=True))
-        return [known[one] for one in spellings]
+        try:
+            return [self.known[one] for one in spellings]
+        except KeyError:
+            self._learn(spellings)
+        return [self.known[one] for one in spellings]
+
+    def _learn(self, spellings: Sequence[str]) -> None:
+        new = [one for one in dict.fromkeys(spellings) if one not in self.known]
+        if len(self.known) + len(new) > REMEMBERED:
+            self.known, new = {}, list(dict.fromkeys(spellings))
+        encodings = self.backend.encode_batch([[one] for one in new], is_pretokenized=True, add_special_tokens=False)
+        self.known.update((one, Spelling(tuple(e.ids), tuple(e.offsets))) for one, e in zip(new, encodings, strict=True))
 
 
 def _kept(count: int, shape: Shape, around: int) -> slice:
@@ -102,14 +105,20 @@ def _kept(count: int, shape: Shape, around: int) -> slice:
     return slice(room) if shape.truncation_side == "right" else slice(count - room, count)
 
 
-def _spans(pieces: Pieces, spelled: list[Spelling]) -> Iterator[Span]:
-    """The characters of each piece in the text as given."""
-    begins, finishes = pieces.begins, pieces.finishes
-    for number, (spelling, start, end) in enumerate(zip(spelled, pieces.starts, pieces.ends, strict=True)):
-        if len(spelling.ids) == 1 and start < end:  # a morpheme in one piece, the common case, lies where the morpheme lies
-            yield begins[start], finishes[end - 1]
-        else:
-            yield from (pieces.locate(number, *span) for span in spelling.spans)
+def _spans(pieces: Pieces, spelled: list[Spelling]) -> list[Span]:
+    """The characters of each piece in the text as given. A morpheme in one piece, the common case, lies where the morpheme lies."""
+    if isinstance(pieces.begins, range) and not pieces.begins.start:  # the text as given is the text that was cut
+        whole = list(zip(pieces.starts, pieces.ends, strict=True))
+    else:
+        begins, finishes, places = pieces.begins, pieces.finishes, zip(pieces.starts, pieces.ends, strict=True)
+        whole = [(begins[start], finishes[end - 1]) if start < end else pieces.locate(i, 0, 0) for i, (start, end) in enumerate(places)]
+    found: list[Span] = []
+    done = 0
+    for number in [number for number, spelling in enumerate(spelled) if len(spelling.ids) != 1]:
+        found += whole[done:number]
+        found += [pieces.locate(number, *span) for span in spelled[number].spans]
+        done = number + 1
+    return found + whole[done:] if done else whole
 
 
 def _filled(row: list[Any], length: int, filler: Any, side: str) -> list[Any]:

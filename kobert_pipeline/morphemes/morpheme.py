@@ -58,7 +58,7 @@ class Cut:
 
     def pieces(self, text: str) -> list[str]:
         """The morphemes as the subword model sees them: with `WORD_MARK` where an eojeol begins."""
-        surfaces = self.spellings
-        if surfaces is None:
-            surfaces = [text[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
-        return [WORD_MARK + surface if first else surface for surface, first in zip(surfaces, self.initial.tolist(), strict=True)]
+        if self.spellings is None:
+            rows = zip(self.starts.tolist(), self.ends.tolist(), self.initial.tolist(), strict=True)
+            return [WORD_MARK + text[start:end] if first else text[start:end] for start, end, first in rows]
+        return [WORD_MARK + spelling if first else spelling for spelling, first in zip(self.spellings, self.initial.tolist(), strict=True)]

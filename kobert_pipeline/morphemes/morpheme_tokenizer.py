@@ -25,6 +25,7 @@ from .composing import sound
 from .cutter import Cutter
 from .direct import Direct, OnDemand, Shape
 from .located import LocatedEncoding
+from .pause import no_collection
 from .sequence import Pieces, pieces_of
 
 VOCABULARY_FILE = "morphemes.json"
@@ -148,7 +149,11 @@ class MorphemeTokenizer(TokenizersBackend):
         """Not here: a vocabulary of morphemes is trained by the pipeline."""
         raise NotImplementedError("a new vocabulary of morphemes is trained by `kobert tokenizer`, see tokenizer.base for a grown one")
 
-    def _encode_plus(self, text: Any, text_pair: Any = None, return_tensors: Any = None, **kwargs: Any) -> Any:
+    def _encode_plus(self, *args: Any, **kwargs: Any) -> Any:
+        with no_collection():
+            return self._encode(*args, **kwargs)
+
+    def _encode(self, text: Any, text_pair: Any = None, return_tensors: Any = None, **kwargs: Any) -> Any:
         samples, batched = _samples(text, text_pair, bool(kwargs.pop("is_split_into_words", False)))
         whole = kwargs.get("split_special_tokens") or (kwargs.get("split_special_tokens") is None and self.split_special_tokens)
         sides = [_sound(side) for sample in samples for side in sample]
@@ -163,7 +168,8 @@ class MorphemeTokenizer(TokenizersBackend):
         if batched or kwargs.get("return_overflowing_tokens"):
             return encoded.convert_to_tensors(return_tensors)
         rows = {key: row[0] for key, row in encoded.items()}
-        return BatchEncoding(rows, encoded.encodings).convert_to_tensors(return_tensors, prepend_batch_axis=True)
+        found = BatchEncoding(rows, encoded.encodings, n_sequences=len(located[0]))
+        return found.convert_to_tensors(return_tensors, prepend_batch_axis=True)
 
     def _encode_pieces(self, located: list[tuple[Pieces, ...]], **kwargs: Any) -> BatchEncoding:
         """Rows for every sample, overflow included."""

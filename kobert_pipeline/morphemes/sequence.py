@@ -40,8 +40,8 @@ class Pieces:
     ends: list[int] = field(default_factory=list)
     exact: list[bool] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    begins: list[int] = field(default_factory=list)
-    finishes: list[int] = field(default_factory=list)
+    begins: Sequence[int] = ()
+    finishes: Sequence[int] = ()
     words: list[int] | None = None
 
     def locate(self, piece: int, start: int, end: int) -> Span:
@@ -59,8 +59,9 @@ class Pieces:
     def add(self, stretch: Stretch, cut: Cut | None) -> None:
         """Append a stretch and its cut (None for a special token)."""
         shift = len(self.begins)
-        self.begins += stretch.begins
-        self.finishes += stretch.finishes
+        # most texts are one stretch in NFC, whose characters are simply counted: a range says it without a number for each
+        self.begins = [*self.begins, *stretch.begins] if shift else stretch.begins
+        self.finishes = [*self.finishes, *stretch.finishes] if shift else stretch.finishes
         if cut is None:
             spellings, starts, ends, exact, marks = [stretch.text], [0], [len(stretch.text)], [True], [0]
         else:

@@ -69,8 +69,12 @@ class Batch:
         edges = [0, *np.minimum(bounds + 1, len(ends)).tolist(), len(ends)]
         found = []
         for left, right in pairwise(edges):
-            found.append(self._part(left, right) if left < right else replace(self._part(0, 1), step=NOTHING))
+            found.append(self._part(left, right) if left < right else self._nothing())
         return found
+
+    def _nothing(self) -> "Batch":
+        """One sequence that counts nothing. Without a pair in the whole step it logs nothing of pairs either, as all its parts do."""
+        return replace(self._part(0, 1), step=NOTHING if self.counts.pairs else NOTHING._replace(pairs=0))
 
     def _part(self, left: int, right: int) -> "Batch":
         start, end = int(self.starts[left]), int(self.starts[right - 1] + self.lengths[right - 1])

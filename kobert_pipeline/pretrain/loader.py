@@ -1,6 +1,7 @@
 """A batch is a function of (seed, epoch, step): a counter-based generator (Philox) makes every one from those numbers alone."""
 
 from functools import lru_cache
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +43,7 @@ class Loader:
         self.epoch = lru_cache(maxsize=2)(self._epoch)
         self.repeats = options.objective.epochs
         self.ends: list[int] = []  # number of the first step behind each epoch
+        self.planning = Lock()  # threads that make batches plan an epoch once
 
     def _epoch(self, epoch: int) -> tuple[Sequences, list[np.ndarray]]:
         """The sequences of an epoch and the rows of each of its batches."""
@@ -55,8 +57,9 @@ class Loader:
 
     def batch(self, step: int) -> Batch:
         """The batch of step `step`, from 0."""
-        epoch, inside = self._place(step)
-        sequences, batches = self.epoch(epoch)
+        with self.planning:
+            epoch, inside = self._place(step)
+            sequences, batches = self.epoch(epoch)
         rng = generator(self.seed, self._drawn(epoch), 1 + inside)
         return self.objective.batch(self.shards, sequences, batches[inside], self.vocab_size, rng)
 

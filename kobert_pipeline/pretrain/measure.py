@@ -14,7 +14,7 @@ from kobert_pipeline.processes import leads
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import device
-from kobert_pipeline.training.evaluations import Evaluations
+from kobert_pipeline.training.evaluations import DECIMALS, Evaluations
 
 HELD_OUT_BATCHES = 8
 BEST = "best"
@@ -47,7 +47,7 @@ class Measure:
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
             values |= per_character(self.module, self.words, HELD_OUT_BATCHES, self.characters)
         earlier = [known["loss"] for other, known in self.found.values.items() if other < step]
-        if leads() and earlier and values["loss"] < min(earlier):
+        if leads() and round(values["loss"], DECIMALS) < min(earlier, default=math.inf):
             self.module.architecture.save(self.module.model, self.out / BEST)
         return self.found.add(step, values)
 
@@ -91,11 +91,13 @@ def _measured(module: LossModule, held_out: Loader, batches: int) -> list[tuple[
     found = []
     training = module.training
     module.eval()
-    with torch.random.fork_rng(), torch.compiler.set_stance("force_eager"):  # every held-out batch has a shape of its own
+    place = device()
+    own = [place] if place.type == "cuda" else []  # the state of every other GPU would cost memory on each of them
+    with torch.random.fork_rng(own), torch.compiler.set_stance("force_eager"):  # every held-out batch has a shape of its own
         torch.manual_seed(0)
         for step in range(min(batches, held_out.steps_per_epoch())):
             batch = held_out.batch(step)
-            loss, values = module(to_device(batch, device()))
+            loss, values = module(to_device(batch, place))
             found.append((batch.labels, {"loss": float(loss), **{name: float(value) for name, value in values.items()}}))
     module.train(training)
     return found

@@ -37,7 +37,7 @@ class LossModule(torch.nn.Module):
             packing = replace(packing, causal=True)
         loss, values = self.objective.loss(self.architecture, self.model, tensors, packing)
         if self.training:
-            values["pieces"] = (tensors["input_ids"] != PAD_ID).sum()
+            values["pieces"] = (tensors["input_ids"] != PAD_ID).sum() * tensors["step_pieces"].isfinite()
         return loss, values
 
 

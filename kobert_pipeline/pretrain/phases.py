@@ -3,8 +3,8 @@
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate
+from threading import local
 
 from pydantic import Field
 
@@ -33,7 +33,7 @@ class Course:
         # the first phase has the given seed, others draw numbers of their own
         self.loaders = [Loader(shards, how, vocab_size, seed + (number << 64)) for number, (_, how) in enumerate(phases)]
         self.ends = list(accumulate(loader.steps_for(pieces) for loader, (pieces, _) in zip(self.loaders, phases, strict=True)))
-        self.made = lru_cache(maxsize=1)(self._made)  # the parts of a step are asked for one by one
+        self.last = local()  # of each thread that makes batches: the parts of a step are asked for one by one
 
     @property
     def steps(self) -> int:
@@ -42,7 +42,10 @@ class Course:
 
     def batch(self, step: int) -> Batch:
         """The batch of step `step`, from 0."""
-        return self.made(step)
+        if getattr(self.last, "step", None) != step:
+            self.last.batch, self.last.step = self._made(step), step
+        batch: Batch = self.last.batch
+        return batch
 
     def phase(self, step: int) -> Loader:
         """The loader of the phase that a step belongs to."""

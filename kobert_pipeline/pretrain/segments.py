@@ -43,7 +43,7 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.a)
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """(N,) pieces of each sequence with [CLS] and its [SEP]s."""
         second = self.b[:, 1] - self.b[:, 0]

@@ -63,8 +63,10 @@ class Shards:
 
     @classmethod
     def open(cls, folder: Path, split: str) -> "Shards":
-        """The shards of `split` ("train" or "held_out") in order."""
+        """The shards of `split` ("train" or "held_out") in order. Raises UserError where there is none."""
         names = sorted(path.name.removesuffix(".ids.npy") for path in folder.glob(f"{split}-*.ids.npy"))
+        if not names:
+            raise UserError(f"{folder} holds no shard of the split {split!r}; make them with kobert shards")
         return cls([open_shard(folder, name) for name in names])
 
     def __len__(self) -> int:

@@ -136,7 +136,8 @@ def save_tensors(path: Path, value: Any) -> Path:
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
-        yield name or "batch", value.detach().cpu().contiguous()
+        # a copy: tensors of a batch may lie in the same memory, which safetensors refuses
+        yield name or "batch", value.detach().cpu().clone(memory_format=torch.contiguous_format)
     elif isinstance(value, (list, tuple, dict)):
         for key, one in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _named(one, f"{name}.{key}" if name else str(key))

@@ -1,12 +1,15 @@
 """Where the training runs: one place that talks to `accelerate`."""
 
 import os
+import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.training.plan import Plan
 
 
@@ -19,8 +22,11 @@ def accelerator(plan: Plan) -> Accelerator:
     """An Accelerator for this plan: one process, or one of those that `torchrun` or `accelerate launch` started. A process trains several
     plans in turn, so the shared state is set anew."""
     AcceleratorState._reset_state()
+    warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")  # accelerate has no word for what takes its place yet
     parallel = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
-    return Accelerator(mixed_precision=plan.mixed_precision, cpu=not torch.cuda.is_available(), kwargs_handlers=[parallel])
+    engine = Accelerator(mixed_precision=plan.mixed_precision, cpu=not torch.cuda.is_available(), kwargs_handlers=[parallel])
+    engine.gradient_accumulation_steps = 1  # the loop does it itself; `accelerate config` may have set another, and losses be divided by it
+    return engine
 
 
 def agreed(engine: Accelerator, wish: bool) -> bool:
@@ -28,6 +34,16 @@ def agreed(engine: Accelerator, wish: bool) -> bool:
     if engine.num_processes == 1:
         return wish
     return bool(engine.reduce(torch.tensor(float(wish), device=engine.device), "sum") > 0)
+
+
+def refuse_different_views(engine: Accelerator, step: int, folder: Path) -> None:
+    """Raise UserError, in every process, unless all found the checkpoint of the same step."""
+    if engine.num_processes > 1:
+        found = engine.gather(torch.tensor([step], device=engine.device)).tolist()
+        if len(set(found)) > 1:
+            raise UserError(
+                f"the processes go on from different steps ({', '.join(map(str, found))}): {folder} must lie where every node sees it"
+            )
 
 
 def summed(engine: Accelerator, values: dict[str, Any]) -> dict[str, Any]:

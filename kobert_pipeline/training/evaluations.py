@@ -5,6 +5,8 @@ from pathlib import Path
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.processes import leads
 
+DECIMALS = 6
+
 
 class Evaluations:
     """{step: {name: value}} in a JSON file; measuring a step again puts the same numbers there."""
@@ -22,8 +24,8 @@ class Evaluations:
         return self.values[step]
 
     def add(self, step: int, values: dict[str, float]) -> dict[str, float]:
-        """Keep the values of `step`, rounded to six decimals; returns them."""
-        self.values[step] = {name: round(value, 6) for name, value in values.items()}
+        """Keep the values of `step`, rounded to `DECIMALS`; returns them."""
+        self.values[step] = {name: round(value, DECIMALS) for name, value in values.items()}
         if leads():
             write_json(self.path, {str(step): self.values[step] for step in sorted(self.values)})
         return self.values[step]

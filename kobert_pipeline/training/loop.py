@@ -17,7 +17,7 @@ import torch
 from accelerate import Accelerator
 
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
-from kobert_pipeline.training.device import accelerator, agreed, summed
+from kobert_pipeline.training.device import accelerator, agreed, refuse_different_views, summed
 from kobert_pipeline.training.feed import BatchAt, feed
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import optimizer_of
@@ -73,7 +73,9 @@ def train(
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     began, result = time.monotonic(), Trained(steps)
     step = saved = load_checkpoint(folder / "checkpoints", plain, adam, engine.process_index)
+    refuse_different_views(engine, step, folder)
     since_log: list[dict[str, torch.Tensor]] = []
+    saved_at = time.monotonic()
     with (
         terminating() as asked,
         closing(Log(folder / "logs", steps, name)) as log,
@@ -100,10 +102,12 @@ def train(
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
             late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
             stopping = agreed(engine, late or bool(asked))
-            if step < steps and (step % plan.checkpoint_every == 0 or stopping):
+            due = plan.checkpoint_minutes and agreed(engine, time.monotonic() - saved_at > 60 * plan.checkpoint_minutes)
+            if step < steps and (step % plan.checkpoint_every == 0 or due or stopping):
                 save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
-                saved = step
+                saved, saved_at = step, time.monotonic()
                 if stopping:
+                    engine.wait_for_everyone()  # a launcher ends all when one has ended: none may before the checkpoint is whole
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
             if step == steps:
                 result.loss = float(summed(engine, {"loss": loss})["loss"])

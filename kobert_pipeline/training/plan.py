@@ -45,6 +45,8 @@ class Plan(Options):
     """Steps between two evaluations; default: ten in all when pretraining, one an epoch when fine-tuning."""
     checkpoint_every: int = Field(500, gt=0, exclude=True)
     """Steps between two checkpoints."""
+    checkpoint_minutes: float | None = Field(None, gt=0, exclude=True)
+    """A checkpoint, too, when the last is this old: where batches grow, a fixed number of steps is soon too many or too few."""
     keep_checkpoints: int = Field(2, gt=0, exclude=True)
     """The newest that are kept."""
     max_minutes: float | None = Field(None, gt=0, exclude=True)

@@ -9,11 +9,9 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 
 def circumstances(*libraries: str) -> dict[str, Any]:
@@ -27,8 +25,15 @@ def circumstances(*libraries: str) -> dict[str, Any]:
         "cpu": model or platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "load_before": round(os.getloadavg()[0], 2),
-        "versions": {name: version(name) for name in ("kobert-pipeline", *libraries)},
+        "versions": {name: _version(name) for name in ("kobert-pipeline", *libraries)},
     }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # run from a folder
+        return "not installed"
 
 
 def watched(command: list[str], **options: Any) -> dict[str, float]:
@@ -51,6 +56,8 @@ def watched(command: list[str], **options: Any) -> dict[str, float]:
 
 def _watch(pid: int, peak: list[float]) -> None:
     """PSS shares out the pages that several processes have in common."""
+    import psutil  # not at hand everywhere where steps are measured
+
     while psutil.pid_exists(pid):
         total = 0
         try:

@@ -50,6 +50,16 @@ def test_batches_are_a_function_of_seed_and_step() -> None:
     assert [other.batch(step, 0, 1)["labels"].tolist() for step in range(5)] != sequential[:5]
 
 
+def test_parts_are_the_whole_batch_cut_up_and_as_wide() -> None:
+    """A head for spans takes a softmax over all places of a window, padding included."""
+    batches = batches_of(LENGTHS, 8)
+    for step in range(20):
+        whole, parts = batches.batch(step, 0, 1), [batches.batch(step, part, 3) for part in range(3)]
+        for name in ("input_ids", "token_type_ids", "attention_mask", "labels"):
+            assert torch.equal(torch.cat([part[name] for part in parts]), whole[name])
+        assert sum(float(part["share"]) for part in parts) == pytest.approx(1)
+
+
 def test_windows_of_about_equal_length_lie_together_and_batches_come_in_no_order_of_length() -> None:
     batches = batches_of(LENGTHS, 8)
     found = [batches.batch(step, 0, 1) for step in range(batches.per_epoch)]

@@ -1,12 +1,17 @@
-"""One thread, and a tiny BERT to pretrain."""
+"""One thread, a tiny BERT to pretrain, and the folders that the stage reads."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+from synthetic_shards import articles, reviews, shard_of
+from tokenizers import Tokenizer, models
 from transformers import BertForPreTraining
 
+from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.pretrain.architectures.bert import Bert
+from kobert_pipeline.shards.format import write_shard
 
 torch.set_num_threads(1)
 
@@ -25,3 +30,15 @@ def tiny_bert() -> Callable[..., BertForPreTraining]:
         return sizes.model(config, "pretraining")
 
     return build
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Folders with shards, which use seven of the 200 pieces that their tokenizer has."""
+    for number in range(2):
+        write_shard(tmp_path / "shards", f"train-{number:05d}", shard_of(articles(6) + reviews(3), vocab_size=12, seed=number))
+        write_shard(tmp_path / "shards", f"held_out-{number:05d}", shard_of(articles(2), vocab_size=12, seed=10 + number))
+    (tmp_path / "tokenizer").mkdir()
+    vocabulary = {f"piece{number}": number for number in range(200)}
+    Tokenizer(models.WordPiece(vocabulary, unk_token="piece1")).save(str(tmp_path / "tokenizer" / VOCABULARY_FILE))
+    return tmp_path / "shards", tmp_path / "tokenizer"

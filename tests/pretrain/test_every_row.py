@@ -1,53 +1,19 @@
 """Every objective on every architecture that fits it: losses equal HF's own on padded rows, and packed sequences never see each other."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from synthetic_shards import articles, reviews, shards_of
+from rows import SMALL, VOCAB_SIZE, prepared, rows
 
 from kobert_pipeline import registry
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, to_device
-from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.objectives.rtd import auc
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-
-VOCAB_SIZE = 200
-SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
-OBJECTIVES: dict[str, Any] = {
-    "mlm_nsp": "mlm_nsp",
-    "mlm_sop": "mlm_sop",
-    "rtd": "rtd",
-    "clm": "clm",
-    **{f"mlm {formed}": {"name": "mlm", "formed": formed} for formed in ("sentence_pair", "full_sentences", "doc_sentences")},
-    "mlm nsp": {"name": "mlm", "formed": "segment_pair", "nsp": True},
-}
-
-
-def rows() -> Iterator[Any]:
-    for title, given in OBJECTIVES.items():
-        for name in registry.contract("architectures").names():
-            plugin = registry.contract("architectures").variant(name)
-            if Objective.choose(given).head in plugin.heads:
-                more = {"local_attention": 8} if name == "modernbert" else {}
-                yield pytest.param(given, {"name": name, **SMALL, **more}, id=f"{title}-{name}")
-
-
-def prepared(objective: Any, architecture: Any) -> tuple[LossModule, Loader]:
-    options = PretrainOptions(objective=objective, architecture=architecture, max_length=48, batch_pieces=400)
-    torch.manual_seed(0)
-    model = options.architecture.model(options.architecture.config(VOCAB_SIZE), options.objective.head)
-    for parameter in model.parameters():  # biases begin at zero, and what is zero shows no mistake
-        torch.nn.init.normal_(parameter, std=0.1)
-    return LossModule(model, options.objective, options.architecture), Loader(
-        shards_of(articles(8), reviews(3)), options, VOCAB_SIZE, seed=1
-    )
 
 
 def padded(batch: Any, name: str, values: np.ndarray, filler: int) -> torch.Tensor:

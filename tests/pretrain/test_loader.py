@@ -1,5 +1,7 @@
 """A batch is a function of (seed, epoch, step)."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -117,3 +119,36 @@ def test_shards_on_disk_give_the_same_batches_as_in_memory(tmp_path) -> None:
     on_disk = loader(Shards.open(tmp_path, "train"))
     for step in range(on_disk.steps_per_epoch()):
         assert_equal(on_disk.batch(step), loader(BOTH).batch(step))
+
+
+class SlowLoader(Loader):
+    """Takes its time to plan an epoch, so that threads meet there."""
+
+    def _epoch(self, epoch: int):
+        self.planned = [*getattr(self, "planned", []), epoch]
+        time.sleep(0.01)
+        return super()._epoch(epoch)
+
+
+def slow_and_plain() -> tuple[SlowLoader, Loader, int]:
+    """Two loaders of the same batches, and the steps of about eight epochs."""
+    options = SimpleNamespace(objective=MlmNsp(), max_length=40, batch_pieces=200)
+    slow, plain = (kind(shards_of(articles(2)), options, vocab_size=200, seed=3) for kind in (SlowLoader, Loader))
+    return slow, plain, 8 * plain.steps_per_epoch()
+
+
+def test_threads_that_meet_at_the_end_of_an_epoch_make_the_same_batches() -> None:
+    shared, alone, steps = slow_and_plain()
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(shared.batch, range(steps)))
+    for step, batch in enumerate(found):
+        assert_equal(batch, alone.batch(step))
+
+
+def test_threads_plan_an_epoch_together_once() -> None:
+    """The plan of a billion pieces takes gigabytes."""
+    shared, alone, steps = slow_and_plain()
+    with ThreadPoolExecutor(4) as threads:
+        for batch in threads.map(shared.batch, [steps] * 8):
+            assert_equal(batch, alone.batch(steps))
+    assert shared.planned == list(range(len(shared.ends)))

@@ -1,5 +1,9 @@
 """Phases follow one another, each with its own batches; without any the course is the loader's."""
 
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from synthetic_shards import articles, shards_of
@@ -76,3 +80,13 @@ def test_phases_that_do_not_fit_are_refused(phases, said) -> None:
         return
     with pytest.raises(ValueError, match=said):
         options(phases=phases)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_parts_of_a_step_are_cut_from_one_batch_made_once(threads, monkeypatch) -> None:
+    course, made = course_of(shards_of(articles(20)), options()), Counter()
+    plain = Loader.batch
+    monkeypatch.setattr(Loader, "batch", lambda self, step: (made.update([step]), plain(self, step))[1])
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda step: [(course.batch(step), time.sleep(0.001)) for _ in range(6)], range(course.steps)))
+    assert made == Counter(range(course.steps))

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from synthetic_shards import articles, reviews, shard_of, shards_of
-from tokenizers import Tokenizer, models
+from synthetic_shards import articles, reviews, shards_of
 from transformers import BertForPreTraining
 
 from kobert_pipeline.files import sha256
@@ -17,7 +16,6 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, to_device
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
-from kobert_pipeline.shards.format import write_shard
 from kobert_pipeline.training.loop import Stopped, train
 from kobert_pipeline.training.plan import Plan
 
@@ -67,18 +65,6 @@ def test_resumed_equals_never_stopped(
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-@pytest.fixture
-def prepared(tmp_path: Path) -> tuple[Path, Path]:
-    """Folders with shards, which use seven of the 200 pieces that their tokenizer has."""
-    for number in range(2):
-        write_shard(tmp_path / "shards", f"train-{number:05d}", shard_of(articles(6) + reviews(3), vocab_size=12, seed=number))
-        write_shard(tmp_path / "shards", f"held_out-{number:05d}", shard_of(articles(2), vocab_size=12, seed=10 + number))
-    (tmp_path / "tokenizer").mkdir()
-    vocabulary = {f"piece{number}": number for number in range(200)}
-    Tokenizer(models.WordPiece(vocabulary, unk_token="piece1")).save(str(tmp_path / "tokenizer" / stage.VOCABULARY_FILE))
-    return tmp_path / "shards", tmp_path / "tokenizer"
-
-
 def options(**plan: Any) -> stage.PretrainOptions:
     return stage.PretrainOptions(
         architecture={"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 48},
@@ -86,24 +72,37 @@ def options(**plan: Any) -> stage.PretrainOptions:
     )  # fmt: skip
 
 
-def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(prepared: tuple[Path, Path], tmp_path: Path) -> None:
-    expected = stage.run(options(), *prepared, tmp_path, tmp_path / "whole")
+def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    expected = stage.run(options(), *folders, tmp_path, tmp_path / "whole")
     for _ in range(3):
         with pytest.raises(Stopped):
-            stage.run(options(max_minutes=1e-9), *prepared, tmp_path, tmp_path / "cut")
-    found = stage.run(options(), *prepared, tmp_path, tmp_path / "cut")
+            stage.run(options(max_minutes=1e-9), *folders, tmp_path, tmp_path / "cut")
+    found = stage.run(options(), *folders, tmp_path, tmp_path / "cut")
     for key in expected.keys() - {"train_loss"}:
         assert found[key] == expected[key], key
     models = [tmp_path / name / stage.MODEL / "model.safetensors" for name in ("whole", "cut")]
     assert sha256(models[0]) == sha256(models[1])
 
 
-def test_the_stage_learns_and_its_model_loads(prepared: tuple[Path, Path], tmp_path: Path) -> None:
-    counts = stage.run(options(), *prepared, tmp_path, tmp_path / "out")
+def test_the_stage_learns_and_its_model_loads(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    counts = stage.run(options(), *folders, tmp_path, tmp_path / "out")
     assert counts["held_out_after"]["loss"] < counts["held_out_before"]["loss"]
     loaded = BertForPreTraining.from_pretrained(tmp_path / "out" / stage.MODEL)
     assert counts["parameters"] == loaded.num_parameters()
     assert abs(counts["pieces_seen"] - 2500) < 256
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, 3), (3, 0), (3, 1)])
+def test_the_stage_goes_on_with_another_number_of_threads_to_the_same_model_file(
+    folders: tuple[Path, Path], tmp_path: Path, first: int, then: int
+) -> None:
+    stage.run(options(), *folders, tmp_path, tmp_path / "whole")
+    for _ in range(2):
+        with pytest.raises(Stopped):
+            stage.run(options(max_minutes=1e-9, dataloader_num_workers=first), *folders, tmp_path, tmp_path / "cut")
+    stage.run(options(dataloader_num_workers=then), *folders, tmp_path, tmp_path / "cut")
+    models = [tmp_path / name / stage.MODEL / "model.safetensors" for name in ("whole", "cut")]
+    assert sha256(models[0]) == sha256(models[1])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Kiwi (Lee 2024). One `Kiwi` per process: its worker threads do not survive a fork, so instances are keyed by process id."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 try:
@@ -39,10 +40,12 @@ def instance(user_words: tuple[tuple[str, str, float], ...] = (), num_workers: i
 
 
 def tokens(
-    texts: list[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+    texts: Iterable[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
 ) -> Iterator[tuple[list[int], list[int], list[int], list[str] | None]]:
-    """Analyse `texts` on Kiwi's threads."""
-    for found in instance(user_words, num_workers).tokenize(texts):
+    """Analyse `texts` on Kiwi's threads, which run ahead of what is asked for; a single one right here."""
+    kiwi, several = instance(user_words, num_workers), iter(texts)
+    first = list(islice(several, 2))
+    for found in kiwi.tokenize(chain(first, several)) if len(first) > 1 else map(kiwi.tokenize, first):
         yield (
             [token.start for token in found],
             [token.end for token in found],

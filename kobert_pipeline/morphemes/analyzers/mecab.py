@@ -2,7 +2,7 @@
 sentence-final punctuation mark one begins."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 try:
@@ -28,7 +28,7 @@ def version() -> str:
 
 
 def tokens(
-    texts: list[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+    texts: Iterable[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
 ) -> Iterator[tuple[list[int], list[int], list[int], list[str] | None]]:
     """Analyse `texts` one after the other. An inflected word gives its morphemes, each over all of the word's characters."""
     mecab = _instances.setdefault(os.getpid(), MeCab())

@@ -1,7 +1,7 @@
 """The control without an analyzer: an eojeol is one token (in the style `surface` less a mark at its end), a line one sentence."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 LIBRARY = ""
 STYLES = ("surface", "none")
@@ -16,7 +16,7 @@ def version() -> str:
 
 
 def tokens(
-    texts: list[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+    texts: Iterable[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
 ) -> Iterator[tuple[list[int], list[int], list[int], None]]:
     """The eojeols of each text, all in sentence 0."""
     for text in texts:

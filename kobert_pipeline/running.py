@@ -1,0 +1,186 @@
+"""How a run goes on, skips or refuses: jobs in order, each done unless its manifest says that it is. Knows no stage.
+
+Of several processes that train together the first does all of it. The others follow: they hear what it is about to make, make the same, and
+write nothing of the run's books.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline import manifest
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json, sha256
+from kobert_pipeline.manifest import Record
+from kobert_pipeline.processes import several
+
+STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
+
+
+SIGHT = 60.0
+"""Seconds until a file that one node wrote is seen by another, at the longest: network folders are read through a cache."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One folder to make: a stage, or one of several doings of it (`name`). `reads` are folders of earlier jobs, `raw` gives files of
+    the user, `fixed` whatever else the result depends on."""
+
+    stage: str
+    folder: Path
+    version: int
+    options: dict[str, Any]
+    make: Callable[[Path], dict[str, Any]]
+    reads: dict[str, Path] = field(default_factory=dict)
+    raw: Callable[[], list[Path]] = list
+    fixed: Callable[[], dict[str, str]] = dict
+    resumes: bool = False
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """As shown to people: `finetune nsmc/1`."""
+        return f"{self.stage} {self.name}".strip()
+
+
+@dataclass
+class Outcome:
+    """What became of a job."""
+
+    job: Job
+    status: str
+    seconds: float
+    counts: dict[str, Any]
+
+
+def run(
+    planned: list[Job],
+    only: str | None = None,
+    until: str | None = None,
+    redo: list[str] | None = None,
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
+) -> list[Outcome]:
+    """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage was made otherwise or is damaged."""
+    outcomes: list[Outcome] = []
+    verified: dict[Path, dict[str, Any]] = {}
+    for stage in redo or []:
+        if until and STAGES.index(stage) > STAGES.index(until):
+            raise UserError(f"--redo {stage} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
+    for job in planned:
+        manifest.sweep(job.folder)
+    for job in [job for job in planned if only in (None, job.stage)]:
+        if until and STAGES.index(job.stage) > STAGES.index(until):
+            break
+        if only:
+            _refuse_changed_sources(job, {one.folder: one for one in planned})
+        outcome = _do(job, verified, say, redo=job.stage in (redo or []))
+        outcomes.append(outcome)
+        say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
+    _part()
+    return outcomes
+
+
+def follow(planned: list[Job], only: str | None) -> None:
+    """The part of every process but the first: make what that one begins. Raises `Ended` when it ended early."""
+    from kobert_pipeline.training.team import team
+
+    for job in [job for job in planned if only in (None, job.stage)]:
+        told = team().hear()
+        if told["makes"]:
+            _refuse_another(job, told["fingerprint"])
+            job.make(job.folder.absolute())
+    _part()
+
+
+def _refuse_another(job: Job, fingerprint: str) -> None:
+    """Raise UserError unless this process sees the folder that the first one began, and was given the same options."""
+    path, last = job.folder / manifest.BEGUN, time.monotonic() + SIGHT
+    while not (begun := read_json(path) if path.is_file() else {}) or begun["fingerprint"] != fingerprint:
+        if time.monotonic() >= last:
+            raise UserError(
+                f"process {os.environ['RANK']} does not see what the first one began in {job.folder}: "
+                f"give every node the same command and a run folder that all of them see"
+            )
+        time.sleep(0.2)
+    here = Record(job.stage, job.version, job.options, begun["inputs"])
+    if here.fingerprint != fingerprint:
+        raise UserError(
+            f"process {os.environ['RANK']} was started otherwise than the first: {manifest.difference(begun, here)}; "
+            f"give every node the same command"
+        )
+
+
+def _tell(job: Job, record: Record, makes: bool) -> None:
+    """Of several processes the others wait to hear what the first does with a job."""
+    if several():
+        from kobert_pipeline.training.team import team
+
+        team().tell({"job": job.title, "makes": makes, "fingerprint": record.fingerprint})
+
+
+def _part() -> None:
+    if several():
+        from kobert_pipeline.training.team import part
+
+        part()
+
+
+def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
+    """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's files and the
+    analyzer: a machine that only trains has neither."""
+    for folder in job.reads.values():
+        source = planned[folder]
+        _refuse_changed_sources(source, planned)
+        if manifest.is_finished(folder):
+            read = {label: manifest.contents(manifest.read(at)) for label, at in source.reads.items() if manifest.is_finished(at)}
+            known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | read)
+            manifest.refuse_if_changed(folder, known)
+
+
+def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
+    began = time.monotonic()
+    record = record_of(job, verified)
+    if redo:
+        manifest.delete(job.folder)
+    manifest.refuse_if_changed(job.folder, record)
+    if manifest.is_finished(job.folder):
+        verified[job.folder] = manifest.verify(job.folder)
+        _tell(job, record, makes=False)
+        return Outcome(job, "skipped", time.monotonic() - began, verified[job.folder]["counts"])
+    if reused := None if redo else manifest.reuse(job.folder, record):
+        verified[job.folder] = reused
+        _tell(job, record, makes=False)
+        return Outcome(job, "reused", time.monotonic() - began, reused["counts"])
+    if not (job.resumes and manifest.is_begun(job.folder)):
+        manifest.delete(job.folder)  # half a stage that cannot go on from its middle, or of which nobody knows what it is made from
+    say(f"running  {job.title}")
+    manifest.begin(job.folder, record)
+    _tell(job, record, makes=True)
+    before = manifest.elapsed(job.folder)
+    try:
+        counts = job.make(job.folder.absolute())
+    except UserError:
+        if not job.resumes or manifest.is_bare(job.folder):
+            manifest.delete(job.folder)  # the user will mend an option or a file: nothing of this attempt may stand in the way
+        raise
+    finally:
+        if job.folder.exists():
+            manifest.note_elapsed(job.folder, before + time.monotonic() - began)
+    manifest.finish(job.folder, record, manifest.listed(job.folder), counts, before + time.monotonic() - began)
+    verified[job.folder] = manifest.read(job.folder)
+    return Outcome(job, "done", time.monotonic() - began, counts)
+
+
+def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
+    """What the job is made from, every input verified. Raises UserError for an input that is missing or damaged."""
+    inputs = job.fixed()
+    for label, folder in job.reads.items():
+        if folder not in verified:
+            verified[folder] = manifest.verify(folder)
+        inputs[label] = manifest.contents(verified[folder])
+    inputs |= {f"file {number} {path.name}": sha256(path) for number, path in enumerate(job.raw(), 1)}
+    return Record(job.stage, job.version, job.options, inputs)

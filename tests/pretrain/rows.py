@@ -1,0 +1,65 @@
+"""Every objective on every architecture that fits it, as small as it can be, and its batches of numbers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from synthetic_shards import articles, reviews, shards_of
+
+from kobert_pipeline import registry
+from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.stage import PretrainOptions
+
+VOCAB_SIZE = 200
+SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
+OBJECTIVES: dict[str, Any] = {
+    "mlm_nsp": "mlm_nsp",
+    "mlm_sop": "mlm_sop",
+    "rtd": "rtd",
+    "clm": "clm",
+    **{f"mlm {formed}": {"name": "mlm", "formed": formed} for formed in ("sentence_pair", "full_sentences", "doc_sentences")},
+    "mlm nsp": {"name": "mlm", "formed": "segment_pair", "nsp": True},
+}
+
+
+def rows() -> Iterator[Any]:
+    for title, given in OBJECTIVES.items():
+        for name in registry.contract("architectures").names():
+            plugin = registry.contract("architectures").variant(name)
+            if Objective.choose(given).head in plugin.heads:
+                more = {"local_attention": 8} if name == "modernbert" else {}
+                yield pytest.param(given, {"name": name, **SMALL, **more}, id=f"{title}-{name}")
+
+
+def prepared(objective: Any, architecture: Any) -> tuple[LossModule, Loader]:
+    options = PretrainOptions(objective=objective, architecture=architecture, max_length=48, batch_pieces=400)
+    torch.manual_seed(0)
+    model = options.architecture.model(options.architecture.config(VOCAB_SIZE), options.objective.head)
+    for parameter in model.parameters():  # biases begin at zero, and what is zero shows no mistake
+        torch.nn.init.normal_(parameter, std=0.1)
+    return LossModule(model, options.objective, options.architecture), Loader(
+        shards_of(articles(8), reviews(3)), options, VOCAB_SIZE, seed=1
+    )
+
+
+def sample_the_likeliest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ELECTRA's generator draws as many random numbers as there are logits at once, so a batch in other pieces gets other samples. Without
+    its noise (all ones) it takes the likeliest piece, and everything else of the loss can be compared number by number."""
+    monkeypatch.setattr(torch.Tensor, "exponential_", lambda tensor, *rate, **generator: tensor.fill_(1))
+
+
+def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """What the backward passes so far have summed up, by name; the module is left without."""
+    found = {name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None}
+    module.zero_grad(set_to_none=True)
+    return found
+
+
+def assert_same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], rtol: float = 1e-4, atol: float = 1e-6) -> None:
+    """Equal names, and values that differ by rounding only."""
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, rtol=rtol, atol=atol, equal_nan=True, msg=lambda told, name=name: f"{name}: {told}")

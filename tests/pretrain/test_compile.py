@@ -1,0 +1,75 @@
+"""A compiled pretraining comes to the same weights and evaluations as a plain one, but for rounding."""
+
+from collections.abc import Iterator
+from functools import partialmethod
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rows import SMALL, sample_the_likeliest
+from safetensors.torch import load_file
+
+from kobert_pipeline.files import read_json
+from kobert_pipeline.pretrain import stage
+
+ROWS = {
+    "bert": "mlm_nsp",
+    "albert": "mlm_sop",
+    "roberta": "mlm",
+    "modernbert": "mlm",
+    "gpt2": "clm",
+    "electra": "rtd",
+}
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """What is compiled for one test is in no other's way."""
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **plan: Any) -> list[dict[str, Any]]:
+    """Counts, evaluations and weights of a plain pretraining and of a compiled one."""
+    found = []
+    for compiled in (False, True):
+        options = stage.PretrainOptions(
+            objective=ROWS[name], architecture={"name": name, **SMALL, "num_hidden_layers": layers}, max_length=48, batch_pieces=256,
+            pieces=1600, plan={"torch_compile": compiled, "evaluate_every": 3, **plan},
+        )  # fmt: skip
+        out = tmp_path / str(compiled)
+        counts = stage.run(options, *folders, tmp_path, out)
+        weights = load_file(out / stage.MODEL / "model.safetensors")
+        found.append({"counts": counts, "evaluations": read_json(out / "evaluations.json"), "weights": weights})
+    return found
+
+
+def assert_equal(plain: dict[str, Any], compiled: dict[str, Any]) -> None:
+    assert compiled["counts"]["steps"] == plain["counts"]["steps"] > 5
+    assert compiled["weights"].keys() == plain["weights"].keys()
+    for name, weight in plain["weights"].items():
+        torch.testing.assert_close(compiled["weights"][name], weight, rtol=1e-4, atol=1e-5, msg=lambda told, name=name: f"{name}: {told}")
+    assert compiled["evaluations"].keys() == plain["evaluations"].keys()
+    for step, values in plain["evaluations"].items():
+        assert compiled["evaluations"][step] == pytest.approx(values, rel=1e-4, abs=1e-4)
+
+
+def test_traced_shapes_and_graphs_come_to_the_same(folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything of compiling but the machine code, which takes most of the time."""
+    monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="aot_eager"))
+    torch._dynamo.utils.counters.clear()
+    assert_equal(*both("bert", folders, tmp_path, layers=1))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 3, "it was compiled"
+    assert not torch._dynamo.utils.counters["recompile_limit"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize("name", ROWS)
+def test_machine_code_comes_to_the_same(
+    name: str, accumulated: int, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_the_likeliest(monkeypatch)
+    assert_equal(*both(name, folders, tmp_path, layers=2, gradient_accumulation_steps=accumulated))

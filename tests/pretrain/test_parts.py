@@ -1,0 +1,178 @@
+"""A step taken in parts is the step taken at once: losses, gradients and what is logged add up. So does a batch filled up to one shape."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows import SMALL, assert_same, gradients, prepared, rows, sample_the_likeliest
+from synthetic_shards import articles, corpora, generators, reviews, shards_of
+
+from kobert_pipeline.pretrain.batch import IGNORE_INDEX, NOTHING, Batch
+from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.model import LossModule, batches, to_device
+from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.packing import pack
+from kobert_pipeline.pretrain.phases import Course
+from kobert_pipeline.pretrain.segments import plan_sequences
+from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.plan import Plan
+
+Found = tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]
+
+
+@pytest.fixture(autouse=True)
+def _no_random_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_the_likeliest(monkeypatch)
+
+
+def summed(module: LossModule, parts: list[Batch]) -> Found:
+    """The sums over `parts` of the loss, of its gradients, and of what is logged."""
+    outcomes = [module(to_device(part)) for part in parts]
+    for loss, _ in outcomes:
+        loss.backward()
+    assert len({tuple(values) for _, values in outcomes}) == 1, "every part logs the same names"
+    logged = {name: torch.stack([values[name].float() for _, values in outcomes]).sum() for name in outcomes[0][1]}
+    return torch.stack([loss.detach() for loss, _ in outcomes]).sum(), gradients(module), logged
+
+
+def assert_equal(ours: Found, theirs: Found) -> None:
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
+    assert_same(ours[1], theirs[1], atol=1e-5)
+    assert_same(ours[2], theirs[2], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("objective", "architecture"), rows())
+def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whole(objective: Any, architecture: Any) -> None:
+    module, loader = prepared(objective, architecture)
+    batch = loader.batch(0)
+    whole = summed(module.train(), [batch])
+    assert whole[0] > 1
+    for number in (1, 2, 3, len(batch.lengths) + 4):
+        assert_equal(summed(module, batch.parts(number)), whole)
+
+
+@pytest.mark.parametrize(("objective", "architecture"), rows())
+def test_accuracies_of_parts_add_up_too(objective: Any, architecture: Any) -> None:
+    module, loader = prepared(objective, architecture)
+    batch = loader.batch(0)
+    (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, batch.parts(3))
+    ranks = {"rtd_auc"}  # of the whole it is; nothing is evaluated in parts
+    assert_same(*({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)), rtol=1e-5)
+    assert [name for name in whole if name.endswith("accuracy")]
+
+
+def test_a_step_without_pairs_logs_no_number_for_them_in_any_part() -> None:
+    """A process that logged one where others have none would wait for them for ever."""
+    module, _ = prepared("mlm_nsp", {"name": "bert", **SMALL})
+    options = PretrainOptions(objective=MlmNsp(), architecture={"name": "bert", **SMALL}, max_length=48, batch_pieces=400)
+    batch = Loader(shards_of(reviews(4)), options, 200, seed=1).batch(0)
+    for part in batch.parts(len(batch.lengths) + 1):
+        loss, values = module(to_device(part))
+        assert torch.isfinite(loss)
+        assert values["nsp_loss"].isnan() and values["nsp_accuracy"].isnan()
+
+
+def batch_of(shards: Any, rng: np.random.Generator) -> Batch:
+    """A batch of random sequences, a few of them masked."""
+    sequences = plan_sequences(shards, 32, 0.1, "next", rng)
+    chosen = rng.permutation(len(sequences))[: rng.integers(1, len(sequences) + 1)]
+    packed = pack(shards, sequences, chosen)
+    positions = np.flatnonzero(packed.maskable & (rng.random(len(packed.input_ids)) < 0.2))
+    return Batch(
+        packed.input_ids, packed.token_type_ids, packed.position_ids, packed.lengths, positions, packed.input_ids[positions],
+        sequences.next_sentence_label[chosen],
+    )  # fmt: skip
+
+
+drawn = st.builds(batch_of, corpora, generators)
+
+
+@settings(deadline=None)
+@given(drawn, st.integers(1, 12))
+def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch, number: int) -> None:
+    parts = batch.parts(number)
+    assert len(parts) == number
+    full, idle = ([part for part in parts if (part.counts.pieces == NOTHING.pieces) == nothing] for nothing in (False, True))
+    for name in ("input_ids", "token_type_ids", "position_ids", "lengths", "labels", "next_sentence_label"):
+        assert np.concatenate([getattr(part, name) for part in full]).tolist() == getattr(batch, name).tolist(), name
+    shifts = np.cumsum([0] + [len(part.input_ids) for part in full])
+    positions = [part.masked_positions + shift for part, shift in zip(full, shifts, strict=False)]
+    assert np.concatenate(positions).tolist() == batch.masked_positions.tolist()
+    assert all(part.counts == batch.counts for part in full)
+    assert max(len(part.input_ids) for part in full) < len(batch.input_ids) / number + batch.lengths.max()
+    assert all(len(part.lengths) == 1 for part in idle), "one sequence keeps a process in step"
+
+
+@settings(deadline=None)
+@given(drawn, st.integers(1, 6), st.integers(1, 6))
+def test_parts_of_parts_know_the_whole_step(batch: Batch, first: int, second: int) -> None:
+    for part in batch.parts(first):
+        assert all(again.counts in (part.counts, NOTHING, NOTHING._replace(pairs=0)) for again in part.parts(second))
+
+
+@pytest.mark.parametrize(("objective", "architecture"), rows())
+@pytest.mark.parametrize("pieces", [448, 100])
+def test_a_filled_batch_has_the_same_loss_gradients_and_values(objective: Any, architecture: Any, pieces: int) -> None:
+    module, loader = prepared(objective, architecture)
+    batch = loader.batch(0)
+    for mode in (True, False):
+        module.train(mode)
+        assert_equal(summed(module, [batch.filled(pieces, 48, multiple=32)]), summed(module, [batch]))
+
+
+def test_a_filled_part_counts_as_the_part_does() -> None:
+    module, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
+    batch = loader.batch(0)
+    parts = batch.parts(len(batch.lengths) + 2)
+    assert_equal(summed(module, [part.filled(448, 48) for part in parts]), summed(module, [batch]))
+
+
+@settings(deadline=None)
+@given(drawn, st.integers(64, 300), st.integers(32, 64), st.sampled_from([1, 8, 256]))
+def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, pieces: int, max_length: int, multiple: int) -> None:
+    filled, count = batch.filled(pieces, max_length, multiple), len(batch.input_ids)
+    assert len(filled.input_ids) % pieces == 0
+    assert 0 < len(filled.input_ids) - count <= pieces
+    assert len(filled.input_ids) == len(filled.token_type_ids) == len(filled.position_ids) == filled.lengths.sum()
+    assert len(filled.lengths) % multiple == len(filled.labels) % multiple == 0
+    assert len(filled.lengths) == len(filled.next_sentence_label) == len(filled.starts)
+    assert len(filled.labels) == len(filled.masked_positions) < len(batch.labels) + multiple
+    assert (filled.input_ids[count:] == PAD_ID).all()
+    assert (filled.labels[len(batch.labels) :] == IGNORE_INDEX).all()
+    assert (filled.next_sentence_label[len(batch.lengths) :] == IGNORE_INDEX).all()
+    assert (filled.masked_positions[len(batch.labels) :] == len(filled.input_ids) - 1).all()
+    assert filled.counts == batch.counts
+    assert filled.lengths.max() <= max(max_length, batch.lengths.max())
+    assert filled.position_ids.tolist() == [place for length in filled.lengths for place in range(length)]
+    for name, array in vars(batch).items():
+        if name != "step":
+            assert getattr(filled, name)[: len(array)].tolist() == array.tolist(), name
+
+
+def compiled_batches(parts: int) -> Iterator[dict[str, torch.Tensor]]:
+    options = PretrainOptions(architecture={"name": "bert", **SMALL}, max_length=48, batch_pieces=400, pieces=9000)
+    course = Course(shards_of(articles(20), reviews(9)), options.parts(), 200, 1)
+    batch_at = batches(course, Plan(torch_compile=True))
+    for step in range(course.steps):
+        for part in range(parts):
+            yield batch_at(step, part, parts)[0]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_all_batches_to_compile_for_have_one_shape(parts: int) -> None:
+    found = list(compiled_batches(parts))
+    assert len(found) > 20
+    assert {len(tensors["input_ids"]) for tensors in found} == {400 // parts + 96}
+    assert {len(tensors["lengths"]) % 256 for tensors in found} == {len(tensors["labels"]) % 256 for tensors in found} == {0}
+
+
+def test_parts_are_near_each_other_in_size() -> None:
+    _, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
+    sizes = [len(part.input_ids) for part in loader.batch(0).parts(3)]
+    assert all(abs(one - other) < 2 * 48 for one, other in pairwise(sizes))

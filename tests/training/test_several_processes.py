@@ -1,0 +1,310 @@
+"""Several processes, or a step in several parts, train what one process does in one piece: the step's batch is cut up, so nothing changes
+but rounding. With gloo on CPU, as `torchrun` starts them."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+from several import MODELS, prepare, pretrained
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import sha256
+from kobert_pipeline.processes import leads, refuse_to_share
+from kobert_pipeline.training.checkpoint import checkpoints
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+TOLERANCE = {"rtol": 1e-5, "atol": 2e-6}
+"""Of weights after ten steps at learning rate 2e-3 in fp32."""
+
+CASES: list[dict[str, Any]] = [
+    *({"name": f"{objective} by two", "objective": objective} for objective in MODELS),
+    {"name": "by two in two parts each", "objective": "mlm_nsp", "gradient_accumulation_steps": 2},
+    {"name": "few sequences by two", "objective": "mlm_nsp", "batch_pieces": 64, "gradient_accumulation_steps": 2},
+    {"name": "stopped", "objective": "mlm_nsp", "stops": 3},
+    {"name": "left over", "objective": "mlm_nsp", "stops": 3, "ends": False},
+]
+"""What two processes do, in one go."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what two processes made of every case, and what one did."""
+    place = tmp_path_factory.mktemp("several")
+    prepare(place)
+    (place / "cases.json").write_text(json.dumps(CASES))
+    worker = [str(Path(__file__).with_name("several.py")), str(place / "cases.json")]
+    result = subprocess.run([*TORCHRUN, *worker], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]
+    for objective in MODELS:
+        pretrained(place, f"{objective} by one", objective)
+    return place
+
+
+def difference(place: Path, name: str, other: str) -> float:
+    """The largest between two models' weights, which must be within the tolerance."""
+    found, expected = (load_file(place / one / "model" / "model.safetensors") for one in (name, other))
+    assert found.keys() == expected.keys()
+    torch.testing.assert_close(found, expected, **TOLERANCE)
+    largest = max(float((found[key] - expected[key]).abs().max()) for key in found)
+    print(f"{name}: {largest:.2g}")
+    return largest
+
+
+@pytest.mark.parametrize("objective", MODELS)
+def test_two_processes_train_what_one_does(place: Path, objective: str) -> None:
+    assert difference(place, f"{objective} by two", f"{objective} by one") > 0
+
+
+def test_a_step_in_three_parts_trains_what_one_in_one_piece_does(place: Path) -> None:
+    pretrained(place, "in three parts", "mlm_nsp", gradient_accumulation_steps=3)
+    assert difference(place, "in three parts", "mlm_nsp by one") > 0
+
+
+def test_two_processes_with_two_parts_each_train_what_one_does(place: Path) -> None:
+    assert difference(place, "by two in two parts each", "mlm_nsp by one") > 0
+
+
+def test_processes_without_a_sequence_of_their_own_change_nothing(place: Path) -> None:
+    pretrained(place, "few sequences by one", "mlm_nsp", batch_pieces=64)
+    difference(place, "few sequences by two", "few sequences by one")
+
+
+def test_two_processes_that_were_stopped_go_on_to_the_same_bits(place: Path) -> None:
+    models = [sha256(place / name / "model" / "model.safetensors") for name in ("stopped", "mlm_nsp by two")]
+    assert models[0] == models[1]
+
+
+def test_one_process_goes_on_from_where_two_stopped(place: Path) -> None:
+    assert [path.name for path in checkpoints(place / "left over" / "checkpoints")][-1] == "step-00000003"
+    pretrained(place, "left over", "mlm_nsp")
+    difference(place, "left over", "mlm_nsp by one")
+
+
+def test_the_loss_is_logged_once_and_is_that_of_the_whole_batch(place: Path) -> None:
+    found, expected = (
+        [json.loads(line) for line in (place / name / "logs" / "log.jsonl").read_text().splitlines()]
+        for name in ("mlm_nsp by two", "mlm_nsp by one")
+    )
+    assert [(line["step"], line.keys() - {"seconds"}) for line in found] == [(line["step"], line.keys() - {"seconds"}) for line in expected]
+    for name in ("loss", "mlm_loss", "nsp_loss", "nsp_accuracy"):
+        assert [line.get(name) for line in found] == pytest.approx([line.get(name) for line in expected], abs=2e-6)
+
+
+# what is refused
+
+
+@pytest.mark.parametrize("command", ["run", "features", "publish", "status", "serve"])
+def test_several_processes_only_train(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match=f"kobert {command} was started as 2 processes.*--until features"):
+        refuse_to_share(command)
+    refuse_to_share("pretrain")
+    refuse_to_share("finetune")
+
+
+@pytest.mark.parametrize("way", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
+def test_a_model_in_pieces_is_refused(way: str, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
+    monkeypatch.setenv(f"ACCELERATE_USE_{way}", "true")
+    assert "keeps the whole model in every process" in kobert("pretrain", "quickstart").complaint
+
+
+def test_a_process_alone_leads_whatever_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    assert leads()
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert not leads()
+
+
+# the command
+
+
+class Ran:
+    """What `torchrun ... kobert` left."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def said(self) -> list[str]:
+        """The lines of kobert's mistakes."""
+        return [line for line in self.err.splitlines() if line.startswith("kobert: ")]
+
+    @property
+    def statuses(self) -> list[int]:
+        """The exit statuses of the processes that failed, as torchrun tells them."""
+        return [int(line.split()[2]) for line in self.err.splitlines() if line.split()[:2] == ["exitcode", ":"]]
+
+
+def torchrun(*arguments: object) -> Ran:
+    command = [*TORCHRUN, "-m", "kobert_pipeline", *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Ran(result.returncode, result.stdout, result.stderr)
+
+
+@pytest.fixture(scope="module")
+def pretrained_run(tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """The tiny run as far as pretrain, that by two processes."""
+    run_dir = tiny.copy_before(tmp_path_factory.mktemp("two") / "runs" / "x", "pretrain")
+    return run_dir, torchrun("pretrain", tiny.recipe, "--run-dir", run_dir)
+
+
+def test_two_processes_make_one_stage(pretrained_run: tuple[Path, Ran], tiny, kobert: Callable[..., Any]) -> None:
+    run_dir, ran = pretrained_run
+    assert ran.code == 0, ran.err[-3000:]
+    assert ran.err.count("running  pretrain") == 1
+    assert ran.err.count("done     pretrain") == 1
+    assert ran.out.count("pretrain") == 2  # its row in the table, and the folder in it
+    made, expected = tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]
+    assert made["fingerprint"] == expected["fingerprint"]
+    assert made["files"].keys() == expected["files"].keys()
+    assert made["counts"]["held_out_after"]["loss"] == pytest.approx(expected["counts"]["held_out_after"]["loss"], abs=1e-4)
+    steps = [json.loads(line)["step"] for line in (run_dir / "pretrain" / "logs" / "log.jsonl").read_text().splitlines()]
+    kept = [json.loads(line)["step"] for line in (tiny.run_dir / "pretrain" / "logs" / "log.jsonl").read_text().splitlines()]
+    assert steps == kept
+    rows = {row["job"]: row["status"] for row in kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]}
+    assert rows["pretrain"] == "done"
+
+
+def test_a_second_call_skips_and_another_option_is_refused_once(pretrained_run: tuple[Path, Ran], tiny) -> None:
+    run_dir, _ = pretrained_run
+    before = sha256(run_dir / "pretrain" / "manifest.json")
+    ran = torchrun("pretrain", tiny.recipe, "--run-dir", run_dir)
+    assert ran.code == 0, ran.err[-3000:]
+    assert ran.err.count("skipped  pretrain") == 1
+    ran = torchrun("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.seed=9")
+    assert ran.statuses == [2, 2], ran.err[-3000:]
+    assert len(ran.said) == 1
+    assert "option pretrain.plan.seed was 1 and is now 9" in ran.said[0]
+    assert sha256(run_dir / "pretrain" / "manifest.json") == before
+
+
+def test_kobert_run_is_refused_once_by_all(tiny, tmp_path: Path) -> None:
+    ran = torchrun("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x")
+    assert ran.statuses == [2, 2], ran.err[-3000:]
+    assert len(ran.said) == 1
+    assert "kobert run was started as 2 processes" in ran.said[0]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    arguments = ["pretrain", str(tiny.recipe), "--run-dir", str(run_dir), "--set", "pretrain.plan.checkpoint_every=100000"]
+    process = subprocess.Popen(
+        [*TORCHRUN, "-m", "kobert_pipeline", *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith("pretrain 3/"):
+            os.kill(process.pid, signal.SIGTERM)
+    assert process.wait() != 0
+    stopped = [line for line in said if line.startswith("kobert: ")]
+    assert len(stopped) == 1, "".join(said)
+    assert "the same command goes on" in stopped[0]
+    assert not (run_dir / "pretrain" / "manifest.json").exists()
+    assert len(checkpoints(run_dir / "pretrain" / "checkpoints")) == 1
+    ran = torchrun(*arguments)
+    assert ran.code == 0, ran.err[-3000:]
+    made, expected = (tiny.manifests(one)["pretrain"] for one in (run_dir, pretrained_run[0]))
+    assert made["files"] == expected["files"]
+    assert made["counts"] == expected["counts"]
+
+
+@pytest.mark.slow
+def test_a_time_limit_ends_every_process_with_75(tiny, tmp_path: Path) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    ran = torchrun("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.max_minutes=1e-9")
+    assert ran.statuses == [75, 75], ran.err[-3000:]
+    assert len(ran.said) == 1
+
+
+@pytest.mark.slow
+def test_a_damaged_checkpoint_is_named_once(tiny, tmp_path: Path) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    arguments = ("pretrain", tiny.recipe, "--run-dir", run_dir)
+    torchrun(*arguments, "--set", "pretrain.plan.max_minutes=1e-9")
+    weights = checkpoints(run_dir / "pretrain" / "checkpoints")[-1] / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    ran = torchrun(*arguments)
+    assert ran.statuses == [2, 2], ran.err[-3000:]
+    assert len(ran.said) == 1
+    assert str(weights) in ran.said[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["--redo", "reuse"])
+def test_the_others_follow_when_the_first_deletes_or_takes_over(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path, how: str) -> None:
+    source, _ = pretrained_run
+    runs = tmp_path / "runs"
+    tiny.copy_before(runs / "made", "pretrain")
+    (runs / "made" / "pretrain").mkdir()
+    for path in (source / "pretrain").rglob("*"):
+        if path.is_file():
+            target = runs / "made" / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    run_dir = runs / "made" if how == "--redo" else tiny.copy_before(runs / "other", "pretrain")
+    ran = torchrun("pretrain", tiny.recipe, "--run-dir", run_dir, *(["--redo"] if how == "--redo" else []))
+    assert ran.code == 0, ran.err[-3000:]
+    assert ("done     pretrain" if how == "--redo" else "reused   pretrain") in ran.err
+    assert tiny.manifests(run_dir)["pretrain"]["files"] == tiny.manifests(source)["pretrain"]["files"]
+
+
+@pytest.mark.slow
+def test_two_processes_finetune_what_one_does(tiny, tmp_path: Path, kobert_process: Callable[..., Any]) -> None:
+    """But for dropout, which every process draws for itself."""
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    for tuned in recipe["finetune"].values():
+        tuned["plan"] |= {"dropout": 0.0}
+    path = tmp_path / "plain.yaml"
+    path.write_text(yaml.safe_dump(recipe, allow_unicode=True), encoding="utf-8")
+    one, two = (tiny.copy_before(tmp_path / name / "runs" / "x", "finetune") for name in ("one", "two"))
+    assert kobert_process("finetune", path, "--run-dir", one).code == 0
+    ran = torchrun("finetune", path, "--run-dir", two)
+    assert ran.code == 0, ran.err[-3000:]
+    for name in ("nsmc", "korquad"):
+        made, expected = (tiny.manifests(run_dir)[f"finetune/{name}/1"] for run_dir in (two, one))
+        assert made["counts"]["best_step"] == expected["counts"]["best_step"]
+        assert made["counts"]["test"] == expected["counts"]["test"]
+        found, known = (load_file(run_dir / "finetune" / name / "1" / "model" / "model.safetensors") for run_dir in (two, one))
+        for weights in (found, known):
+            weights.pop("qa_outputs.bias", None)  # added to all places of a softmax it changes nothing: its gradient is rounding alone
+        torch.testing.assert_close(found, known, **TOLERANCE)
+
+
+@pytest.mark.slow
+def test_two_nodes_do_what_two_processes_of_one_do(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path) -> None:
+    """As the Slurm script of docs/scaling.md starts them."""
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    node = ["--nnodes=2", "--nproc_per_node=1", "--rdzv_backend=c10d", f"--rdzv_endpoint=localhost:{port}", "--rdzv_id=7"]
+    command = [*TORCHRUN[:3], *node, "-m", "kobert_pipeline", "pretrain", str(tiny.recipe), "--run-dir", str(run_dir)]
+    nodes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [node.communicate()[1] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], said
+    assert sum(text.count("done     pretrain") for text in said) == 1
+    assert tiny.manifests(run_dir)["pretrain"]["files"] == tiny.manifests(pretrained_run[0])["pretrain"]["files"]
+
+
+@pytest.mark.slow
+def test_accelerate_launch_does_the_same(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path) -> None:
+    """Its own accumulation is another's word for ours, and changes nothing."""
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    launch = [str(Path(sys.executable).with_name("accelerate")), "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+    more = ["--mixed_precision", "no", "--dynamo_backend", "no", "--gradient_accumulation_steps", "4", "-m", "kobert_pipeline"]
+    command = [*launch, *more, "pretrain", str(tiny.recipe), "--run-dir", str(run_dir)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert tiny.manifests(run_dir)["pretrain"]["files"] == tiny.manifests(pretrained_run[0])["pretrain"]["files"]

@@ -1,0 +1,211 @@
+"""PyTorch's kernel for packed sequences gets what it needs, and whole models come to the same as by rectangles."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, ModernBertConfig, ModernBertModel
+
+from kobert_pipeline.training import attention
+from kobert_pipeline.training.attention import Packing, has_varlen, packed_attention
+
+VOCAB_SIZE, REACH = 50, 8
+LENGTHS = [3, 30, 1, 17, 40, 16, 2]
+Call = dict[str, Any]
+
+
+def bert() -> BertModel:
+    return BertModel(
+        BertConfig(
+            vocab_size=VOCAB_SIZE, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+            max_position_embeddings=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        )
+    )  # fmt: skip
+
+
+def modernbert() -> ModernBertModel:
+    return ModernBertModel(
+        ModernBertConfig(
+            vocab_size=VOCAB_SIZE, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=48,
+            max_position_embeddings=64, local_attention=2 * REACH, pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2,
+            sep_token_id=2, layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+        )
+    )  # fmt: skip
+
+
+def gpt2() -> GPT2Model:
+    return GPT2Model(
+        GPT2Config(
+            vocab_size=VOCAB_SIZE, n_embd=32, n_layer=2, n_head=2, n_positions=64, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
+            bos_token_id=1, eos_token_id=2,
+        )
+    )  # fmt: skip
+
+
+MODELS = {"bert": (bert, False), "modernbert": (modernbert, False), "gpt2": (gpt2, True)}
+
+
+def plain_kernel(calls: list[Call]) -> Callable[..., torch.Tensor]:
+    """Attention sequence by sequence under the kernel's signature, by (T, H, W)."""
+
+    def kernel(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cu_seq_q: torch.Tensor,
+        cu_seq_k: torch.Tensor,
+        max_q: int,
+        max_k: int,
+        *,
+        scale: float | None = None,
+        window_size: tuple[int, int] = (-1, -1),
+    ) -> torch.Tensor:
+        calls.append({"shape": query.shape, "contiguous": query.is_contiguous(), "scale": scale, "window": window_size, "longest": max_q})
+        assert query.shape == key.shape == value.shape and max_q == max_k and cu_seq_q is cu_seq_k
+        out = torch.empty_like(query)
+        for start, end in zip(cu_seq_q[:-1].tolist(), cu_seq_q[1:].tolist(), strict=True):
+            assert end - start <= max_q
+            q, k, v = (part[start:end].transpose(0, 1) for part in (query, key, value))  # (L, H, W) -> (H, L, W)
+            apart = torch.arange(end - start)[:, None] - torch.arange(end - start)  # how far behind the one that looks
+            left, right = (end if reach < 0 else reach for reach in window_size)
+            seen = (apart <= left) & (-apart <= right)
+            out[start:end] = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale).transpose(0, 1)
+        return out
+
+    return kernel
+
+
+@given(st.lists(st.integers(0, 70), min_size=1, max_size=30).filter(any))
+def test_the_layout_holds_the_bounds_of_the_sequences(lengths: list[int]) -> None:
+    packing = Packing.of(np.array(lengths), varlen=True)
+    assert packing.bounds.dtype == torch.int32
+    assert packing.bounds.tolist() == [sum(lengths[:number]) for number in range(len(lengths) + 1)]
+    assert packing.longest % 128 == 0 and max(lengths) <= packing.longest < max(lengths) + 128
+    assert packing.rectangles == [] and packing.inverse is None and not packing.causal
+    assert Packing.of(np.array(lengths), causal=True, varlen=True).causal
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sliding_window", [None, 1, 5])
+@pytest.mark.parametrize("scaling", [None, 0.3])
+def test_the_kernel_sees_what_rectangles_see(
+    causal: bool, sliding_window: int | None, scaling: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Call] = []
+    monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
+    q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), 8, generator=torch.Generator().manual_seed(0)).unbind(0)  # (1, H, T, W) each
+    ours, theirs = (
+        packed_attention(
+            torch.nn.Module(), q, k, v, None, Packing.of(np.array(LENGTHS), causal=causal, varlen=varlen), scaling, 0.0, sliding_window
+        )[0]
+        for varlen in (True, False)
+    )
+    assert ours.shape == theirs.shape == (1, sum(LENGTHS), 2, 8)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    reach = -1 if sliding_window is None else sliding_window - 1
+    assert calls == [
+        {
+            "shape": (sum(LENGTHS), 2, 8),
+            "contiguous": True,
+            "scale": scaling or 8**-0.5,
+            "window": (reach, 0 if causal else reach),
+            "longest": 128,
+        }
+    ]
+
+
+def states_and_slopes(
+    build: Callable[[], torch.nn.Module], packing: Packing, place: str = "cpu"
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The hidden states of packed random sequences, and gradients of a weighted sum of them."""
+    torch.manual_seed(0)
+    model = build().to(place)
+    model.set_attn_implementation("packed")
+    chosen = torch.Generator().manual_seed(1)
+    given = {
+        "input_ids": torch.randint(5, VOCAB_SIZE, (1, sum(LENGTHS)), generator=chosen).to(place),
+        "position_ids": torch.cat([torch.arange(length) for length in LENGTHS])[None].to(place),
+    }
+    weights = torch.randn(sum(LENGTHS), 32, generator=chosen).to(place)
+    hidden = model(**given, packing=packing, **({"use_cache": False} if "GPT2" in type(model).__name__ else {})).last_hidden_state[0]
+    (hidden.float() * weights).sum().backward()
+    return hidden.detach(), {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    build, causal = MODELS[name]
+    calls: list[Call] = []
+    monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
+    ours, theirs = (states_and_slopes(build, Packing.of(np.array(LENGTHS), causal=causal, varlen=varlen)) for varlen in (True, False))
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
+    assert ours[1].keys() == theirs[1].keys()
+    for key, slope in theirs[1].items():
+        torch.testing.assert_close(ours[1][key], slope, rtol=1e-4, atol=1e-4, msg=lambda told, key=key: f"{key}: {told}")
+    windows = {
+        "bert": [(-1, -1)] * 2,
+        "gpt2": [(-1, 0)] * 2,
+        "modernbert": [(-1, -1), (REACH, REACH), (REACH, REACH)],  # as many as `local_attention` on either side
+    }[name]
+    assert [call["window"] for call in calls] == windows
+    assert {call["scale"] for call in calls} == {16**-0.5}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_under_autocast_the_kernel_gets_sixteen_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no others, and rotary positions are computed in fp32."""
+    build, causal = MODELS[name]
+    plain, types = plain_kernel([]), set()
+    monkeypatch.setattr(attention, "varlen_attn", lambda *parts, **how: (types.update(p.dtype for p in parts[:3]), plain(*parts, **how))[1])
+    with torch.autocast("cpu", torch.bfloat16):
+        states_and_slopes(build, Packing.of(np.array(LENGTHS), causal=causal, varlen=True))
+    assert types == {torch.bfloat16}
+
+
+def test_dropout_is_refused_where_the_kernel_knows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "varlen_attn", plain_kernel([]))
+    q = torch.randn(1, 2, 4, 8)
+    with pytest.raises(ValueError, match="attention dropout"):
+        packed_attention(torch.nn.Module(), q, q, q, None, Packing.of(np.array([4]), varlen=True), dropout=0.1)
+
+
+def test_an_older_kernel_or_none_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every argument that is given by name must be known to it."""
+    monkeypatch.setattr(attention, "varlen_attn", plain_kernel([]))
+    assert has_varlen()
+    monkeypatch.setattr(attention, "varlen_attn", lambda query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False: None)
+    assert not has_varlen()
+    monkeypatch.setattr(attention, "varlen_attn", None)
+    assert not has_varlen()
+
+
+def test_the_installed_kernel_takes_what_it_is_given() -> None:
+    from torch.nn.attention.varlen import varlen_attn
+
+    names = list(inspect.signature(varlen_attn).parameters)
+    assert names[:7] == ["query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k"]
+    assert {"scale", "window_size"} <= set(names)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", MODELS)
+def test_the_real_kernel_comes_to_the_same_as_rectangles_in_bf16(name: str) -> None:
+    """The yardstick is how far rectangles in bf16 are from rectangles in fp32."""
+    build, causal = MODELS[name]
+    layouts = {varlen: Packing.of(np.array(LENGTHS), "cuda", causal, varlen) for varlen in (True, False)}
+    exact = states_and_slopes(build, layouts[False], "cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        ours, theirs = (states_and_slopes(build, layouts[varlen], "cuda") for varlen in (True, False))
+
+    def flat(found: tuple[torch.Tensor, dict[str, torch.Tensor]]) -> list[torch.Tensor]:
+        return [found[0].float(), torch.cat([found[1][key].flatten() for key in sorted(exact[1])])]
+
+    for true, one, other in zip(flat(exact), flat(ours), flat(theirs), strict=True):
+        assert (one - true).norm() <= 2 * (other - true).norm() + 1e-6
+        assert (one - true).norm() < 0.05 * true.norm()
