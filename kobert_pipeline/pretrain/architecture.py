@@ -52,6 +52,16 @@ class Architecture(Plugin):
             "pad_token_id": PAD_ID,
         }
 
+    def matrices(self, head: str) -> int:
+        """Weights of the matrices that every piece passes in a model for `head`, as often as it passes them: a step costs six operations
+        for each."""
+        inner = self.intermediate_size or 4 * self.hidden_size
+        return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * inner)
+
+    def head_matrices(self, vocab_size: int, head: str) -> int:
+        """The same for a piece that is to be predicted."""
+        return self.hidden_size * (self.hidden_size + vocab_size)
+
     @abstractmethod
     def config(self, vocab_size: int) -> Any:
         """A `transformers` config, dropout 0 (pretraining sees every text a few times only)."""

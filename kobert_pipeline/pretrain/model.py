@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.batch import Batch
+from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.phases import Course
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
@@ -37,8 +37,18 @@ class LossModule(torch.nn.Module):
             packing = replace(packing, causal=True)
         loss, values = self.objective.loss(self.architecture, self.model, tensors, packing)
         if self.training:
-            values["pieces"] = (tensors["input_ids"] != PAD_ID).sum() * tensors["step_pieces"].isfinite()
+            counts = tensors["step_pieces"].isfinite()  # what stands in for nothing is no work
+            values["pieces"] = (tensors["input_ids"] != PAD_ID).sum() * counts
+            values["flops"] = self.flops(tensors, values["pieces"]) * counts
         return loss, values
+
+    def flops(self, tensors: dict[str, torch.Tensor], pieces: torch.Tensor) -> torch.Tensor:
+        """What the batch costs forward and backward where nothing is padded: six operations a piece and weight (Kaplan et al. 2020), and
+        attention."""
+        sizes, kind = self.architecture, self.objective.head
+        head = sizes.head_matrices(self.model.config.vocab_size, kind) * (tensors["labels"] != IGNORE_INDEX).sum()
+        squares = tensors["lengths"].square().sum()
+        return 6.0 * (sizes.matrices(kind) * pieces + head + 2 * sizes.num_hidden_layers * sizes.hidden_size * squares)
 
 
 def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = False) -> TensorBatch:

@@ -1,6 +1,7 @@
 """Where the training runs: one place that talks to `accelerate`."""
 
 import os
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,21 @@ def accelerator(plan: Plan) -> Accelerator:
     engine = Accelerator(mixed_precision=plan.mixed_precision, cpu=not torch.cuda.is_available(), kwargs_handlers=[parallel])
     engine.gradient_accumulation_steps = 1  # the loop does it itself; `accelerate config` may have set another, and losses be divided by it
     return engine
+
+
+def peak_flops(engine: Accelerator) -> float:
+    """Operations a second that a large matrix product reaches here, in all processes together: what a step is held against."""
+    cuda = engine.device.type == "cuda"
+    size, kind = (8192 if cuda else 1024), torch.bfloat16 if engine.mixed_precision == "bf16" else torch.float32
+    matrix = torch.ones(size, size, device=engine.device, dtype=kind)
+    seconds = []
+    for _ in range(4):
+        began = time.perf_counter()
+        matrix @ matrix
+        if cuda:
+            torch.cuda.synchronize(engine.device)
+        seconds.append(time.perf_counter() - began)
+    return engine.num_processes * 2 * size**3 / min(seconds)
 
 
 def agreed(engine: Accelerator, wish: bool) -> bool:

@@ -5,7 +5,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -15,11 +16,12 @@ from kobert_pipeline.processes import leads
 class Log:
     """Appends to `folder/log.jsonl`."""
 
-    def __init__(self, folder: Path, steps: int, name: str) -> None:
+    def __init__(self, folder: Path, steps: int, name: str, peak: Callable[[], float] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = (folder / "log.jsonl" if leads() else Path(os.devnull)).open("a", encoding="utf-8")
         self.steps, self.name, self.began = steps, name, time.monotonic()
         self.last: tuple[int, float] | None = None
+        self.peak = cache(peak) if peak else None
         self.writer = _tensorboard(folder) if leads() else None
 
     def write(self, step: int, given: Mapping[str, SupportsFloat]) -> None:
@@ -27,7 +29,8 @@ class Log:
         if not leads():
             return
         values = {name: float(value) for name, value in given.items()}
-        values |= self._speed(step, values.pop("pieces", None)) if "learning_rate" in values else {}
+        if "learning_rate" in values:
+            values |= self._speed(step, values.pop("pieces", None), values.pop("flops", None))
         rounded = {name: round(value, 6) for name, value in values.items()}
         self.file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n")
         self.file.flush()
@@ -37,14 +40,17 @@ class Log:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, step)
 
-    def _speed(self, step: int, pieces: float | None) -> dict[str, float]:
-        """Pieces a second since the last line of its kind (`pieces`: the mean of a step), and minutes to the end at that pace."""
+    def _speed(self, step: int, pieces: float | None, flops: float | None) -> dict[str, float]:
+        """Pieces a second since the last line of its kind (`pieces`: the mean of a step), what share its arithmetic (`flops`) is of the
+        `peak` a second (MFU, Chowdhery et al. 2022), and minutes to the end at that pace."""
         now, last = time.monotonic(), self.last
         self.last = (step, now)
         if last is None or step <= last[0]:
             return {}
         pace = (now - last[1]) / (step - last[0])
         speed = {} if pieces is None else {"pieces_per_second": pieces / pace}
+        if flops and self.peak:
+            speed["mfu"] = flops / pace / self.peak()
         return {**speed, "minutes_left": pace * (self.steps - step) / 60}
 
     def close(self) -> None:

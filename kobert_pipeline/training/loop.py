@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from accelerate import Accelerator
 
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
-from kobert_pipeline.training.device import accelerator, agreed, refuse_different_views, summed
+from kobert_pipeline.training.device import accelerator, agreed, peak_flops, refuse_different_views, summed
 from kobert_pipeline.training.feed import BatchAt, feed
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import optimizer_of
@@ -78,7 +79,7 @@ def train(
     saved_at = time.monotonic()
     with (
         terminating() as asked,
-        closing(Log(folder / "logs", steps, name)) as log,
+        closing(Log(folder / "logs", steps, name, partial(peak_flops, engine))) as log,
         closing(feed(batch_at, step, steps, engine, plan)) as batches,
     ):
         for parts in batches:

@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import group, pack
 from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.shards.format import Shards
-from kobert_pipeline.training.attention import has_varlen
+from kobert_pipeline.training.attention import has_varlen, packed_attention
 from kobert_pipeline.training.device import accelerator, device
 from kobert_pipeline.training.loop import take_step
 from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
 
 OBJECTIVE = MlmNsp()
+LOGITS_AT_ONCE = 2**37 // 4 if torch.cuda.is_available() else 2**29
+"""Of the plain ways, which hold them several times over: more does not fit in 24 GiB (on a GPU, in 140)."""
 CUDA = torch.cuda.is_available()
 
 
@@ -73,6 +76,7 @@ class Bench:
     mixed_precision: str = "no"
     seconds: dict[str, list[float]] = field(default_factory=dict)
     tokens: dict[str, list[int]] = field(default_factory=dict)
+    parts: int = 1
 
     def __post_init__(self) -> None:
         case = self.case
@@ -98,6 +102,28 @@ class Bench:
         take_step(accelerator(plan), self.module, self.optimizer, [to_device(batch, device(), varlen)], plan)
         return len(batch.input_ids)
 
+    def compiled(self, step: int) -> int:
+        """The same in the best type, compiled for one shape."""
+        self.model.set_attn_implementation("packed")
+        batch = self.made(self.rows[step], step)
+        filled = batch.filled(self.case.pieces + 2 * self.case.max_length, self.case.max_length)
+        parts = [to_device(filled, device(), CUDA and has_varlen())]
+        plan = Plan(mixed_precision=best_dtype())
+        take_step(accelerator(plan), self.compiled_module, self.optimizer, parts, plan)
+        return len(batch.input_ids)
+
+    @cached_property
+    def compiled_module(self) -> LossModule:
+        """Compiled at its first call."""
+        module = LossModule(self.model, OBJECTIVE, self.module.architecture)
+        module.compile()
+        return module
+
+    @cached_property
+    def compiled_model(self) -> Any:
+        """HF's model, likewise."""
+        return torch.compile(self.model)
+
     def padded(self, step: int, mixed_precision: str) -> int:
         """HF's collator and model: a row for each sequence."""
         packed = pack(self.ground.shards, self.sequences, self.rows[step])
@@ -111,33 +137,42 @@ class Bench:
                 strict=True,
             )
         ]
-        self.take(self.collator(rows), mixed_precision)
+        self.take(rows, mixed_precision)
         return len(packed.input_ids)
 
-    def grouped(self, step: int, mixed_precision: str) -> int:
+    def grouped(self, step: int, mixed_precision: str, compiled: bool = False) -> int:
         """The same pieces in blocks of full length."""
         ids = pack(self.ground.shards, self.sequences, self.rows[step]).input_ids
         length = self.case.max_length
         blocks = [{"input_ids": ids[i : i + length].tolist()} for i in range(0, len(ids) - length + 1, length)]
-        self.take(self.collator(blocks), mixed_precision)
+        self.take(blocks, mixed_precision, compiled)
         return len(blocks) * length
 
-    def take(self, batch: Any, mixed_precision: str) -> None:
-        """HF's loss, backward, clipping, AdamW."""
+    def take(self, rows: list[dict[str, Any]], mixed_precision: str, compiled: bool = False) -> None:
+        """HF's loss, backward, clipping, AdamW; the batch in as many parts as their logits need to fit in memory."""
         self.model.set_attn_implementation("sdpa")
         self.model.train()
-        batch = {name: tensor.to(device()) for name, tensor in batch.items()}
-        with torch.autocast(device().type, torch.bfloat16, enabled=mixed_precision == "bf16"):
-            if "next_sentence_label" in batch:
-                loss = self.model(**batch).loss
-            else:
-                labels = batch.pop("labels")
-                logits = self.model(**batch).prediction_logits
-                loss = torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=IGNORE_INDEX)
-        loss.backward()
+        cells = len(rows) * max(len(row["input_ids"]) for row in rows)
+        parts = -(-cells // (LOGITS_AT_ONCE // self.case.vocab_size))
+        self.parts = max(self.parts, parts)
+        for part in np.array_split(np.arange(len(rows)), parts):
+            batch = self.collator([rows[i] for i in part])
+            (self.loss(batch, mixed_precision, compiled) * len(part) / len(rows)).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def loss(self, batch: Any, mixed_precision: str, compiled: bool) -> torch.Tensor:
+        """As the model computes it, or of masked pieces alone where there are no pairs."""
+        model = self.compiled_model if compiled else self.model
+        batch = {name: tensor.to(device()) for name, tensor in batch.items()}
+        with torch.autocast(device().type, torch.bfloat16, enabled=mixed_precision == "bf16"):
+            if "next_sentence_label" in batch:
+                found: torch.Tensor = model(**batch).loss
+                return found
+            labels = batch.pop("labels")
+            logits = model(**batch).prediction_logits
+            return torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=IGNORE_INDEX)
 
     def timed(self, name: str, call: Callable[[], int]) -> None:
         """Keep the seconds of a call and the pieces it saw."""
@@ -214,9 +249,9 @@ def peak_flops(mixed_precision: str) -> float:
     return 2 * size**3 / min(seconds)
 
 
-def compared(ground: Ground, case: Case, mixed: bool) -> dict[str, Any]:
+def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) -> dict[str, Any]:
     """All ways in turns, batch by batch: real pieces a second over all of them, and ratios. `mixed`: also in the best
-    type, if there is one."""
+    type, if there is one; `compiled`: also compiled."""
     bench, best = Bench(ground, case), best_dtype()
     ways: dict[str, Callable[[int], int]] = {
         "ours": lambda step: bench.ours(step, "no"),
@@ -225,19 +260,26 @@ def compared(ground: Ground, case: Case, mixed: bool) -> dict[str, Any]:
     }
     if mixed and best == "bf16":
         ways |= {"ours bf16": lambda step: bench.ours(step, "bf16"), "HF padded bf16": lambda step: bench.padded(step, "bf16")}
+    if compiled:
+        ways |= {"ours compiled": bench.compiled, "HF grouped compiled": lambda step: bench.grouped(step, best, compiled=True)}
     losses = bench.losses()
-    for way in ways.values():
-        way(0)  # memory is found, kernels are chosen
+    first = {}
+    for name, way in ways.items() if case.rounds > 3 or compiled else ():  # memory is found, kernels are chosen and made
+        began = time.perf_counter()
+        way(0)
+        first[name] = round(time.perf_counter() - began, 1)
     for step in range(case.rounds):
         for name, way in ways.items():
             bench.timed(name, lambda way=way, step=step: way(step))
     speed = {name: sum(bench.tokens[name]) / sum(bench.seconds[name]) for name in ways}  # batches differ in how full they are
-    ours = {"no": "ours", "bf16": "ours bf16"}
+    ours = {"no": "ours", "bf16": "ours bf16", "bf16 compiled": "ours compiled"}
     found = {
         "pieces_a_step": case.pieces,
         "batch_fill_padded": round(bench.fill(), 3),
         "batch_fill_of_each": [round(float(n.sum() / n.max() / len(n)), 3) for n in (bench.sequences.lengths[rows] for rows in bench.rows)],
         "loss_on_one_batch": losses,
+        "seconds_of_the_first_step": first,
+        "parts_of_a_step_of_the_plain_ways": bench.parts,
         "pieces_a_second": {name: round(one, 1) for name, one in speed.items()},
         "seconds": {name: [round(one, 3) for one in many] for name, many in bench.seconds.items()},
         "ratio": {
@@ -247,11 +289,47 @@ def compared(ground: Ground, case: Case, mixed: bool) -> dict[str, Any]:
             if us in ours.values() and peer not in ours.values()
         },
         "mfu": {
-            name: round(bench.flops() * speed[name] / case.pieces / peak_flops(kind), 3) for kind, name in ours.items() if name in speed
+            name: round(bench.flops() * speed[name] / case.pieces / peak_flops(kind.split()[0]), 3)
+            for kind, name in ours.items()
+            if name in speed
         },
     }
+    found["apart"] = apart(bench)
     if CUDA:
         found["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+    return found
+
+
+def apart(bench: Bench) -> dict[str, float]:
+    """Milliseconds of forward and backward of one step's largest parts alone, in the best type: one layer's attention, one layer's
+    matrices, and the head at the masked places."""
+    case, kind = bench.case, torch.bfloat16 if best_dtype() == "bf16" else torch.float32
+    heads, width = case.size["num_attention_heads"], case.size["hidden_size"]
+    batch = bench.made(bench.rows[0], 0)
+    tensors, packing = to_device(batch, device(), CUDA and has_varlen())
+    pieces, predicted = len(batch.input_ids), len(batch.labels)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device=device(), dtype=kind, requires_grad=True)
+
+    q, k, v = (random(1, heads, pieces, width // heads) for _ in range(3))
+    hidden, rows, inner, out = random(pieces, width), random(predicted, width), random(width, 4 * width), random(4 * width, width)
+    square, head = random(width, 4 * width), random(width, case.vocab_size)
+    calls: dict[str, Callable[[], torch.Tensor]] = {
+        "attention of a layer": lambda: packed_attention(bench.model, q, k, v, None, packing)[0].float().sum(),
+        "matrices of a layer": lambda: (hidden @ square).float().sum() + (hidden @ inner @ out).float().sum(),
+        "head": lambda: torch.nn.functional.cross_entropy((rows @ head).float(), tensors["labels"]),
+    }
+    clock, found = (time.perf_counter if CUDA else time.process_time), {}
+    for name, call in calls.items():
+        seconds = []
+        for _ in range(4):
+            torch.cuda.synchronize() if CUDA else None
+            began = clock()
+            call().backward()
+            torch.cuda.synchronize() if CUDA else None
+            seconds.append(clock() - began)
+        found[name] = round(1000 * min(seconds), 2)
     return found
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from rows import SMALL, VOCAB_SIZE, prepared, rows
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from kobert_pipeline import registry
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -202,3 +204,20 @@ def test_static_masking_repeats_itself_and_dynamic_does_not() -> None:
         first, later = loader.batch(0), loader.batch(loader.ends[1])
         assert np.array_equal(first.input_ids, later.input_ids) == same
         assert not np.array_equal(first.input_ids, loader.batch(loader.ends[0]).input_ids)
+
+
+@pytest.mark.parametrize(("objective", "architecture"), rows())
+def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, architecture: Any) -> None:
+    """All products of matrices going forward, but for what is done once a sequence: poolers and heads for pairs."""
+    module, loader = prepared(objective, architecture)
+    batch = loader.batch(0)
+    tensors, packing = to_device(batch, "cpu")
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        module((tensors, packing))
+    counted = {str(op): count for op, count in counter.get_flop_counts()["Global"].items()}
+    products = sum(count for op, count in counted.items() if op in ("aten.mm", "aten.addmm"))
+    squares = 4 * 2 * SMALL["num_hidden_layers"] * SMALL["hidden_size"] * int((batch.lengths**2).sum()) / 2
+    expected = (float(module.flops(tensors, torch.tensor(len(batch.input_ids)))) - 3 * squares) / 3
+    once = 2 * len(batch.lengths) * (SMALL["hidden_size"] ** 2 + 2 * SMALL["hidden_size"]) if module.objective.head == "pretraining" else 0
+    assert products == pytest.approx(expected + once, rel=0.01)
+    assert counted["aten.bmm"] >= squares

@@ -20,6 +20,14 @@ class Albert(Architecture):
     embedding_size: int = Field(128, gt=0)
     """Width of the embeddings, mapped to hidden_size."""
 
+    def matrices(self, head: str) -> int:
+        """With the mapping of the embeddings."""
+        return super().matrices(head) + self.embedding_size * self.hidden_size
+
+    def head_matrices(self, vocab_size: int, head: str) -> int:
+        """At the width of the embeddings."""
+        return self.embedding_size * (self.hidden_size + vocab_size)
+
     def config(self, vocab_size: int) -> Any:
         """An AlbertConfig."""
         from transformers import AlbertConfig

@@ -27,6 +27,17 @@ class Electra(Architecture):
     generator_share: float = Field(0.25, gt=0, le=1)
     """Width and heads of the generator, as a share of the discriminator's."""
 
+    def matrices(self, head: str) -> int:
+        """The discriminator's with its head, and the generator's, whose matrices are narrower both ways, each behind its mapping."""
+        share = self.generator_share if head == "discriminator" else 0.0
+        mapped = self.embedding_size * self.hidden_size * (1 + share)
+        return round(super().matrices(head) * (1 + share**2) + mapped) + (self.hidden_size**2 if share else 0)
+
+    def head_matrices(self, vocab_size: int, head: str) -> int:
+        """The generator's, at the width of the embeddings."""
+        width = self.hidden_size * (self.generator_share if head == "discriminator" else 1)
+        return self.embedding_size * (round(width) + vocab_size)
+
     def config(self, vocab_size: int) -> Any:
         """An ElectraConfig."""
         from transformers import ElectraConfig

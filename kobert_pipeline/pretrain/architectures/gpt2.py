@@ -15,6 +15,10 @@ class Gpt2(Architecture):
     name: Literal["gpt2"] = "gpt2"
     heads: ClassVar[tuple[str, ...]] = ("causal",)
 
+    def head_matrices(self, vocab_size: int, head: str) -> int:
+        """The output layer alone."""
+        return self.hidden_size * vocab_size
+
     def config(self, vocab_size: int) -> Any:
         """A GPT2Config."""
         from transformers import GPT2Config

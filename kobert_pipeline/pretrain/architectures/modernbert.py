@@ -22,6 +22,11 @@ class ModernBert(Architecture):
     global_attn_every_n_layers: int = Field(3, gt=0)
     """One layer of so many sees the whole sequence."""
 
+    def matrices(self, head: str) -> int:
+        """Gated layers have a third matrix."""
+        inner = self.intermediate_size or 3 * self.hidden_size // 2
+        return self.num_hidden_layers * (4 * self.hidden_size**2 + 3 * self.hidden_size * inner)
+
     def config(self, vocab_size: int) -> Any:
         """A ModernBertConfig. Its gated layers have two matrices in, so they are two thirds as wide as others by default."""
         from transformers import ModernBertConfig
