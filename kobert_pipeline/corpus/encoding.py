@@ -2,6 +2,7 @@
 them a mixture of the first two; what is certain is read, anything else is refused or marked with U+FFFD."""
 
 import codecs
+import unicodedata
 
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Byte order marks. That of UTF-32 begins like one of UTF-16, so it stands first."""
@@ -10,13 +11,22 @@ SURE = 0.8
 """Share of the characters beyond ASCII that must be Hangul for CP949, and share of all that must be usual for UTF-16 without a mark."""
 
 
+SLANG = frozenset("ㅋㅎㅠㅜ")
+"""Jamo that chats are full of."""
+
+STRAY = 0.01
+"""Share of null bytes up to which a text may hold some, though never two in a row as binary files do; cleaning takes them out."""
+
+
 def detect(head: bytes) -> str | None:
     """The encoding of a file that begins with `head`; None where no Korean encoding fits."""
     for mark, name in MARKS.items():
         if head.startswith(mark):
             return name
     if b"\x00" in head:
-        return next((name for name in ("utf-16-le", "utf-16-be") if _usual(_begun(head, name))), None)
+        wide = next((name for name in ("utf-16-le", "utf-16-be") if _usual(_begun(head, name))), None)
+        if wide or b"\x00\x00" in head or head.count(b"\x00") > STRAY * len(head):
+            return wide
     if _begun(head, "utf-8") is not None:
         return "utf-8"
     if korean(_begun(head, "cp949")):
@@ -46,9 +56,11 @@ def decoded(line: bytes, codec: str) -> str:
 
 
 def korean(text: str | None) -> bool:
-    """Whether nearly all characters beyond ASCII are Hangul syllables."""
-    beyond = [character for character in text or "" if character > "\x7f"]
-    return bool(beyond) and sum("\uac00" <= character <= "\ud7a3" for character in beyond) >= SURE * len(beyond)
+    """Whether there are Hangul syllables, and nearly all letters beyond ASCII are such or laughter and tears. Other jamo do not count: the
+    hiragana of EUC-JP have their places. Marks and symbols say nothing."""
+    beyond = [character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PS"]
+    syllables = sum("\uac00" <= character <= "\ud7a3" for character in beyond)
+    return syllables > 0 and syllables + sum(character in SLANG for character in beyond) >= SURE * len(beyond)
 
 
 def _usual(text: str | None) -> bool:

@@ -4,9 +4,10 @@ import bz2
 import codecs
 import gzip
 import io
+import json
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -89,12 +90,20 @@ def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str
         found = detect(head)
         if found is None:
             what = "a binary file (it holds null bytes)" if b"\x00" in head else f"not text in UTF-8, CP949 or UTF-16{_guess(head)}"
-            raise UserError(f"{path} is {what}")
+            raise UserError(f"{path} is {what}; if you know its encoding, name it by the source's option `encoding`")
         with _binary(path) as raw:
             if found.startswith("utf-16") or found == "utf-32":
                 yield iter(io.TextIOWrapper(raw, encoding=found, newline="\n"))
             else:
                 yield _lines(raw, found)
+
+
+def read_json_text(path: Path, lines: Iterable[str]) -> Any:
+    """The value that the lines of `path` spell. Raises UserError where they are not JSON, or nested too deep."""
+    try:
+        return json.loads("".join(lines))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UserError(f"{path} is not a JSON file ({error})") from None
 
 
 def _lines(raw: IO[bytes], codec: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The contract of a reader: files in, documents out, in an order that depends on nothing but the files."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,8 @@ class Reader(Plugin):
             if not matches:
                 raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
             found += matches
+        for path in found:
+            refuse_unreadable(path)
         return found
 
     def groups(self, data_dir: Path) -> list[list[Path]]:
@@ -67,6 +70,14 @@ class Reader(Plugin):
                 characters += len(document.text)
                 if self.limit_characters and characters >= self.limit_characters:
                     return
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Raise UserError for a file in which there is nothing to read, so that `kobert check` tells of it and not a task hours later."""
+    if path.stat().st_size == 0:
+        raise UserError(f"{path} is empty; there is nothing to read in it, so leave it out or fetch it again")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{path} cannot be read, this user has no permission to; permit it (chmod u+r), or leave it out")
 
 
 def _matching(pattern: str, folder: Path) -> list[Path]:

@@ -70,6 +70,8 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
 
     steps = plan.epochs * batches.per_epoch
     trained = train(TaskModule(model), partial(batches.batch, device=place), plan, steps, out, on_dev, name="finetune")
+    if not leads():
+        return {}  # what follows is read, measured and written by the first process alone
     best = max(evaluations.values, key=lambda step: (evaluations[step][task.metric], -step))
     if not (out / MODEL / "model.safetensors").is_file():
         raise UserError(f"{out / MODEL}, the model of the best step ({best}), is missing; delete {out} and run again")
@@ -78,7 +80,6 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     if "test" in splits:
         predictions, scores = measure(model, task, splits["test"], 2 * plan.batch_size, place)
         rows = zip(splits["test"].examples, predictions, strict=True)
-        if leads():
-            write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
+        write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
         counts["test"] = {name: round(value, 4) for name, value in scores.items()}
     return counts

@@ -61,8 +61,12 @@ class Cutter:
                 yield from self._cut(waiting.popleft(), tokens)
         while waiting:
             yield from self._cut(waiting.popleft(), tokens)
+        if tokens:
+            raise RuntimeError(f"the analyzer {self.analyzer} gave {len(tokens)} analyses more than it got texts")
 
     def _cut(self, batch: "_Batch", tokens: list[Tokens]) -> list[Cut]:
+        if len(tokens) < batch.total:  # all that follows would be cut by another text's analysis
+            raise RuntimeError(f"the analyzer {self.analyzer} gave {batch.total - len(tokens)} analyses fewer than it got texts")
         own, tokens[:] = tokens[: batch.total], tokens[batch.total :]
         return cut(batch.texts, batch.spans, own, self.style)
 

@@ -47,7 +47,8 @@ class LossModule(torch.nn.Module):
         attention."""
         sizes, kind = self.architecture, self.objective.head
         head = sizes.head_matrices(self.model.config.vocab_size, kind) * (tensors["labels"] != IGNORE_INDEX).sum()
-        squares = tensors["lengths"].square().sum()
+        real = tensors["input_ids"][tensors["starts"]] != PAD_ID  # sequences that fill a batch up are no work
+        squares = (tensors["lengths"].square() * real).sum()
         return 6.0 * (sizes.matrices(kind) * pieces + head + 2 * sizes.num_hidden_layers * sizes.hidden_size * squares)
 
 
@@ -58,10 +59,15 @@ def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = Fa
     return tensors, Packing.of(batch.lengths, place, varlen=varlen)
 
 
+def takes_varlen(place: torch.device, plan: Plan) -> bool:
+    """Whether PyTorch's kernel for packed sequences serves: it wants 16 bits, and Ampere or newer."""
+    return plan.mixed_precision == "bf16" and place.type == "cuda" and has_varlen() and torch.cuda.get_device_capability(place) >= (8, 0)
+
+
 def batches(course: Course, plan: Plan) -> BatchAt:
     """The batches of a course by step and part, on this process's device, in one shape where the model is compiled for it."""
     place = device()
-    varlen = place.type == "cuda" and plan.mixed_precision == "bf16" and has_varlen()
+    varlen = takes_varlen(place, plan)
 
     def batch_at(step: int, part: int, parts: int) -> TensorBatch:
         batch, phase = course.batch(step), course.phase(step)

@@ -33,7 +33,7 @@ def accelerator(plan: Plan) -> Accelerator:
 def peak_flops(engine: Accelerator) -> float:
     """Operations a second that a large matrix product reaches here, in all processes together: what a step is held against."""
     cuda = engine.device.type == "cuda"
-    size, kind = (8192 if cuda else 1024), torch.bfloat16 if engine.mixed_precision == "bf16" else torch.float32
+    size, kind = (4096 if cuda else 1024), torch.bfloat16 if engine.mixed_precision == "bf16" else torch.float32
     matrix = torch.ones(size, size, device=engine.device, dtype=kind)
     seconds = []
     for _ in range(4):

@@ -19,7 +19,7 @@ def circumstances(*libraries: str) -> dict[str, Any]:
     model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
     return {
         "command": " ".join(
-            [f"scripts/bench/{Path(sys.argv[0]).name}", *("DATA" if Path(word).is_dir() else word for word in sys.argv[1:-1])]
+            [f"scripts/bench/{Path(sys.argv[0]).name}", *("DATA" if Path(word).is_dir() else Path(word).name for word in sys.argv[1:-1])]
         ),
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": model or platform.processor(),

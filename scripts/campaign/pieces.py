@@ -43,6 +43,8 @@ def surroundings(work: Path) -> dict[str, str]:
 def train(work: Path, out: Path, minutes: float, settings: list[str], margin: float) -> int:
     """One piece; 0 when all is done, 75 when there is more to do, otherwise what the process that failed said."""
     deadline = time.monotonic() + 60 * minutes
+    if 60 * minutes < 2 * margin:
+        raise Refused(f"--minutes {minutes:g} leaves nothing beside twice --margin {margin:g} (seconds); give more minutes or less margin")
     if lacking := missing(work):
         raise Refused(f"{work} lacks {len(lacking)} files of the packs ({lacking[0]}, ...); unpack the other packs first")
     if not (work / MACHINE).is_file():
@@ -67,17 +69,17 @@ def train(work: Path, out: Path, minutes: float, settings: list[str], margin: fl
 
 
 def _watched(work: Path, stage: str, settings: list[str], stop_at: float, kill_at: float) -> int:
-    """Run a stage; ask it to stop at `stop_at`, end it at `kill_at`."""
+    """Run a stage; ask it to stop at `stop_at`, or at once on Ctrl-C or SIGTERM; end it at `kill_at`."""
     command = [sys.executable, "-m", "kobert_pipeline", stage, str(work / RECIPE), "--run-dir", str(work / RUN)]
     command += [word for setting in settings for word in ("--set", setting)]
-    asked = False
+    asked = interrupted = False
     with (work / LOG).open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=surroundings(work), start_new_session=True)
         try:
             try:
                 process.wait(max(stop_at - time.monotonic(), 0.1))
-            except subprocess.TimeoutExpired:
-                asked = True
+            except (subprocess.TimeoutExpired, KeyboardInterrupt) as why:
+                asked, interrupted = True, isinstance(why, KeyboardInterrupt)
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(max(kill_at - time.monotonic(), 0.1))
@@ -88,7 +90,7 @@ def _watched(work: Path, stage: str, settings: list[str], stop_at: float, kill_a
     _drop_old_checkpoints(work)
     # one that was ended while it loaded or compiled has lost nothing but that
     ended = asked and process.returncode in (-signal.SIGTERM, -signal.SIGKILL)
-    return STOPPED if ended else process.returncode
+    return STOPPED if ended or (interrupted and not process.returncode) else process.returncode
 
 
 def _drop_old_checkpoints(work: Path) -> None:
@@ -131,7 +133,8 @@ def bring(work: Path, out: Path) -> Path:
         for path in found:
             _add(tar, path.relative_to(work).as_posix(), _without_texts(path))
         for name in (MACHINE, PROGRESS, LOG):
-            _add(tar, name, (work / name).read_bytes()[-(2**20) :])
+            if (work / name).is_file():  # a piece that was over before it began a stage has no log
+                _add(tar, name, (work / name).read_bytes()[-(2**20) :])
     if (size := (out / RESULTS).stat().st_size) > MOST:
         raise Refused(f"{out / RESULTS} has {size:,} bytes, more than comes back ({MOST:,}); log less often (plan.log_every)")
     return out / RESULTS

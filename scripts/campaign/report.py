@@ -64,7 +64,7 @@ def _chapters(found: dict[str, Any], name: str) -> list[str]:
     chapters = ["## Speed of pretraining\n"]
     if found["speed"]:
         chapters += [
-            "Pieces a second between two lines of the log, measuring and saving left out; the first lines of a piece hold the compiling.\n",
+            "Pieces a second between two lines of the log. Lines in which something was measured, saved or compiled are slower for it.\n",
             table(["median", "slowest tenth", "fastest tenth", "lines"], [[f"{value:,}" for value in found["speed"].values()]]),
         ]
     seeds = [

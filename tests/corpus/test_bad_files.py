@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import random
 
 import pyarrow
@@ -51,6 +52,17 @@ def test_a_missing_file_is_named_with_the_folder_it_was_looked_for_in(tmp_path, 
 def test_an_empty_file_is_refused(tmp_path, kind):
     (tmp_path / "empty").touch()
     complaint(kind(path="empty"), tmp_path, "empty")
+
+
+@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
+def test_an_empty_or_forbidden_file_is_found_before_anything_is_read(tmp_path, kind, monkeypatch):
+    (tmp_path / "a").write_text("가", encoding="utf-8")
+    (tmp_path / "b").touch()
+    with pytest.raises(UserError, match=r"/b is empty"):
+        kind(path=["a", "b"]).files(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: path.name != "a")  # whoever runs as root may read everything
+    with pytest.raises(UserError, match=r"/a cannot be read"):
+        kind(path="a").files(tmp_path)
 
 
 @pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)

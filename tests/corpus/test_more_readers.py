@@ -1,6 +1,7 @@
 """The readers of Wikipedia dumps, Modu corpora, JSON of any form and data sets of the Hub."""
 
 import bz2
+import gzip
 import json
 
 import pyarrow
@@ -9,7 +10,10 @@ import pytest
 
 from kobert_pipeline.corpus.readers.datasets import HubDataset
 from kobert_pipeline.corpus.readers.json import Json
+from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.modu import Modu
+from kobert_pipeline.corpus.readers.parquet import Parquet
+from kobert_pipeline.corpus.readers.squad import Squad
 from kobert_pipeline.corpus.readers.wikipedia import Wikipedia, prose
 from kobert_pipeline.errors import UserError
 
@@ -70,6 +74,36 @@ def test_modu_corpora_are_read_by_paragraph_or_utterance(tmp_path):
     write(tmp_path, {"id": "X", "metadata": {}, "document": [written, spoken]})
     assert [document.text for document in Modu(path="a.json").read(tmp_path)] == ["첫 문단\n둘째 문단", "네"]
     assert [document.id for document in Modu(path="a.json").read(tmp_path)] == ["W.1", "S.1"]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress], ids=["plain", "gz", "bz2"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp949", "utf-16"])
+def test_modu_corpora_are_read_in_any_encoding_and_compression(tmp_path, encoding, compress):
+    lines = [{"form": "첫 문단"}, {"form": None}, {"form": "셋째"}]
+    content = json.dumps({"document": [{"id": "W.1", "paragraph": lines}]}, ensure_ascii=False).encode(encoding)
+    name = {bytes: "a.json", gzip.compress: "a.json.gz", bz2.compress: "a.json.bz2"}[compress]
+    (tmp_path / name).write_bytes(compress(content))
+    assert [document.text for document in Modu(path=name).read(tmp_path)] == ["첫 문단\n\n셋째"]
+
+
+def test_the_document_that_is_not_in_the_form_of_modu_is_numbered(tmp_path):
+    (tmp_path / "a.json").write_text('{"document": [{"id": 1, "paragraph": []}, {"id": 2}]}', encoding="utf-8")
+    with pytest.raises(UserError, match="document 2,"):
+        list(Modu(path="a.json").read(tmp_path))
+
+
+@pytest.mark.parametrize("kind", [Modu, Squad])
+def test_json_nested_too_deep_is_refused(tmp_path, kind):
+    (tmp_path / "a.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(UserError, match="not a JSON file"):
+        list(kind(path="a.json").read(tmp_path))
+
+
+def test_rows_without_an_id_are_numbered_not_all_called_none(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": null, "text": "가"}\n{"id": 0, "text": "나"}\n', encoding="utf-8")
+    assert [document.id for document in JsonLines(path="a.jsonl").read(tmp_path)] == ["a.jsonl#1", "0"]
+    pyarrow.parquet.write_table(pyarrow.table({"id": [None, "b"], "text": ["가", "나"]}), tmp_path / "a.parquet")
+    assert [document.id for document in Parquet(path="a.parquet", id="id").read(tmp_path)] == ["a.parquet#0", "b"]
 
 
 @pytest.mark.parametrize("content", [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}])

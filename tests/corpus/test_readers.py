@@ -48,6 +48,13 @@ def test_text_files_are_read_in_every_compression(tmp_path, form, suffix, bom):
     assert texts(kind(path=f"file{suffix}"), tmp_path) == wanted
 
 
+@pytest.mark.parametrize("suffix", COMPRESSIONS, ids=lambda suffix: suffix or "plain")
+def test_contexts_are_read_in_every_compression(tmp_path, suffix):
+    content = json.dumps({"data": [{"paragraphs": [{"context": "한 문단", "qas": []}]}]}, ensure_ascii=False)
+    (tmp_path / f"file{suffix}").write_bytes(COMPRESSIONS[suffix](b"\xef\xbb\xbf" + content.encode()))
+    assert texts(Squad(path=f"file{suffix}"), tmp_path) == ["한 문단"]
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_files_glued_of_several_compressed_ones_are_read_to_the_end(tmp_path, suffix):
     (tmp_path / f"file{suffix}").write_bytes(COMPRESSIONS[suffix]("하나\n".encode()) + COMPRESSIONS[suffix]("둘\n".encode()))

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.morphemes.analyzers import kiwi as kiwi_module
+from kobert_pipeline.morphemes.analyzers import whitespace as whitespace_module
 from kobert_pipeline.morphemes.cutter import BATCH_CHARACTERS, Cutter
 from kobert_pipeline.morphemes.cutting import MAX_UNIT_CHARACTERS, Tokens, cut, units
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK, Morpheme
 
 ANALYZERS = [Cutter(), Cutter("whitespace")]
+TEXTS = ["하나 둘", "셋", "넷\n다섯"]
 LONG = ["가" * 5000, "ㅋ" * 2001, "했다 " * 1500, " " * 5000 + "끝", "가" * 1999 + " " + "나" * 2001, "https://a.kr/" + "x" * 300]
 
 
@@ -214,3 +216,28 @@ def test_eojeols_are_given_back_by_their_marks(text):
 def test_unknown_analyzer_is_refused():
     with pytest.raises(ValueError, match="kiwi, mecab, whitespace"):
         Cutter("mecab2")
+
+
+@pytest.mark.parametrize(("change", "said"), [(lambda found: found[:-1], "1 analyses fewer"), (lambda found: found * 2, "4 analyses more")])
+def test_an_analyzer_that_loses_count_is_an_error(change, said, monkeypatch):
+    """What follows would else be cut by another text's analysis, and nobody would see it."""
+    real = whitespace_module.tokens
+    monkeypatch.setattr(whitespace_module, "tokens", lambda *given: iter(change(list(real(*given)))))
+    with pytest.raises(RuntimeError, match=said):
+        list(Cutter("whitespace").cuts(TEXTS))
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda cutter: cutter.analyzer)
+def test_a_source_that_fails_and_a_reader_that_leaves_do_no_harm(analyzer):
+    """Texts are asked for ahead of what is cut."""
+
+    def source():
+        yield from ["한 문장이 있다."] * 100
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        list(analyzer.cuts(source()))
+    left = analyzer.cuts(["한 문장이 있다." * 2000] * 100)
+    next(left)
+    left.close()
+    assert [len(list(found)) > 0 for found in analyzer.cuts([*TEXTS, "", ""])] == [True, True, True, False, False]

@@ -221,3 +221,11 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, archite
     once = 2 * len(batch.lengths) * (SMALL["hidden_size"] ** 2 + 2 * SMALL["hidden_size"]) if module.objective.head == "pretraining" else 0
     assert products == pytest.approx(expected + once, rel=0.01)
     assert counted["aten.bmm"] >= squares
+
+
+def test_what_fills_a_batch_up_is_no_work() -> None:
+    module, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
+    batch = loader.batch(0)
+    plain, filled = (module(to_device(one))[1] for one in (batch, batch.filled(1024, 48)))
+    assert filled["pieces"] == plain["pieces"] == len(batch.input_ids)
+    assert float(filled["flops"]) == pytest.approx(float(plain["flops"]), rel=1e-6)

@@ -120,6 +120,31 @@ def test_a_piece_ends_in_time_whatever_its_process_does(code: str, status: int, 
     assert time.monotonic() - began < 4
 
 
+@pytest.mark.parametrize("status", [0, pieces.STOPPED])
+def test_an_interrupted_piece_stops_what_trains(status: int, tmp_path: Path, monkeypatch) -> None:
+    """Ctrl-C, and SIGTERM, which the command makes one: nobody else would end a process with a session of its own."""
+    script = tmp_path / "python"
+    code = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit({status})); os.kill(os.getppid(), signal.SIGINT); time.sleep(60)"
+    script.write_text(f"#!{sys.executable}\nimport os, signal, sys, time\n{code}\n", encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setattr(pieces, "sys", SimpleNamespace(executable=str(script)))
+    began = time.monotonic()
+    assert pieces._watched(tmp_path, "pretrain", [], began + 30, began + 40) == pieces.STOPPED
+    assert time.monotonic() - began < 20
+
+
+def test_too_few_minutes_are_refused(tmp_path: Path) -> None:
+    """Every piece would else be over before it began, and say that there is more to do."""
+    with pytest.raises(packs.Refused, match="--margin"):
+        pieces.train(tmp_path, tmp_path / "out", 0.5, [], 25.0)
+
+
+def test_what_is_not_there_yet_is_not_brought(tmp_path: Path) -> None:
+    (tmp_path / pieces.PROGRESS).write_text("[]", encoding="utf-8")
+    with tarfile.open(pieces.bring(tmp_path, tmp_path / "out")) as tar:
+        assert tar.getnames() == [pieces.PROGRESS]
+
+
 def test_the_exit_status_of_a_stopped_training_is_that_of_the_command() -> None:
     from kobert_pipeline.endings import STOPPED
 

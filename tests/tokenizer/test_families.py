@@ -194,3 +194,9 @@ def test_a_saved_copy_gives_the_same_ids_and_places(folder, bundled, tmp_path):
     first, second = (one(texts, return_offsets_mapping=True) for one in (loaded(folder), MorphemeTokenizer.from_pretrained(tmp_path)))
     assert first["input_ids"] == second["input_ids"]
     assert first["offset_mapping"] == second["offset_mapping"]
+
+
+@pytest.mark.parametrize("name", ["bpe", "wordpiece"])
+def test_a_frequency_below_nothing_is_the_users_mistake(name):
+    with pytest.raises(ValueError, match="min_frequency"):
+        TokenizerOptions(subword={"name": name, "min_frequency": -1})

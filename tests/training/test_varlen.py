@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, ModernBertConfig, ModernBertModel
 
+from kobert_pipeline.pretrain.model import takes_varlen
 from kobert_pipeline.training import attention
 from kobert_pipeline.training.attention import Packing, has_varlen, packed_attention
+from kobert_pipeline.training.plan import Plan
 
 VOCAB_SIZE, REACH = 50, 8
 LENGTHS = [3, 30, 1, 17, 40, 16, 2]
@@ -182,6 +184,18 @@ def test_an_older_kernel_or_none_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
     assert not has_varlen()
     monkeypatch.setattr(attention, "varlen_attn", None)
     assert not has_varlen()
+
+
+def test_the_kernel_is_used_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A T4 computes bf16 somehow, but has no such kernel."""
+    monkeypatch.setattr(attention, "varlen_attn", plain_kernel([]))
+    capability = (9, 0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: capability)
+    cuda, bf16 = torch.device("cuda", 0), Plan(mixed_precision="bf16")
+    assert takes_varlen(cuda, bf16)
+    assert not takes_varlen(cuda, Plan()) and not takes_varlen(torch.device("cpu"), bf16)
+    capability = (7, 5)
+    assert not takes_varlen(cuda, bf16)
 
 
 def test_the_installed_kernel_takes_what_it_is_given() -> None:

@@ -1,12 +1,11 @@
 """JSON files of any form (AI-Hub's, say): a path of keys leads to the documents, another one from each to its texts."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_lines
+from kobert_pipeline.corpus.opening import open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.errors import UserError, did_you_mean
 
@@ -29,15 +28,12 @@ class Json(Reader):
     def documents(self, path: Path) -> Iterator[Document]:
         """One per object that `documents_at` leads to."""
         with open_lines(path, self.encoding) as lines:
-            try:
-                content = json.loads("".join(lines))
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise UserError(f"{path} is not JSON ({error})") from None
+            content = read_json_text(path, lines)
         for number, document in enumerate(follow(content, self.documents_at, path)):
             texts = list(follow(document, self.text, path))
             for text in texts:
                 if not isinstance(text, str):
-                    raise UserError(f"{path}: {self.text} leads to {type(text).__name__}, text was expected")
+                    raise UserError(f"{path}, document {number}: {self.text} leads to {type(text).__name__}, text was expected")
             identity = next((str(found) for found in follow(document, self.id, path)), "") if self.id else f"{path.name}#{number}"
             yield Document(identity, path.name, "\n".join(" ".join(text.splitlines()) for text in texts), self.ordered)
 

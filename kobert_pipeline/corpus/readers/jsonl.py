@@ -44,4 +44,5 @@ class JsonLines(Reader):
                 raise UserError(f"{path}, line {number}: there is no key '{key}'{did_you_mean(key, row).replace('allowed', 'found')}{hint}")
         if not isinstance(row[self.text], str):
             raise UserError(f"{path}, line {number}: the key '{self.text}' holds {type(row[self.text]).__name__}, text was expected")
-        return Document(str(row[self.id]) if self.id else f"{path.name}#{number}", path.name, row[self.text], self.ordered)
+        identity = None if self.id is None else row[self.id]
+        return Document(f"{path.name}#{number}" if identity is None else str(identity), path.name, row[self.text], self.ordered)

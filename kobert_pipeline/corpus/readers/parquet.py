@@ -28,7 +28,9 @@ class Parquet(Reader):
         rows = self._rows(path)
         if self.group_by is None:
             for number, row in enumerate(rows):
-                yield Document(str(row[self.id]) if self.id else f"{path.name}#{number}", path.name, row[self.text] or "", self.ordered)
+                identity = row[self.id] if self.id else None
+                name = f"{path.name}#{number}" if identity is None else str(identity)
+                yield Document(name, path.name, row[self.text] or "", self.ordered)
             return
         key = self.group_by
         for number, (value, group) in enumerate(groupby(rows, key=lambda row: row[key])):

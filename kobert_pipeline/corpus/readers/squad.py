@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.opening import open_text, read_json_text
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json
 
 
 class Squad(Reader):
@@ -23,7 +23,8 @@ class Squad(Reader):
 
 def paragraphs(path: Path) -> Iterator[dict[str, Any]]:
     """The paragraphs (`context`, `qas`) of a file. Raises UserError for another form."""
-    content = read_json(path)
+    with open_text(path) as file:
+        content = read_json_text(path, file)
     try:
         for article in content["data"]:
             for paragraph in article["paragraphs"]:

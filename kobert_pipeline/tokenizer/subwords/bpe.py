@@ -3,6 +3,7 @@ alone, not with its morpheme."""
 
 from typing import Literal
 
+from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
@@ -13,7 +14,7 @@ class Bpe(Subword):
     """Merges learned and replayed."""
 
     name: Literal["bpe"] = "bpe"
-    min_frequency: int = 2
+    min_frequency: int = Field(2, ge=0)
     """A pair seen less often is not merged."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:

@@ -5,6 +5,7 @@ Pieces inside a morpheme carry no `##`: the word mark says already where an eoje
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
@@ -16,7 +17,7 @@ class WordPiece(Subword):
 
     name: Literal["wordpiece"] = "wordpiece"
     grows: ClassVar[bool] = True
-    min_frequency: int = 2
+    min_frequency: int = Field(2, ge=0)
     """A pair seen less often is not merged."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
