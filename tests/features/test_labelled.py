@@ -184,6 +184,15 @@ def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_pat
         Task.choose("classification").fitted([two])
 
 
+def test_own_labels_of_pairs_need_no_more_than_the_second_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", *({"text": ONE, "answer": TWO, "label": label} for label in (3, 10)))
+    task = Task.choose({"name": "classification", "text_pair": "answer", "labels": [3, 10]})
+    assert task.paired and not Task.choose("classification").paired
+    assert [(example["text_pair"], example["label"]) for example in task.read(path)] == [(TWO, 0), (TWO, 1)]
+    with pytest.raises(UserError, match="there is no column 'anser' - did you mean 'answer'"):
+        Task.choose({"name": "classification", "text_pair": "anser"}).read(path)
+
+
 def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
     given = Task.choose({"name": "classification", "labels": ["산", "강"]})
     assert given.fitted([tmp_path / "not read.tsv"]) is given

@@ -2,23 +2,23 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.labelled import LabelledTask, spelling
 from kobert_pipeline.features.task import Example
 
-Label = Annotated[str, Field(coerce_numbers_to_str=True)]
-
 
 class Classification(LabelledTask):
     """Texts (or pairs of texts) with labels of your own. Known columns: text, sentence or document; label."""
 
+    model_config = ConfigDict(coerce_numbers_to_str=True)  # labels: [0, 1]
+
     name: Literal["classification"] = "classification"
     # options here, constants of the class in every other task
-    labels: list[Label] | None = Field(None, min_length=2)  # type: ignore[misc, assignment]
+    labels: list[str] | None = Field(None, min_length=2)  # type: ignore[misc, assignment]
     """The labels in the order of the model's outputs; null: those of the training files, sorted as text."""
     metric: Literal["accuracy", "macro_f1", "mcc"] = "accuracy"  # type: ignore[misc]
     """The score that picks a model on dev."""
