@@ -184,16 +184,17 @@ def predict(
         list[str], typer.Argument(metavar="TEXT...", help="Texts (contexts, with --question); - reads lines from standard input.")
     ],
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
+    pair: Annotated[str | None, typer.Option(help="Second text of each pair; without it a tab in TEXT parts the two.")] = None,
     top_k: Annotated[int, typer.Option(min=1, help="Pieces shown for each [MASK].")] = 5,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Classify texts, answer a question from them, or fill their [MASK]s.
+    """Classify texts or pairs of texts, answer a question from them, or fill their [MASK]s.
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
     from kobert_pipeline.use.predict import predict as predicted
 
-    for result in predicted(checkpoint, _lines(texts), question, top_k):
+    for result in predicted(checkpoint, _lines(texts), question, top_k, pair):
         print(json.dumps(result, ensure_ascii=False) if as_json else "  ".join(f"{key}: {value}" for key, value in result.items()))
 
 

@@ -139,13 +139,14 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir
     """Gather what the run knows about a model, pick the seed that is best on dev, and hand both to the stage."""
     options = recipe.publish[key]
     made = {stage: manifest.read(run_dir / stage) for stage in ("corpus", "analysis", "tokenizer", "shards", "pretrain")}
-    model, results = run_dir / "pretrain" / pretrain_stage.MODEL, {}
+    model, results, paired = run_dir / "pretrain" / pretrain_stage.MODEL, {}, False
     auto_class = auto_class_of(read_json(model / "config.json"))
     if tuned:
         task = recipe.features[recipe.finetune[options.source].features or options.source].task
         runs = {folder: manifest.read(folder) for folder in tuned}
         best = max(tuned, key=lambda folder: runs[folder]["counts"]["dev"][task.metric])
         model, auto_class = best / finetune_stage.MODEL, task.auto_class
+        paired = task.paired
         split = "test" if "test" in runs[best]["counts"] else "dev"
         scores = {name: [one["counts"][split][name] for one in runs.values()] for name in runs[best]["counts"][split]}
         results = {f"{options.source} ({split})": scores}
@@ -153,7 +154,7 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir
     cutter, (dump, sources) = recipe.analysis.analyzer.cutter(data_dir), _published(recipe)
     facts = Facts(
         name=f"{recipe_name}-{key}", recipe=recipe_name, description=options.description, license=options.license,
-        auto_class=auto_class, sources=sources, counts=_card_counts(made), results=results,
+        auto_class=auto_class, sources=sources, counts=_card_counts(made), results=results, paired=paired,
         analyzer=cutter.analyzer, style=cutter.style, library=cutter.library,
         plain_agreement=made["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
     )  # fmt: skip

@@ -1,7 +1,12 @@
-"""Scores. KorQuAD's exact match and F1 follow its official definition (evaluate-v1.0: F1 over characters, not words)."""
+"""Scores, in percent. KorQuAD's exact match and F1 follow its official definition (evaluate-v1.0: F1 over characters, not words); the
+others are those of scikit-learn and SciPy. Where a score has no value (nothing positive anywhere, constant predictions) it is 0."""
 
+import math
 import string
 from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
 
 KORQUAD_SYMBOLS = "'\"《》<>〈〉()‘’"
 """Replaced by a space before punctuation is removed."""
@@ -12,6 +17,55 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def accuracy(predictions: list[int], labels: list[int]) -> float:
     """Share of equal entries, in percent."""
     return 100.0 * sum(a == b for a, b in zip(predictions, labels, strict=True)) / len(labels)
+
+
+def f1(predictions: list[int], labels: list[int], positive: int = 1) -> float:
+    """Harmonic mean of precision and recall of the label `positive`, in percent; 0.0 where it is nowhere."""
+    both = sum(a == b == positive for a, b in zip(predictions, labels, strict=True))
+    either = predictions.count(positive) + labels.count(positive)
+    return 100.0 * 2 * both / either if either else 0.0
+
+
+def macro_f1(predictions: list[int], labels: list[int]) -> float:
+    """Mean of the F1 of every label that is predicted or right somewhere, in percent."""
+    present = {*predictions, *labels}
+    return sum(f1(predictions, labels, label) for label in present) / len(present)
+
+
+def matthews_corrcoef(predictions: list[int], labels: list[int]) -> float:
+    """Matthews' correlation of two or more classes (Gorodkin 2004), in percent; 0.0 where either side is constant."""
+    equal, total = sum(a == b for a, b in zip(predictions, labels, strict=True)), len(labels)
+    given, right = Counter(predictions), Counter(labels)
+    covariance = equal * total - sum(count * right[label] for label, count in given.items())
+    spreads = [total**2 - sum(count**2 for count in side.values()) for side in (given, right)]
+    return 100.0 * covariance / math.sqrt(math.prod(spreads)) if all(spreads) else 0.0
+
+
+CLASSIFICATION: dict[str, Callable[[list[int], list[int]], float]] = {
+    "accuracy": accuracy, "f1": f1, "macro_f1": macro_f1, "mcc": matthews_corrcoef,
+}  # fmt: skip
+"""Scores of indices of labels."""
+
+
+def pearson(predictions: list[float], values: list[float]) -> float:
+    """Pearson's correlation, in percent; 0.0 where either side is constant."""
+    sides = [np.asarray(side, np.float64) for side in (predictions, values)]
+    if any(np.ptp(side) == 0 for side in sides):
+        return 0.0
+    given, right = ((side - side.mean()) / np.linalg.norm(side - side.mean()) for side in sides)
+    return 100.0 * float(np.clip(given @ right, -1, 1))
+
+
+def spearman(predictions: list[float], values: list[float]) -> float:
+    """Spearman's rank correlation, in percent; equal values share their mean rank; 0.0 where either side is constant."""
+    return pearson(mean_ranks(predictions), mean_ranks(values))
+
+
+def mean_ranks(values: list[float]) -> list[float]:
+    """Ranks from 1; equal values have the mean of theirs."""
+    _, place, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
+    ranks: list[float] = (np.cumsum(counts) - (counts - 1) / 2)[place].tolist()
+    return ranks
 
 
 def korquad_normalize(answer: str) -> str:

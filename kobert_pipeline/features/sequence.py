@@ -5,16 +5,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kobert_pipeline.features.format import Features, flat, starts
-from kobert_pipeline.features.metrics import accuracy
+from kobert_pipeline.features.metrics import CLASSIFICATION
 from kobert_pipeline.features.task import Example, Task
 
 
 class SequenceTask(Task):
-    """Classification of sequences. Subclasses say how to read and which `labels` there are."""
+    """Classification of sequences. Subclasses say how to read, which `labels` there are and by which `metric` models are picked."""
 
     auto_class: ClassVar[str] = "AutoModelForSequenceClassification"
-    metric: ClassVar[str] = "accuracy"
     labels: ClassVar[tuple[str, ...]]
+    scores: ClassVar[tuple[str, ...]] = ("accuracy",)
+    """What is measured, of `metrics.CLASSIFICATION`."""
+    label_type: ClassVar[Any] = np.int64
+    """Of the array of labels: indices."""
 
     def config(self) -> dict[str, Any]:
         """Names of the labels."""
@@ -25,25 +28,30 @@ class SequenceTask(Task):
         }
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """One window per example, cut at `max_length`."""
+        """One window per example, cut at `max_length`; of a pair the longer text is cut first."""
         texts = [example["text"] for example in examples]
-        pairs = [example["text_pair"] for example in examples] if any(example.get("text_pair") for example in examples) else None
+        pairs = [example["text_pair"] for example in examples] if any("text_pair" in example for example in examples) else None
         encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
         return {
             "windows": starts(encoded["input_ids"]),
             "input_ids": flat(encoded["input_ids"], np.int32),
             "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
-            "labels": np.array([example["label"] for example in examples], np.int64),
+            "labels": np.array([example["label"] for example in examples], self.label_type),
         }
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`labels` (n,)."""
         return {"labels": features.arrays["labels"]}
 
-    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[int]:
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
         """The largest logit's index per example."""
         return [int(row.argmax()) for row in logits["logits"]]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """Accuracy in percent."""
-        return {"accuracy": accuracy(predictions, [example["label"] for example in examples])}
+        """`scores` in percent."""
+        labels = [example["label"] for example in examples]
+        return {name: CLASSIFICATION[name](predictions, labels) for name in self.scores}
+
+    def content(self, example: Example) -> str:
+        """The text, or both."""
+        return "\n".join(example[key] for key in ("text", "text_pair") if key in example)

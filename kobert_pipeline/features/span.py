@@ -81,7 +81,7 @@ class SpanTask(Task):
         """KorQuAD's exact match and F1."""
         return korquad_scores(predictions, [[text for text, _ in example["answers"]] for example in examples])
 
-    def text(self, example: Example) -> str:
+    def content(self, example: Example) -> str:
         """The context."""
         return str(example["context"])
 

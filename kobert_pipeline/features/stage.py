@@ -35,10 +35,14 @@ class FeaturesOptions(Options):
     """Pieces in a window, special tokens included."""
 
 
+def train_files(options: FeaturesOptions) -> list[str]:
+    """The names of the training files."""
+    return [options.train] if isinstance(options.train, str) else list(options.train)
+
+
 def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
     """The files that the stage reads."""
-    names = [options.train] if isinstance(options.train, str) else list(options.train)
-    paths = [data_dir / name for name in (*names, options.dev, options.test) if name]
+    paths = [data_dir / name for name in (*train_files(options), options.dev, options.test) if name]
     for path in paths:
         if not path.is_file():
             raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
@@ -49,6 +53,7 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     """Write `train/`, `dev/` and `test/` to `out`."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
+    options = options.model_copy(update={"task": options.task.fitted([data_dir / name for name in train_files(options)])})
     splits, counts = split(options, data_dir)
     loaded = MorphemeTokenizer.from_pretrained(tokenizer)
     for name, examples in splits.items():
@@ -63,16 +68,16 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
 def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Example]], dict[str, int]]:
     """The examples of each split, and how many training examples were dropped."""
     task = options.task
-    names = [options.train] if isinstance(options.train, str) else options.train
+    names = train_files(options)
     train = [example for name in names for example in task.read(data_dir / name)]
     splits: dict[str, list[Example]] = {}
     if options.test:
         splits["test"] = task.read(data_dir / options.test)
     counts = {"train_examples_read": len(train)}
     if task.clean_training and options.test:
-        held = Evaluation({task.text(example) for example in splits["test"]})
-        clear = {text: not held.holds(text) for text in {task.text(example) for example in train}}
-        train = [example for example in train if clear[task.text(example)]]
+        held = Evaluation({task.content(example) for example in splits["test"]})
+        clear = {text: not held.holds(text) for text in {task.content(example) for example in train}}
+        train = [example for example in train if clear[task.content(example)]]
         counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
     if options.dev:
         splits["dev"] = task.read(data_dir / options.dev)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -45,7 +45,17 @@ class Task(Plugin):
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """Scores in percent."""
 
-    def text(self, example: Example) -> str:
+    def fitted(self, train: list[Path]) -> Self:
+        """The task with what it learns from its training files filled in (the labels, where they were not said). It is kept beside the
+        features. Raises UserError for files of another form."""
+        return self
+
+    @property
+    def paired(self) -> bool:
+        """Whether it labels pairs of texts."""
+        return False
+
+    def content(self, example: Example) -> str:
         """What must not be in training when this is a test example."""
         return str(example["group"])
 

@@ -49,7 +49,8 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
     auto = getattr(transformers, task.auto_class)
     config = transformers.AutoConfig.from_pretrained(pretrained, **task.config())
     # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
-    config.task_specific_params = {task.name: {"max_length": max_length}}  # predictions use windows of the same length
+    # predictions use windows of the same length, and ask for as many texts
+    config.task_specific_params = {task.name: {"max_length": max_length} | ({"paired": True} if task.paired else {})}
     for name in DROPOUTS:
         if hasattr(config, name):
             setattr(config, name, plan.dropout)

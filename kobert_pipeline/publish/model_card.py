@@ -9,7 +9,8 @@ import yaml
 @dataclass(frozen=True)
 class Facts:
     """What the run knows about the model. `results`: {set: {metric: [value per seed]}}; `library` is what the analyzer needs;
-    `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none."""
+    `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none; `paired` says whether
+    it labels pairs of texts."""
 
     name: str
     recipe: str
@@ -23,6 +24,7 @@ class Facts:
     library: str
     results: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     plain_agreement: float | None = None
+    paired: bool = False
 
 
 PIPELINES = {
@@ -34,6 +36,13 @@ PIPELINES = {
     "AutoModel": "feature-extraction",
 }
 
+HUB_METRICS = {"macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
+"""Scores that the hub calls otherwise than we."""
+
+PAIRED = """from transformers import pipeline
+
+classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(classify({"text": "한 남자가 기타를 친다.", "text_pair": "누군가 악기를 연주한다."}))"""
 FILL = """from transformers import pipeline
 
 fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
@@ -87,7 +96,7 @@ def model_card(facts: Facts) -> str:
         f"# {facts.name}",
         facts.description,
         tokenizer_text(facts),
-        f"```python\n{USES[facts.auto_class]}\n```",
+        f"```python\n{PAIRED if facts.paired else USES[facts.auto_class]}\n```",
         "## Results",
         results_table(facts),
         "## How it was made",
@@ -123,7 +132,7 @@ def metadata(facts: Facts) -> dict[str, Any]:
         {
             "task": {"type": PIPELINES[facts.auto_class]},
             "dataset": {"name": task, "type": task},
-            "metrics": [{"type": name, "value": round(mean(values), 2)} for name, values in result.items()],
+            "metrics": [hub_metric(name) | {"value": round(mean(values), 2)} for name, values in result.items()],
         }
         for task, result in facts.results.items()
     ]
@@ -135,6 +144,12 @@ def metadata(facts: Facts) -> dict[str, Any]:
         "tags": ["korean", "morphemes", facts.analyzer],
         "model-index": [{"name": facts.name, "results": results}] if results else [],
     }
+
+
+def hub_metric(name: str) -> dict[str, str]:
+    """A score as `model-index` calls it: its type on the hub, and our name where that is another."""
+    kind = HUB_METRICS.get(name, name)
+    return {"type": kind} if kind == name else {"type": kind, "name": name}
 
 
 def results_table(facts: Facts) -> str:

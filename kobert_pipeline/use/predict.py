@@ -1,4 +1,4 @@
-"""Predict with a published checkpoint: labels for texts, answers to questions, words for [MASK]. All three answer in raw-text offsets."""
+"""Predict with a published checkpoint: labels or scores for texts and pairs of texts, answers to questions, words for [MASK]."""
 
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,16 @@ from kobert_pipeline.use.load import load_model, load_tokenizer
 BATCH = 32
 
 
-def predict(folder: Path, texts: list[str], question: str | None = None, top_k: int = 5) -> list[dict[str, Any]]:
-    """One result per text, of the kind the checkpoint's head gives. `question` is answered from each text.
+def predict(folder: Path, texts: list[str], question: str | None = None, top_k: int = 5, pair: str | None = None) -> list[dict[str, Any]]:
+    """One result per text, of the kind the checkpoint's head gives. `question` is answered from each text. Where the
+    checkpoint labels pairs, `pair` is the second text of each; without it each text holds both, with a tab between them.
 
     Raises UserError when the head and the input do not fit.
     """
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     kind = type(model).__name__
+    if pair is not None and not takes_pairs(model):
+        raise UserError(f"{folder} ({kind}) does not compare texts; leave --pair out")
     if kind.endswith("ForQuestionAnswering"):
         if question is None:
             raise UserError(f"{folder} answers questions; give one with --question")
@@ -28,7 +31,7 @@ def predict(folder: Path, texts: list[str], question: str | None = None, top_k: 
     if question is not None:
         raise UserError(f"{folder} ({kind}) does not answer questions; leave --question out")
     if kind.endswith("ForSequenceClassification"):
-        return classify(model, tokenizer, texts)
+        return classify(model, tokenizer, texts, pairs_of(folder, texts, pair) if takes_pairs(model) else None)
     if not kind.endswith(("ForPreTraining", "ForMaskedLM")) or kind.startswith("Electra"):
         raise UserError(f"{folder} ({kind}) neither labels texts nor answers questions nor fills masks; use it through transformers")
     for number, text in enumerate(texts, 1):
@@ -37,26 +40,54 @@ def predict(folder: Path, texts: list[str], question: str | None = None, top_k: 
     return [fill(model, tokenizer, text, top_k) for text in texts]
 
 
-def classify(model: Any, tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
-    """The likeliest label and the probability of each."""
+def task_of(model: Any) -> dict[str, Any]:
+    """What fine-tuning noted of the task, {} where there was none."""
+    given: dict[str, dict[str, Any]] = getattr(model.config, "task_specific_params", None) or {}
+    return next(iter(given.values()), {})
+
+
+def takes_pairs(model: Any) -> bool:
+    """Whether the checkpoint labels pairs of texts."""
+    return bool(task_of(model).get("paired", False))
+
+
+def pairs_of(folder: Path, texts: list[str], pair: str | None) -> list[tuple[str, str]]:
+    """Each text with `pair`, or parted at its tab. Raises UserError for a text without one."""
+    if pair is not None:
+        return [(text, pair) for text in texts]
+    for number, text in enumerate(texts, 1):
+        if text.count("\t") != 1:
+            raise UserError(f"{folder} compares two texts: give the second with --pair, or part text {number} by one tab ({text[:40]!r})")
+    return [(first, second) for first, _, second in (text.partition("\t") for text in texts)]
+
+
+def classify(model: Any, tokenizer: Any, texts: list[str], pairs: list[tuple[str, str]] | None = None) -> list[dict[str, Any]]:
+    """The likeliest label and the probability of each, or the score of a regression; of `pairs` where they are given."""
     import torch
 
     results: list[dict[str, Any]] = []
-    for i in range(0, len(texts), BATCH):
-        batch = texts[i : i + BATCH]
-        inputs = tokenizer(batch, padding=True, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt")
+    columns = [list(column) for column in zip(*pairs, strict=True)] if pairs else [texts]
+    for i in range(0, len(columns[0]), BATCH):
+        batch = [column[i : i + BATCH] for column in columns]
+        inputs = tokenizer(*batch, padding=True, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt")
         with torch.no_grad():
-            probabilities = model(**inputs).logits.softmax(-1)
-        for text, row in zip(batch, probabilities.tolist(), strict=True):
-            scores = {model.config.id2label[j]: round(value, 4) for j, value in enumerate(row)}
-            results.append({"text": text, "label": max(scores, key=lambda label: scores[label]), "scores": scores})
+            logits = model(**inputs).logits
+        for row, given in zip(logits, zip(*batch, strict=True), strict=True):
+            results.append(dict(zip(("text", "text_pair"), given, strict=False)) | judged(model, row))
     return results
+
+
+def judged(model: Any, logits: Any) -> dict[str, Any]:
+    """What the logits of one text, (num_labels,), say: `score` of a regression, else `label` and the `scores` of all."""
+    if model.config.problem_type == "regression":
+        return {"score": round(float(logits[0]), 4)}
+    scores = {model.config.id2label[j]: round(value, 4) for j, value in enumerate(logits.softmax(-1).tolist())}
+    return {"label": max(scores, key=lambda label: scores[label]), "scores": scores}
 
 
 def windows_of(model: Any, tokenizer: Any) -> int:
     """Pieces of a window: as many as in fine-tuning, where the checkpoint says so."""
-    given: dict[str, Any] = getattr(model.config, "task_specific_params", None) or {}
-    return int(given.get("korquad", {}).get("max_length", min(384, tokenizer.model_max_length)))
+    return int(task_of(model).get("max_length", min(384, tokenizer.model_max_length)))
 
 
 def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_lines
@@ -32,12 +32,7 @@ class JsonLines(Reader):
                     yield self._document(path, number, line)
 
     def _document(self, path: Path, number: int, line: str) -> Document:
-        try:
-            row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise UserError(f"{path}, line {number}: not JSON ({getattr(error, 'msg', error)})") from None
-        if not isinstance(row, dict):
-            raise UserError(f"{path}, line {number}: an object was expected, not {type(row).__name__}")
+        row = json_object(path, number, line)
         for key in filter(None, (self.text, self.id)):
             if key not in row:
                 hint = "; say id: null to number the documents" if key == self.id else ""
@@ -46,3 +41,14 @@ class JsonLines(Reader):
             raise UserError(f"{path}, line {number}: the key '{self.text}' holds {type(row[self.text]).__name__}, text was expected")
         identity = None if self.id is None else row[self.id]
         return Document(f"{path.name}#{number}" if identity is None else str(identity), path.name, row[self.text], self.ordered)
+
+
+def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
+    """The object in line `number` of `path`. Raises UserError, which names both, for anything else."""
+    try:
+        row = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UserError(f"{path}, line {number}: not JSON ({getattr(error, 'msg', error)})") from None
+    if not isinstance(row, dict):
+        raise UserError(f"{path}, line {number}: an object was expected, not {type(row).__name__}")
+    return row

@@ -38,30 +38,42 @@ class Parquet(Reader):
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
 
     def _rows(self, path: Path) -> Iterator[dict[str, Any]]:
-        import pyarrow
-        import pyarrow.parquet
-
         columns = [column for column in (self.text, self.id, self.group_by) if column]
-        try:
-            file = pyarrow.parquet.ParquetFile(path)
-        except (pyarrow.ArrowInvalid, OSError) as error:
-            raise UserError(f"{path} is not a whole Parquet file ({str(error).splitlines()[0]})") from None
+        file = opened(path)
         for column in columns:
             if column not in file.schema_arrow.names:
                 raise UserError(f"{path}: there is no column '{column}'{did_you_mean(column, file.schema_arrow.names)}")
         kind = file.schema_arrow.field(self.text).type
         if not _is_text(kind):
             raise UserError(f"{path}: the column '{self.text}' holds {kind}, text was expected")
-        before = 0
-        try:
-            for batch in file.iter_batches(batch_size=10_000, columns=columns):
-                try:
-                    yield from batch.to_pylist()
-                except UnicodeDecodeError:
-                    raise UserError(f"{path}, row {before + _undecodable(batch)}: not UTF-8, though its column says so") from None
-                before += batch.num_rows
-        except (pyarrow.ArrowInvalid, OSError) as error:
-            raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}); fetch it again") from None
+        yield from read_rows(path, file, columns)
+
+
+def opened(path: Path) -> Any:
+    """The file as pyarrow's `ParquetFile`. Raises UserError for another one."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path} is not a whole Parquet file ({str(error).splitlines()[0]})") from None
+
+
+def read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dict[str, Any]]:
+    """The rows of an opened file, all columns where None are named. Raises UserError where it is damaged."""
+    import pyarrow
+
+    before = 0
+    try:
+        for batch in file.iter_batches(batch_size=10_000, columns=columns):
+            try:
+                yield from batch.to_pylist()
+            except UnicodeDecodeError:
+                raise UserError(f"{path}, row {before + _undecodable(batch)}: not UTF-8, though its column says so") from None
+            before += batch.num_rows
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}); fetch it again") from None
 
 
 def _is_text(kind: Any) -> bool:

@@ -15,6 +15,7 @@ class Nsmc(SequenceTask):
 
     name: Literal["nsmc"] = "nsmc"
     labels: ClassVar[tuple[str, ...]] = ("negative", "positive")
+    metric: ClassVar[str] = "accuracy"
 
     def read(self, path: Path) -> list[Example]:
         """Every line, empty reviews too: the official test counts them."""

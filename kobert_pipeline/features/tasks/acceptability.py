@@ -1,0 +1,18 @@
+"""Linguistic acceptability: is this a sentence that a speaker of Korean would say? Scored by Matthews' correlation.
+
+Warstadt, Singh and Bowman, *Neural Network Acceptability Judgments*, TACL 2019 (CoLA), which the Korean set follows.
+"""
+
+from typing import ClassVar, Literal
+
+from kobert_pipeline.features.labelled import LabelledTask
+
+
+class Acceptability(LabelledTask):
+    """One sentence, 1 where it is acceptable. Known columns: sentence, acceptability_label (or label)."""
+
+    name: Literal["acceptability"] = "acceptability"
+    labels: ClassVar[tuple[str, ...]] = ("unacceptable", "acceptable")
+    scores: ClassVar[tuple[str, ...]] = ("mcc", "accuracy")
+    metric: ClassVar[str] = "mcc"
+    known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sentence", "text"), "label": ("acceptability_label", "label")}

@@ -1,0 +1,20 @@
+"""Whether two texts say or ask the same: question pairs, paraphrases (PAWS-X; KLUE-STS by its binary label)."""
+
+from typing import ClassVar, Literal
+
+from kobert_pipeline.features.labelled import PairTask
+
+
+class Pair(PairTask):
+    """Two texts, 1 where they say the same. Known columns: question1, question2, is_duplicate; sentence1, sentence2, label."""
+
+    name: Literal["pair"] = "pair"
+    labels: ClassVar[tuple[str, ...]] = ("different", "same")
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
+    metric: ClassVar[str] = "accuracy"
+    symmetric: ClassVar[bool] = True
+    known: ClassVar[dict[str, tuple[str, ...]]] = {
+        "text": ("question1", "sentence1", "text1"),
+        "text_pair": ("question2", "sentence2", "text2"),
+        "label": ("is_duplicate", "label", "labels.binary-label", "gold_label"),
+    }

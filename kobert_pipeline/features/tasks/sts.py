@@ -1,0 +1,60 @@
+"""Semantic textual similarity (KorSTS, KLUE-STS): a score from 0 (unrelated) to 5 (the same) for two texts, learned by regression.
+
+Ham et al., *KorNLI and KorSTS*, Findings of EMNLP 2020; Park et al., *KLUE*, NeurIPS 2021.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.labelled import PairTask
+from kobert_pipeline.features.metrics import pearson, spearman
+from kobert_pipeline.features.task import Example
+
+LARGEST = 5
+
+
+class Sts(PairTask):
+    """Two texts and a score from 0 to 5. Known columns: sentence1, sentence2, score (or labels.label)."""
+
+    name: Literal["sts"] = "sts"
+    labels: ClassVar[tuple[str, ...]] = ("score",)
+    label_type: ClassVar[Any] = np.float32
+    metric: ClassVar[str] = "spearman"
+    symmetric: ClassVar[bool] = True
+    known: ClassVar[dict[str, tuple[str, ...]]] = {
+        "text": ("sentence1", "text1"),
+        "text_pair": ("sentence2", "text2"),
+        "label": ("score", "labels.label", "label"),
+    }
+
+    def config(self) -> dict[str, Any]:
+        """One output, whose loss is the mean squared error."""
+        return {**super().config(), "problem_type": "regression"}
+
+    def target(self) -> Callable[[Any, str], int | float]:
+        """Scores as numbers."""
+
+        def score(value: Any, place: str) -> float:
+            try:
+                number = math.nan if isinstance(value, bool) else float(value)
+            except (TypeError, ValueError):
+                number = math.nan
+            if not 0 <= number <= LARGEST:
+                raise UserError(f"{place}: the score is {value!r:.60}; allowed are numbers from 0 to {LARGEST}")
+            return number
+
+        return score
+
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
+        """The model's score per example, as it is: it may lie a little beyond 0 and 5."""
+        return [float(row[0]) for row in logits["logits"]]
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """Correlations, in percent."""
+        scores = [example["label"] for example in examples]
+        return {"pearson": pearson(predictions, scores), "spearman": spearman(predictions, scores)}

@@ -1,0 +1,265 @@
+"""Tasks on labelled texts and pairs: the layouts of known sets, columns by option, labels, groups, and wrong inputs by file and line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import stage
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.files import read_json
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+
+ONE, TWO = "부산에서 배를 타면 섬에 갈 수 있나요?", "섬에 가는 배는 부산에서 떠나나요?"
+
+
+def table(path: Path, *records: dict[str, Any]) -> Path:
+    """A file of the kind that its name says."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(records, ensure_ascii=False), encoding="utf-8")
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(records)), path)
+    else:
+        parting = "," if path.suffix == ".csv" else "\t"
+        lines = [records[0], *(record.values() for record in records)]
+        path.write_text("".join(parting.join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+KORNLI = {"sentence1": ONE, "sentence2": TWO, "gold_label": "neutral"}
+KLUE_NLI = {"guid": "nli-7", "source": "own", "premise": ONE, "hypothesis": TWO, "gold_label": "contradiction", "author": "contradiction"}
+KORSTS = {"genre": "own", "filename": "a", "year": 2026, "id": "0001", "score": "3.800", "sentence1": ONE, "sentence2": TWO}
+KLUE_STS = {"guid": "sts-1", "sentence1": ONE, "sentence2": TWO, "labels": {"label": 3.7, "real-label": 3.714, "binary-label": 1}}
+LAYOUTS = [
+    ("pair", "q.tsv", {"question1": ONE, "question2": TWO, "is_duplicate": 1}, "0", 1),
+    ("pair", "p.csv", {"id": 9, "sentence1": ONE, "sentence2": TWO, "label": 0}, "9", 0),
+    ("pair", "s.json", KLUE_STS, "sts-1", 1),
+    ("pair", "s.parquet", KLUE_STS, "sts-1", 1),
+    ("nli", "k.tsv", KORNLI, "0", 1),
+    ("nli", "k.json", KLUE_NLI, "nli-7", 2),
+    ("nli", "k.jsonl", KLUE_NLI, "nli-7", 2),
+    ("nli", "h.parquet", {"premise": ONE, "hypothesis": TWO, "label": 2}, "0", 2),
+    ("sts", "s.tsv", KORSTS, "0001", 3.8),
+    ("sts", "s.json", KLUE_STS, "sts-1", 3.7),
+    ("acceptability", "a.tsv", {"source": "T1", "acceptability_label": 1, "source_annotation": "", "sentence": ONE}, "0", 1),
+    ("acceptability", "a.csv", {"sentence": ONE, "label": 0}, "0", 0),
+    ({"name": "classification", "labels": ["물음", "대답"]}, "c.csv", {"text": ONE, "label": "물음"}, "0", 0),
+    ({"name": "classification", "labels": [10, 9]}, "c.jsonl", {"document": ONE, "label": 9}, "0", 1),
+]
+
+
+@pytest.mark.parametrize(("task", "name", "record", "identity", "label"), LAYOUTS)
+def test_known_layouts_are_read_without_options(tmp_path: Path, task: Any, name: str, record: dict, identity: str, label: float) -> None:
+    chosen = Task.choose(task)
+    [example] = chosen.read(table(tmp_path / name, record))
+    assert (example["id"], example["text"], example["label"]) == (identity, ONE, label)
+    assert example.get("text_pair") == (TWO if chosen.paired else None)
+    assert chosen.content(example) == (f"{ONE}\n{TWO}" if chosen.paired else ONE)
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.json", "own.jsonl", "own.parquet"])
+def test_options_name_the_columns(tmp_path: Path, name: str) -> None:
+    record = {"sentence1": "다른 글", "label": "0", "left": ONE, "right": TWO, "equal": "1", "number": "n3"}
+    task = Task.choose({"name": "pair", "text": "left", "text_pair": "right", "label": "equal", "id": "number"})
+    [example] = task.read(table(tmp_path / name, record))
+    assert (example["id"], example["text"], example["text_pair"], example["label"]) == ("n3", ONE, TWO, 1)
+
+
+def test_a_dotted_option_leads_into_objects(tmp_path: Path) -> None:
+    task = Task.choose({"name": "classification", "text": "inner.words", "label": "inner.kind.name"})
+    records = [{"inner": {"words": word, "kind": {"name": word[0]}}} for word in ("가방", "나비")]
+    assert [example["label"] for example in task.read(table(tmp_path / "a.json", *records))] == [0, 1]
+
+
+def test_labels_are_read_by_number_and_by_name(tmp_path: Path) -> None:
+    records = [KORNLI | {"gold_label": label} for label in ("entailment", "neutral", "contradiction", "0", "1", "2")]
+    assert [example["label"] for example in Task.choose("nli").read(table(tmp_path / "a.tsv", *records))] == [0, 1, 2, 0, 1, 2]
+    assert Task.choose("nli").config()["id2label"] == {0: "entailment", 1: "neutral", 2: "contradiction"}
+
+
+def test_equal_pairs_are_one_group_in_either_order_where_order_means_nothing(tmp_path: Path) -> None:
+    pairs = [(ONE, TWO), (TWO, ONE), (ONE.replace(" ", "  "), TWO), (ONE, ONE)]
+    for task, symmetric in (("pair", True), ("sts", True), ("nli", False)):
+        label = {"pair": "label", "sts": "score", "nli": "gold_label"}[task]
+        path = table(tmp_path / f"{task}.tsv", *({"sentence1": a, "sentence2": b, label: 1} for a, b in pairs))
+        straight, turned, spaced, other = (example["group"] for example in Task.choose(task).read(path))
+        assert straight == spaced != other
+        assert (straight == turned) is symmetric
+
+
+@pytest.mark.parametrize("task", ["pair", "sts"])
+def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path, task: str) -> None:
+    pairs = [(f"왼쪽 글 {i}번", f"오른쪽 글 {i}번") for i in range(300)]
+    label = {"pair": "label", "sts": "score"}[task]
+    records = [{"sentence1": a, "sentence2": b, label: 1} for a, b in [*pairs, *((b, a) for a, b in pairs)]]
+    table(tmp_path / "train.tsv", *records)
+    splits, _ = stage.split(stage.FeaturesOptions(task=task, train="train.tsv", dev_share=0.3), tmp_path)
+    sides = {name: {frozenset((e["text"], e["text_pair"])) for e in examples} for name, examples in splits.items()}
+    assert not sides["train"] & sides["dev"]
+    assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100
+
+
+def test_an_empty_text_stays_in_the_test_set(tmp_path: Path) -> None:
+    examples = Task.choose("acceptability").read(table(tmp_path / "a.tsv", {"sentence": "", "label": 0}, {"sentence": "글", "label": 1}))
+    assert [(example["text"], example["group"]) for example in examples] == [("", ""), ("글", "글")]
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "change", "said"),
+    [
+        ("pair", "a.tsv", {"label": "2"}, r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same"),
+        ("pair", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
+        ("pair", "a.jsonl", {"label": None}, r"a\.jsonl, line 2: the label is None; allowed"),
+        ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
+        ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
+        ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
+        ("nli", "a.tsv", {"label": "-"}, "line 3: the label is '-'; allowed are .*entailment"),
+        ("acceptability", "a.csv", {"label": ""}, r"a\.csv, line 3: the label is ''; allowed are 0 \(unacceptable\)"),
+        ("sts", "a.tsv", {"label": "5.1"}, "line 3: the score is '5.1'; allowed are numbers from 0 to 5"),
+        ("sts", "a.tsv", {"label": "nan"}, "line 3: the score is 'nan'"),
+        ("sts", "a.tsv", {"label": "-0.5"}, "line 3: the score is '-0.5'"),
+        ("sts", "a.jsonl", {"label": False}, "line 2: the score is False"),
+        ("sts", "a.jsonl", {"label": [1]}, r"line 2: the score is \[1\]"),
+        ({"name": "classification", "labels": ["1", "3"]}, "a.tsv", {"label": "2"}, "line 3: the label is '2'; allowed are 1, 3"),
+        ("classification", "a.jsonl", {"label": 0.5}, "line 2: the label is 0.5; a text or a whole number was expected"),
+        ("classification", "a.tsv", {"label": " "}, "line 3: the label is ' '"),
+    ],
+)
+def test_a_wrong_row_is_refused_by_file_and_line(tmp_path: Path, task: Any, name: str, change: dict, said: str) -> None:
+    right = {"sentence1": ONE, "sentence2": TWO, "sentence": ONE, "label": 1}
+    with pytest.raises(UserError, match=said):
+        Task.choose(task).read(table(tmp_path / name, right, right | change))
+
+
+def test_a_row_that_lacks_what_the_first_has_is_refused_with_a_guess(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", {"sentence": ONE, "label": 1}, {"sentense": ONE, "label": 1})
+    with pytest.raises(UserError, match="line 2: there is no 'sentence' - did you mean 'sentense'"):
+        Task.choose("acceptability").read(path)
+
+
+def test_a_file_without_a_known_column_is_told_what_is_known_found_and_to_be_said(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", {"a": ONE, "b": TWO, "label": 1})
+    said = r"a\.csv: no column is the text_pair of the task pair \(known are question2.*found were sentence1, b, label\).*option text_pair"
+    with pytest.raises(UserError, match=said):
+        Task.choose("pair").read(table(path, {"sentence1": ONE, "b": TWO, "label": 1}))
+    with pytest.raises(UserError, match="there is no column 'lable' - did you mean 'label'"):
+        Task.choose({"name": "acceptability", "text": "a", "label": "lable"}).read(table(path, {"a": ONE, "label": 1}))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "nil"}, "did you mean 'nli'"),
+        ({"name": "pair", "text_par": "b"}, "unknown key 'text_par' - did you mean 'text_pair'"),
+        ({"name": "acceptability", "text_pair": "b"}, "unknown key 'text_pair'"),
+        ({"name": "classification", "labels": ["하나"]}, "labels: needs|at least 2"),
+        ({"name": "classification", "labels": ["하나", "하나"]}, "the label '하나' stands twice"),
+        ({"name": "classification", "metric": "f2"}, "metric: .*'accuracy', 'macro_f1' or 'mcc'"),
+    ],
+)
+def test_a_wrong_option_is_refused(given: dict, said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        Task.choose(given)
+
+
+# own labels
+
+
+def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_path: Path) -> None:
+    one = table(tmp_path / "one.tsv", *({"text": f"글 {kind}", "label": kind} for kind in ("산", "강", "산")))
+    two = table(tmp_path / "two.csv", {"text": "글", "label": "들"})
+    task = Task.choose("classification").fitted([one, two])
+    assert task.dump()["labels"] == ["강", "들", "산"]
+    assert [example["label"] for example in task.read(one)] == [2, 0, 2]
+    assert Task.choose(task.dump()) == task, "it comes back from task.json"
+    with pytest.raises(UserError, match="two labels at least, found were"):
+        Task.choose("classification").fitted([two])
+
+
+def test_own_labels_of_pairs_need_no_more_than_the_second_column(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", *({"text": ONE, "answer": TWO, "label": label} for label in (3, 10)))
+    task = Task.choose({"name": "classification", "text_pair": "answer", "labels": [3, 10]})
+    assert task.paired and not Task.choose("classification").paired
+    assert [(example["text_pair"], example["label"]) for example in task.read(path)] == [(TWO, 0), (TWO, 1)]
+    with pytest.raises(UserError, match="there is no column 'anser' - did you mean 'answer'"):
+        Task.choose({"name": "classification", "text_pair": "anser"}).read(path)
+
+
+def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
+    given = Task.choose({"name": "classification", "labels": ["산", "강"]})
+    assert given.fitted([tmp_path / "not read.tsv"]) is given
+    assert given.config()["label2id"] == {"산": 0, "강": 1}
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
+    tmp_path: Path, morpheme_tokenizer_folder: Path, split: str
+) -> None:
+    table(tmp_path / "train.tsv", *({"text": f"글 {i}", "label": "산강"[i % 2]} for i in range(40)))
+    table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
+    options = stage.FeaturesOptions(task="classification", train="train.tsv", **{split: "other.tsv"})
+    with pytest.raises(UserError, match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산"):
+        stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
+
+
+def test_the_labels_found_are_kept_beside_the_features(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
+    records = [{"text": f"{i}번째 글", "label": "산강들"[i % 3]} for i in range(40)]
+    table(tmp_path / "train.tsv", *records)
+    options = stage.FeaturesOptions(task={"name": "classification", "metric": "macro_f1"}, train="train.tsv", dev_share=0.3)
+    stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
+    task = Task.choose(read_json(tmp_path / "out" / "task.json")["task"])
+    assert (task.labels, task.metric) == (["강", "들", "산"], "macro_f1")
+    train = Features.load(tmp_path / "out" / "train")
+    wanted = {record["text"]: record["label"] for record in records}
+    assert [task.labels[label] for label in train.arrays["labels"]] == [wanted[example["text"]] for example in train.examples]
+
+
+# arrays and scores
+
+
+def test_a_pair_is_two_segments_and_both_are_cut_to_fit(morpheme_tokenizer: MorphemeTokenizer) -> None:
+    long = "아주 긴 이야기가 이어진다 " * 20
+    examples = [{"text": ONE, "text_pair": TWO, "label": 1}, {"text": long, "text_pair": long, "label": 0}]
+    arrays = Task.choose("pair").featurize(examples, morpheme_tokenizer, 40)
+    first = slice(0, arrays["windows"][1])
+    expected = morpheme_tokenizer(ONE, TWO)
+    assert arrays["input_ids"][first].tolist() == expected["input_ids"]
+    assert arrays["token_type_ids"][first].tolist() == expected["token_type_ids"]
+    second = arrays["token_type_ids"][arrays["windows"][1] :]
+    assert len(second) == 40 and 15 < second.sum() < 25
+
+
+def test_scores_of_similarity_are_learned_as_float32(morpheme_tokenizer: MorphemeTokenizer, tmp_path: Path) -> None:
+    task = Task.choose("sts")
+    arrays = task.featurize([{"text": ONE, "text_pair": TWO, "label": 3.8}], morpheme_tokenizer, 64)
+    Features(arrays, []).save(tmp_path / "f")
+    labels = task.targets(Features.load(tmp_path / "f"))["labels"]
+    assert labels.dtype == np.float32 and labels.tolist() == [pytest.approx(3.8)]
+    assert task.config() == {"num_labels": 1, "id2label": {0: "score"}, "label2id": {"score": 0}, "problem_type": "regression"}
+
+
+def test_predictions_are_scored_by_the_scores_of_each_task() -> None:
+    examples = [{"label": label} for label in (0, 1, 1, 0)]
+    logits = {"logits": [np.array(row) for row in ([2.0, 1], [0, 1], [1, 0], [1, 0])]}
+    features = Features({"windows": np.arange(5)}, examples)
+    for name, expected in {
+        "pair": {"accuracy": 75.0, "f1": 100 * 2 / 3},
+        "acceptability": {"mcc": 100 / 3**0.5, "accuracy": 75.0},
+        "nli": {"accuracy": 75.0},
+    }.items():
+        task = Task.choose(name)
+        assert task.score(task.predict(logits, features), examples) == pytest.approx(expected)
+        assert task.metric in expected
+    task = Task.choose("sts")
+    predictions = task.predict({"logits": [np.array([value]) for value in (0.5, 3.0, 4.5, 1.0)]}, features)
+    assert predictions == [0.5, 3.0, 4.5, 1.0]
+    scores = task.score(predictions, [{"label": label} for label in (0.0, 2.0, 5.0, 1.5)])
+    assert list(scores) == ["pearson", "spearman"] and scores["spearman"] == pytest.approx(100)
