@@ -238,7 +238,8 @@ def test_several_shards_are_one_sequence(tmp_path):
                 assert ids.tolist() == list(range(start, end))
                 assert borders.tolist() == [i % 32 for i in range(start, end)]
     assert len(Shards.open(tmp_path, "held_out")) == 2
-    assert len(Shards.open(tmp_path, "nothing")) == 0
+    with pytest.raises(UserError, match="no shard of the split 'nothing'"):
+        Shards.open(tmp_path, "nothing")
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "half", "noise", "short"])
