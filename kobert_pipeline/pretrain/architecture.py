@@ -58,6 +58,10 @@ class Architecture(Plugin):
         inner = self.intermediate_size or 4 * self.hidden_size
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * inner)
 
+    def attended(self, head: str) -> int:
+        """The widths that two pieces of a sequence are compared by, summed over the layers."""
+        return self.num_hidden_layers * self.hidden_size
+
     def head_matrices(self, vocab_size: int, head: str) -> int:
         """The same for a piece that is to be predicted."""
         return self.hidden_size * (self.hidden_size + vocab_size)

@@ -5,7 +5,6 @@ the parts add up to the loss of the whole.
 """
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -62,15 +61,13 @@ class Batch:
         """Everything by name, `starts` included."""
         return {name: array for name, array in vars(self).items() if name != "step"} | {"starts": self.starts}
 
-    def parts(self, number: int) -> list["Batch"]:
-        """`number` parts of whole sequences with about equally many pieces."""
+    def part(self, number: int, parts: int) -> "Batch":
+        """Part `number` (from 0) of `parts`: whole sequences, with about equally many pieces in each part."""
         ends = np.cumsum(self.lengths)
-        bounds = np.searchsorted(ends, ends[-1] * np.arange(1, number) / number, side="left")
+        bounds = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts, side="left")
         edges = [0, *np.minimum(bounds + 1, len(ends)).tolist(), len(ends)]
-        found = []
-        for left, right in pairwise(edges):
-            found.append(self._part(left, right) if left < right else self._nothing())
-        return found
+        left, right = edges[number : number + 2]
+        return self._part(left, right) if left < right else self._nothing()
 
     def _nothing(self) -> "Batch":
         """One sequence that counts nothing. Without a pair in the whole step it logs nothing of pairs either, as all its parts do."""

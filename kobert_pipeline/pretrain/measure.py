@@ -93,11 +93,13 @@ def _measured(module: LossModule, held_out: Loader, batches: int) -> list[tuple[
     module.eval()
     place = device()
     own = [place] if place.type == "cuda" else []  # the state of every other GPU would cost memory on each of them
-    with torch.random.fork_rng(own), torch.compiler.set_stance("force_eager"):  # every held-out batch has a shape of its own
-        torch.manual_seed(0)
-        for step in range(min(batches, held_out.steps_per_epoch())):
-            batch = held_out.batch(step)
-            loss, values = module(to_device(batch, place))
-            found.append((batch.labels, {"loss": float(loss), **{name: float(value) for name, value in values.items()}}))
-    module.train(training)
+    try:
+        with torch.random.fork_rng(own), torch.compiler.set_stance("force_eager"):  # every held-out batch has a shape of its own
+            torch.manual_seed(0)
+            for step in range(min(batches, held_out.steps_per_epoch())):
+                batch = held_out.batch(step)
+                loss, values = module(to_device(batch, place))
+                found.append((batch.labels, {"loss": float(loss), **{name: float(value) for name, value in values.items()}}))
+    finally:
+        module.train(training)
     return found

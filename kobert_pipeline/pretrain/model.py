@@ -49,7 +49,7 @@ class LossModule(torch.nn.Module):
         head = sizes.head_matrices(self.model.config.vocab_size, kind) * (tensors["labels"] != IGNORE_INDEX).sum()
         real = tensors["input_ids"][tensors["starts"]] != PAD_ID  # sequences that fill a batch up are no work
         squares = (tensors["lengths"].square() * real).sum()
-        return 6.0 * (sizes.matrices(kind) * pieces + head + 2 * sizes.num_hidden_layers * sizes.hidden_size * squares)
+        return 6.0 * (sizes.matrices(kind) * pieces + head + 2 * sizes.attended(kind) * squares)
 
 
 def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = False) -> TensorBatch:
@@ -71,7 +71,7 @@ def batches(course: Course, plan: Plan) -> BatchAt:
 
     def batch_at(step: int, part: int, parts: int) -> TensorBatch:
         batch, phase = course.batch(step), course.phase(step)
-        batch = batch.parts(parts)[part] if parts > 1 else batch
+        batch = batch.part(part, parts) if parts > 1 else batch
         if plan.torch_compile:
             batch = batch.filled(phase.batch_pieces // parts + 2 * phase.max_length, phase.max_length)
         return to_device(batch, place, varlen)

@@ -83,11 +83,17 @@ def packed_attention(
         return _in_rectangles(query, key, value, packing, scale, dropout, sliding_window), None
     if dropout:
         raise ValueError("the kernel for packed sequences knows no dropout; set the architecture's attention dropout to 0")
-    q, k, v = (part[0].transpose(0, 1).contiguous() for part in (query, key, value))  # (1, H, T, W) -> (T, H, W)
+    width = query.shape[3]
+    q, k, v = (_wide(part[0].transpose(0, 1)) for part in (query, key, value))  # (1, H, T, W) -> (T, H, W)
     reach = -1 if sliding_window is None else sliding_window - 1
     window = (reach, 0 if packing.causal else reach)
     bounds, longest = packing.bounds, packing.longest
-    return varlen_attn(q, k, v, bounds, bounds, longest, longest, scale=scale, window_size=window)[None], None
+    return varlen_attn(q, k, v, bounds, bounds, longest, longest, scale=scale, window_size=window)[None, ..., :width], None
+
+
+def _wide(part: torch.Tensor) -> torch.Tensor:
+    """(T, H, W), W filled up with zeros to a multiple of 8, as the kernel wants it: zeros add nothing to any product."""
+    return torch.nn.functional.pad(part, (0, -part.shape[-1] % 8)).contiguous()
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]

@@ -45,11 +45,12 @@ def peak_flops(engine: Accelerator) -> float:
     return engine.num_processes * 2 * size**3 / min(seconds)
 
 
-def agreed(engine: Accelerator, wish: bool) -> bool:
-    """Whether any process wishes it, known to all."""
+def agreed(engine: Accelerator, *wishes: bool) -> list[bool]:
+    """Of each wish whether any process has it, known to all."""
     if engine.num_processes == 1:
-        return wish
-    return bool(engine.reduce(torch.tensor(float(wish), device=engine.device), "sum") > 0)
+        return list(wishes)
+    found: list[bool] = (engine.reduce(torch.tensor(wishes, dtype=torch.float32, device=engine.device), "sum") > 0).tolist()
+    return found
 
 
 def refuse_different_views(engine: Accelerator, step: int, folder: Path) -> None:

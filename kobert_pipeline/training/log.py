@@ -5,7 +5,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, SupportsFloat
@@ -21,6 +22,7 @@ class Log:
         self.file = (folder / "log.jsonl" if leads() else Path(os.devnull)).open("a", encoding="utf-8")
         self.steps, self.name, self.began = steps, name, time.monotonic()
         self.last: tuple[int, float] | None = None
+        self.resting = 0.0
         self.peak = cache(peak) if peak else None
         self.writer = _tensorboard(folder) if leads() else None
 
@@ -40,10 +42,19 @@ class Log:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, step)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is done meanwhile (an evaluation, a checkpoint) is no training, and does not count against its speed."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.resting += time.monotonic() - began
+
     def _speed(self, step: int, pieces: float | None, flops: float | None) -> dict[str, float]:
         """Pieces a second since the last line of its kind (`pieces`: the mean of a step), what share its arithmetic (`flops`) is of the
         `peak` a second (MFU, Chowdhery et al. 2022), and minutes to the end at that pace."""
-        now, last = time.monotonic(), self.last
+        now, last = time.monotonic() - self.resting, self.last
         self.last = (step, now)
         if last is None or step <= last[0]:
             return {}

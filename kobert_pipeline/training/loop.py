@@ -99,13 +99,15 @@ def train(
                 since_log.clear()
             if evaluate and (step == steps or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 module.eval()
-                result.evaluations[step] = evaluate(step)
+                with log.aside():
+                    result.evaluations[step] = evaluate(step)
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
             late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
-            stopping = agreed(engine, late or bool(asked))
-            due = plan.checkpoint_minutes and agreed(engine, time.monotonic() - saved_at > 60 * plan.checkpoint_minutes)
+            old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
+            stopping, due = agreed(engine, late or bool(asked), old)
             if step < steps and (step % plan.checkpoint_every == 0 or due or stopping):
-                save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
+                with log.aside():
+                    save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
                 saved, saved_at = step, time.monotonic()
                 if stopping:
                     engine.wait_for_everyone()  # a launcher ends all when one has ended: none may before the checkpoint is whole

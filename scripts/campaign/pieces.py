@@ -84,13 +84,18 @@ def _watched(work: Path, stage: str, settings: list[str], stop_at: float, kill_a
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(max(kill_at - time.monotonic(), 0.1))
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # also what a compiler has left running
-            process.wait()
+            _end(process)
     _drop_old_checkpoints(work)
     # one that was ended while it loaded or compiled has lost nothing but that
     ended = asked and process.returncode in (-signal.SIGTERM, -signal.SIGKILL)
     return STOPPED if ended or (interrupted and not process.returncode) else process.returncode
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of it, also what a compiler has left running."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _drop_old_checkpoints(work: Path) -> None:
@@ -179,8 +184,11 @@ def bench(work: Path, out: Path, minutes: float, arguments: list[str]) -> int:
         raise Refused(f"{work} lacks {len(lacking)} files of the packs ({lacking[0]}, ...); unpack the other packs first")
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(script), str(work / RUN), *arguments, str(out / "step.json")]
+    process = subprocess.Popen(command, env=surroundings(work), start_new_session=True)
     try:
-        return subprocess.run(command, check=False, env=surroundings(work), timeout=60 * minutes).returncode
+        return process.wait(60 * minutes)
     except subprocess.TimeoutExpired:
         print(f"stopped after {minutes:g} minutes; what was measured until then is in {out / 'step.json'}")
         return STOPPED
+    finally:
+        _end(process)

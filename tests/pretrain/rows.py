@@ -11,6 +11,7 @@ from kobert_pipeline import registry
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.objectives import rtd
 from kobert_pipeline.pretrain.stage import PretrainOptions
 
 VOCAB_SIZE = 200
@@ -46,9 +47,9 @@ def prepared(objective: Any, architecture: Any) -> tuple[LossModule, Loader]:
 
 
 def sample_the_likeliest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ELECTRA's generator draws as many random numbers as there are logits at once, so a batch in other pieces gets other samples. Without
-    its noise (all ones) it takes the likeliest piece, and everything else of the loss can be compared number by number."""
-    monkeypatch.setattr(torch.Tensor, "exponential_", lambda tensor, *rate, **generator: tensor.fill_(1))
+    """ELECTRA's generator draws a random number for each piece to predict at once, so a batch in other pieces gets other samples. Where it
+    takes the likeliest piece instead, everything else of the loss can be compared number by number."""
+    monkeypatch.setattr(rtd, "sample", lambda logits: logits.argmax(-1))
 
 
 def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:

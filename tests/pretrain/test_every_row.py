@@ -9,11 +9,12 @@ import torch
 from rows import SMALL, VOCAB_SIZE, prepared, rows
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from kobert_pipeline import registry
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.model import LossModule, to_device
-from kobert_pipeline.pretrain.objectives.rtd import auc
+from kobert_pipeline.pretrain.objectives.rtd import auc, sample
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
@@ -85,13 +86,33 @@ def reference_rtd(model: Any, batch: Any, given: dict[str, torch.Tensor]) -> tor
     torch.manual_seed(5)
     wanted = labels(batch) != -100
     logits = generated.logits[wanted]
-    noise = torch.empty_like(logits).exponential_()
-    sampled = (logits.detach().softmax(-1) / noise).argmax(-1)
+    shares = logits.detach().softmax(-1).cumsum(-1)
+    sampled = (shares <= torch.rand(len(shares), 1) * shares[:, -1:]).sum(-1)
     ids = given["input_ids"].clone()
     ids[wanted] = sampled
     replaced = torch.zeros_like(ids)
     replaced[wanted] = (sampled != labels(batch)[wanted]).long()
     return generated.loss + 50 * model(**(given | {"input_ids": ids}), labels=replaced).loss
+
+
+def test_the_generators_samples_follow_its_distribution() -> None:
+    torch.manual_seed(3)
+    logits = torch.tensor([0.0, 2.0, float("-inf"), 1.0, -1.0, -9.0])
+    drawn = torch.bincount(sample(logits.expand(40_000, -1)), minlength=6).double()
+    expected = 40_000 * logits.double().softmax(-1)
+    assert drawn[2] == 0
+    likely = expected > 5
+    chi2 = ((drawn - expected)[likely].square() / expected[likely]).sum()
+    assert chi2 < 21  # four degrees of freedom: one seed of 3,000 would exceed it
+
+
+def test_a_sample_is_a_piece_also_where_rounding_leaves_a_rest() -> None:
+    torch.manual_seed(3)
+    logits = torch.full((2_000, 3_001), -20.0)
+    logits[:, 0] = 0.0
+    drawn = sample(logits)
+    assert drawn.min() >= 0
+    assert drawn.max() <= 3_000
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
@@ -168,8 +189,6 @@ def test_parameters_are_those_that_the_papers_models_have() -> None:
 
 
 def test_the_generator_shares_the_embeddings_and_is_saved_beside_the_discriminator(tmp_path) -> None:
-    from transformers import ElectraForMaskedLM, ElectraForPreTraining
-
     module, _ = prepared("rtd", {"name": "electra", **SMALL})
     model = module.model
     assert model.generator.electra.embeddings.word_embeddings is model.electra.embeddings.word_embeddings
@@ -184,6 +203,26 @@ def test_the_generator_shares_the_embeddings_and_is_saved_beside_the_discriminat
     assert torch.equal(
         ElectraForMaskedLM.from_pretrained(tmp_path / "generator").generator_lm_head.weight, model.electra.embeddings.word_embeddings.weight
     )
+
+
+def test_a_tied_generator_is_the_discriminator_but_for_its_head(tmp_path) -> None:
+    how = {"name": "electra", **SMALL, "embedding_size": SMALL["hidden_size"], "generator_share": 1, "tied": "encoder"}
+    module, loader = prepared("rtd", how)
+    model = module.model
+    assert model.generator.electra is model.electra
+    loss, _ = module(to_device(loader.batch(0)))
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    module.architecture.save(model, tmp_path)
+    alone = ElectraForMaskedLM.from_pretrained(tmp_path / "generator")
+    for name, value in ElectraForPreTraining.from_pretrained(tmp_path).electra.state_dict().items():
+        assert torch.equal(value, alone.electra.state_dict()[name])
+        assert torch.equal(value, model.electra.state_dict()[name])
+
+
+def test_a_tied_generator_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"generator_share is 0\.25; set it to 1"):
+        Architecture.choose({"name": "electra", "tied": "encoder"})
 
 
 def test_the_area_under_the_curve_equals_scikit_learn() -> None:
@@ -216,7 +255,8 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, archite
         module((tensors, packing))
     counted = {str(op): count for op, count in counter.get_flop_counts()["Global"].items()}
     products = sum(count for op, count in counted.items() if op in ("aten.mm", "aten.addmm"))
-    squares = 4 * 2 * SMALL["num_hidden_layers"] * SMALL["hidden_size"] * int((batch.lengths**2).sum()) / 2
+    generator = module.architecture.generator_share if module.objective.head == "discriminator" else 0
+    squares = 4 * (1 + generator) * SMALL["num_hidden_layers"] * SMALL["hidden_size"] * int((batch.lengths**2).sum())
     expected = (float(module.flops(tensors, torch.tensor(len(batch.input_ids)))) - 3 * squares) / 3
     once = 2 * len(batch.lengths) * (SMALL["hidden_size"] ** 2 + 2 * SMALL["hidden_size"]) if module.objective.head == "pretraining" else 0
     assert products == pytest.approx(expected + once, rel=0.01)

@@ -31,6 +31,10 @@ def _no_random_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     sample_the_likeliest(monkeypatch)
 
 
+def parts_of(batch: Batch, number: int) -> list[Batch]:
+    return [batch.part(one, number) for one in range(number)]
+
+
 def summed(module: LossModule, parts: list[Batch]) -> Found:
     """The sums over `parts` of the loss, of its gradients, and of what is logged."""
     outcomes = [module(to_device(part)) for part in parts]
@@ -54,14 +58,14 @@ def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whol
     whole = summed(module.train(), [batch])
     assert whole[0] > 1
     for number in (1, 2, 3, len(batch.lengths) + 4):
-        assert_equal(summed(module, batch.parts(number)), whole)
+        assert_equal(summed(module, parts_of(batch, number)), whole)
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
 def test_accuracies_of_parts_add_up_too(objective: Any, architecture: Any) -> None:
     module, loader = prepared(objective, architecture)
     batch = loader.batch(0)
-    (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, batch.parts(3))
+    (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, parts_of(batch, 3))
     ranks = {"rtd_auc"}  # of the whole it is; nothing is evaluated in parts
     assert_same(*({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)), rtol=1e-5)
     assert [name for name in whole if name.endswith("accuracy")]
@@ -72,7 +76,7 @@ def test_a_step_without_pairs_logs_no_number_for_them_in_any_part() -> None:
     module, _ = prepared("mlm_nsp", {"name": "bert", **SMALL})
     options = PretrainOptions(objective=MlmNsp(), architecture={"name": "bert", **SMALL}, max_length=48, batch_pieces=400)
     batch = Loader(shards_of(reviews(4)), options, 200, seed=1).batch(0)
-    for part in batch.parts(len(batch.lengths) + 1):
+    for part in parts_of(batch, len(batch.lengths) + 1):
         loss, values = module(to_device(part))
         assert torch.isfinite(loss)
         assert values["nsp_loss"].isnan() and values["nsp_accuracy"].isnan()
@@ -96,7 +100,7 @@ drawn = st.builds(batch_of, corpora, generators)
 @settings(deadline=None)
 @given(drawn, st.integers(1, 12))
 def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch, number: int) -> None:
-    parts = batch.parts(number)
+    parts = parts_of(batch, number)
     assert len(parts) == number
     full, idle = ([part for part in parts if (part.counts.pieces == NOTHING.pieces) == nothing] for nothing in (False, True))
     for name in ("input_ids", "token_type_ids", "position_ids", "lengths", "labels", "next_sentence_label"):
@@ -112,8 +116,8 @@ def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch
 @settings(deadline=None)
 @given(drawn, st.integers(1, 6), st.integers(1, 6))
 def test_parts_of_parts_know_the_whole_step(batch: Batch, first: int, second: int) -> None:
-    for part in batch.parts(first):
-        assert all(again.counts in (part.counts, NOTHING, NOTHING._replace(pairs=0)) for again in part.parts(second))
+    for part in parts_of(batch, first):
+        assert all(again.counts in (part.counts, NOTHING, NOTHING._replace(pairs=0)) for again in parts_of(part, second))
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
@@ -129,7 +133,7 @@ def test_a_filled_batch_has_the_same_loss_gradients_and_values(objective: Any, a
 def test_a_filled_part_counts_as_the_part_does() -> None:
     module, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
     batch = loader.batch(0)
-    parts = batch.parts(len(batch.lengths) + 2)
+    parts = parts_of(batch, len(batch.lengths) + 2)
     assert_equal(summed(module, [part.filled(448, 48) for part in parts]), summed(module, [batch]))
 
 
@@ -174,5 +178,5 @@ def test_all_batches_to_compile_for_have_one_shape(parts: int) -> None:
 
 def test_parts_are_near_each_other_in_size() -> None:
     _, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
-    sizes = [len(part.input_ids) for part in loader.batch(0).parts(3)]
+    sizes = [len(part.input_ids) for part in parts_of(loader.batch(0), 3)]
     assert all(abs(one - other) < 2 * 48 for one, other in pairwise(sizes))

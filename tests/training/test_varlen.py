@@ -68,7 +68,7 @@ def plain_kernel(calls: list[Call]) -> Callable[..., torch.Tensor]:
         window_size: tuple[int, int] = (-1, -1),
     ) -> torch.Tensor:
         calls.append({"shape": query.shape, "contiguous": query.is_contiguous(), "scale": scale, "window": window_size, "longest": max_q})
-        assert query.shape == key.shape == value.shape and max_q == max_k and cu_seq_q is cu_seq_k
+        assert query.shape == key.shape == value.shape and max_q == max_k and query.shape[2] % 8 == 0 and cu_seq_q is cu_seq_k
         out = torch.empty_like(query)
         for start, end in zip(cu_seq_q[:-1].tolist(), cu_seq_q[1:].tolist(), strict=True):
             assert end - start <= max_q
@@ -95,26 +95,27 @@ def test_the_layout_holds_the_bounds_of_the_sequences(lengths: list[int]) -> Non
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sliding_window", [None, 1, 5])
 @pytest.mark.parametrize("scaling", [None, 0.3])
+@pytest.mark.parametrize("width", [8, 12])
 def test_the_kernel_sees_what_rectangles_see(
-    causal: bool, sliding_window: int | None, scaling: float | None, monkeypatch: pytest.MonkeyPatch
+    causal: bool, sliding_window: int | None, scaling: float | None, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Call] = []
     monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
-    q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), 8, generator=torch.Generator().manual_seed(0)).unbind(0)  # (1, H, T, W) each
+    q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), width, generator=torch.Generator().manual_seed(0)).unbind(0)  # (1, H, T, W) each
     ours, theirs = (
         packed_attention(
             torch.nn.Module(), q, k, v, None, Packing.of(np.array(LENGTHS), causal=causal, varlen=varlen), scaling, 0.0, sliding_window
         )[0]
         for varlen in (True, False)
     )
-    assert ours.shape == theirs.shape == (1, sum(LENGTHS), 2, 8)
+    assert ours.shape == theirs.shape == (1, sum(LENGTHS), 2, width)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     reach = -1 if sliding_window is None else sliding_window - 1
     assert calls == [
         {
-            "shape": (sum(LENGTHS), 2, 8),
+            "shape": (sum(LENGTHS), 2, 8 if width == 8 else 16),
             "contiguous": True,
-            "scale": scaling or 8**-0.5,
+            "scale": scaling or width**-0.5,
             "window": (reach, 0 if causal else reach),
             "longest": 128,
         }

@@ -48,9 +48,6 @@ class Rtd(Masking):
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
-        def sample(logits: torch.Tensor) -> torch.Tensor:  # exponential races: one draw of each distribution
-            return (logits.float().softmax(-1) / torch.empty_like(logits, dtype=torch.float32).exponential_()).argmax(-1)
-
         generator, places, labels = model.generator, batch["masked_positions"], batch["labels"]
         hidden = architecture.hidden(generator, batch, packing)
         mlm_loss, sampled, values = piece_loss(architecture, generator, hidden, batch, "mlm", sample)
@@ -64,6 +61,16 @@ class Rtd(Masking):
         if not model.training:
             values["rtd_auc"] = auc(scores[real], replaced[real])
         return mlm_loss + self.discriminator_weight * rtd_loss, values
+
+
+def sample(logits: "torch.Tensor") -> "torch.Tensor":
+    """One draw of each distribution, (K, V) -> (K,), by the inverse of its cumulated probabilities: one random number a row, where
+    `torch.multinomial` takes V of them, which is a quarter of a step on a CPU."""
+    import torch
+
+    reached = logits.float().softmax(-1).cumsum(-1)  # (K, V)
+    drawn = torch.rand_like(reached[:, :1]) * reached[:, -1:]  # the last is 1 but for rounding
+    return torch.searchsorted(reached, drawn, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
 
 
 def auc(scores: "torch.Tensor", positive: "torch.Tensor") -> "torch.Tensor":
