@@ -124,7 +124,8 @@ class Sift:
             cleaned, reason = self.sift(document, tally)
             if reason:
                 tally.counts[f"documents_dropped_{reason}"] += 1
-                dropped.append(DroppedDocument(document.id, document.source, reason, document.text))
+                hidden = masked(document.text, self.options.cleaning.mask)
+                dropped.append(DroppedDocument(document.id, document.source, reason, hidden))
             else:
                 kept.append(cleaned)
         write_documents(self.work / "sifted" / f"{rank:06d}.parquet", kept)

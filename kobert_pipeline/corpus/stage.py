@@ -17,7 +17,7 @@ from kobert_pipeline.corpus.phases import SAMPLES, Choose, Finish, Sift, Split, 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
 
-VERSION = 5
+VERSION = 6
 WORK = "work"
 """Folder of what phases hand to one another; removed at the end, and no artefact."""
 

@@ -1,6 +1,5 @@
 """One step of pretraining, ours and HF's, for `scripts/bench/step`."""
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -333,13 +332,3 @@ def apart(bench: Bench) -> dict[str, float]:
             seconds.append(clock() - began)
         found[name] = round(1000 * min(seconds), 2)
     return found
-
-
-def cost(ground: Ground, case: Case) -> dict[str, float]:
-    """The median seconds of our step in the best type, and what a piece costs."""
-    bench = Bench(ground, case)
-    bench.ours(0, best_dtype())
-    for step in range(case.rounds):
-        bench.timed("ours", lambda step=step: bench.ours(step, best_dtype()))
-    seconds = statistics.median(bench.seconds["ours"])
-    return {"seconds": round(seconds, 3), "microseconds_a_piece": round(1e6 * seconds / statistics.median(bench.tokens["ours"]), 1)}

@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow.parquet
 import pytest
 from front_end import CORPORA
 
@@ -110,6 +111,14 @@ def test_samples_show_no_ones_number_or_address(tmp_path):
     held = f"{HELD} 문의는 010-1234-5678 또는 hong@example.co.kr로"
     _, counts = gather(tmp_path, [f"{held}\n{OTHER}"], held=[held])
     assert counts["contaminated_samples"] == [f"{HELD} 문의는 000-0000-0000 또는 user@example.com로"]
+
+
+def test_dropped_documents_are_masked_like_the_kept_ones(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "1", "text": "010-1234-5678"}), encoding="utf-8")
+    options = CorpusOptions(sources=[JsonLines(path="a.jsonl")], keep_dropped=True, cleaning={"mask": ["phone"]})
+    run(options, tmp_path, tmp_path / "out")
+    (path,) = (tmp_path / "out" / "dropped").glob("sifted-*.parquet")
+    assert pyarrow.parquet.read_table(path)["text"].to_pylist() == ["000-0000-0000"]
 
 
 def test_half_a_character_costs_nothing_but_itself(tmp_path):

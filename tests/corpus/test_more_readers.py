@@ -154,6 +154,13 @@ def test_a_folder_in_the_form_of_a_data_set_is_streamed(tmp_path):
         list(HubDataset(path="set", text="txt").read(tmp_path))
 
 
+def test_rows_without_a_text_or_an_id_are_empty_and_numbered(tmp_path):
+    (tmp_path / "set").mkdir()
+    pyarrow.parquet.write_table(pyarrow.table({"key": ["a", None], "text": [None, "글"]}), tmp_path / "set" / "train.parquet")
+    found = [(document.id, document.text) for document in HubDataset(path="set", id="key").read(tmp_path)]
+    assert found == [("a", ""), ("set#1", "글")]
+
+
 def test_a_data_set_of_the_hub_needs_its_commit(tmp_path):
     with pytest.raises(UserError, match="revision"):
         HubDataset(path="owner/name").files(tmp_path)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
@@ -50,9 +51,11 @@ class HubDataset(Reader):
             for column in filter(None, (self.text, self.id)):
                 if column not in row:
                     raise UserError(f"{self.path}: there is no column '{column}'{did_you_mean(column, row).replace('allowed', 'found')}")
-            if not isinstance(row[self.text], str):
+            if not isinstance(row[self.text], (str, NoneType)):
                 raise UserError(f"{self.path}: the column '{self.text}' holds {type(row[self.text]).__name__}, text was expected")
-            yield Document(str(row[self.id]) if self.id else f"{self.path}#{number}", self.path, row[self.text], self.ordered)
+            identity = row[self.id] if self.id else None
+            name = f"{self.path}#{number}" if identity is None else str(identity)
+            yield Document(name, self.path, row[self.text] or "", self.ordered)
 
     def _rows(self, path: Path) -> Iterator[dict[str, Any]]:
         try:
