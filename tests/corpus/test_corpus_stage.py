@@ -114,7 +114,8 @@ def test_samples_show_no_ones_number_or_address(tmp_path):
 
 
 def test_dropped_documents_are_masked_like_the_kept_ones(tmp_path):
-    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "1", "text": "010-1234-5678"}), encoding="utf-8")
+    rows = [{"id": "1", "text": "010-1234-5678"}, {"id": "2", "text": OTHER}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     options = CorpusOptions(sources=[JsonLines(path="a.jsonl")], keep_dropped=True, cleaning={"mask": ["phone"]})
     run(options, tmp_path, tmp_path / "out")
     (path,) = (tmp_path / "out" / "dropped").glob("sifted-*.parquet")
