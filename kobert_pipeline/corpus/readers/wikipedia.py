@@ -14,6 +14,10 @@ from kobert_pipeline.errors import UserError
 ARTICLES = "0"
 """The namespace of articles; talk, users, templates and the like have others."""
 NOT_PROSE = {"ref", "table", "gallery", "math", "chem", "syntaxhighlight", "source", "code", "timeline", "score", "hiero", "imagemap"}
+SHOWN = {
+    "lang": "2", "llang": "2", "nobr": "1", "nowrap": "1", "nobold": "1", "small": "1", "big": "1", "작은 글씨": "1",
+}  # fmt: skip
+"""Templates that show one of their parameters, and which; besides lang-en, lang-ja and the like, which show their first."""
 NOT_TEXT = ("파일:", "그림:", "분류:", "file:", "image:", "category:")
 
 
@@ -56,11 +60,28 @@ def prose(markup: str) -> str:
     for tag in code.filter_tags(recursive=True):
         if str(tag.tag).strip().lower() in NOT_PROSE:
             _remove(code, tag)
+        elif str(tag.tag).strip().lower() == "br":
+            _put(code, tag, "\n")
+    for template in reversed(code.filter_templates(recursive=True)):  # those inside others first
+        if (shown := _shown(template)) is not None:
+            _put(code, template, shown)
     for link in code.filter_wikilinks(recursive=True):
         if str(link.title).strip().lower().startswith(NOT_TEXT):
             _remove(code, link)
     text = code.strip_code(normalize=True, collapse=True)
     return "\n".join(line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line))
+
+
+def _shown(template: Any) -> str | None:
+    """What a template shows of its parameters, if it is known to show one."""
+    name = str(template.name).strip().lower()
+    number = "1" if name.startswith("lang-") else SHOWN.get(name)
+    return str(template.get(number).value) if number and template.has(number) else None
+
+
+def _put(code: Any, node: Any, text: str) -> None:
+    with suppress(ValueError):  # it went with what it lay in
+        code.replace(node, text)
 
 
 def _remove(code: Any, node: Any) -> None:
