@@ -30,6 +30,7 @@ class Facts:
 PIPELINES = {
     "AutoModelForSequenceClassification": "text-classification",
     "AutoModelForQuestionAnswering": "question-answering",
+    "AutoModelForMultipleChoice": "multiple-choice",
     "AutoModelForPreTraining": "fill-mask",
     "AutoModelForMaskedLM": "fill-mask",
     "AutoModelForCausalLM": "text-generation",
@@ -67,6 +68,16 @@ scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
 scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
 start, end = divmod(int(scores.argmax()), len(offsets))
 print(context[offsets[start][0] : offsets[end][1]])""",
+    "AutoModelForMultipleChoice": """import torch
+from transformers import AutoModelForMultipleChoice, AutoTokenizer
+
+folder = "PATH/TO/THIS/FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model = AutoModelForMultipleChoice.from_pretrained(folder)
+text, candidates = "비가 오기 시작했다.", ["그는 우산을 폈다.", "그는 해를 피했다."]
+inputs = tokenizer([text] * len(candidates), candidates, padding=True, truncation=True, return_tensors="pt")
+scores = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]
+print(candidates[int(scores.argmax())])""",
     "AutoModelForPreTraining": FILL,
     "AutoModelForMaskedLM": FILL,
     "AutoModelForCausalLM": """from transformers import pipeline
