@@ -1,4 +1,4 @@
-"""Questions on contexts as files hold them, in SQuAD form or as the rows of a table; none is learned from before its answers are checked."""
+"""Questions on contexts as files hold them, in SQuAD form or as rows of a table; none is learned from before its answers are checked."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +36,8 @@ def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example
 
 
 def pairs(answers: Any, start: Any = None) -> list[list[Any]]:
-    """[text, start] of each answer: of objects (`text`, `answer_start`), of an object with a list of each, or of a text (or list) whose `start`
-    (or list) is given beside it. What has no text is no answer. Raises KeyError or TypeError for anything else."""
+    """[text, start] of each answer: of objects (`text`, `answer_start`), of an object with a list of each, or of a text (or list) whose
+    `start` (or list) is given beside it. What has no text is no answer. Raises KeyError or TypeError for anything else."""
     if isinstance(answers, dict):
         answers, start = answers["text"], answers["answer_start"]
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
@@ -58,7 +58,9 @@ def example(place: str, identity: str, question: Any, context: Any, answers: lis
         if not isinstance(text, str):
             raise UserError(f"{place}: an answer holds {type(text).__name__}, text was expected")
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
-            raise UserError(f"{place}: answer_start is {start!r}; the character, counted from 0, where the answer {text!r} begins was expected")
+            raise UserError(
+                f"{place}: answer_start is {start!r}; the character, counted from 0, where the answer {text!r} begins was expected"
+            )
         if (found := context[start : start + len(text)]) != text:
             raise UserError(f"{place}: answer_start is {start}, where {found!r} stands, not the answer {text!r}")
     return {"id": identity, "group": context, "question": question, "context": context, "answers": answers}

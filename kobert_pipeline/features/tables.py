@@ -49,11 +49,9 @@ def columns(cells: dict[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-def column_of(
-    role: str, path: Path, first: Row, task: str, given: str | None, known: Sequence[str], needed: bool = True
-) -> str | None:
-    """The column that plays a `role` in a `task`, by the first row: the `given` one, else the first of the `known` that there is; None where
-    none is. Raises UserError for a given one that is not there, and where one is `needed` and none is known."""
+def column_of(role: str, path: Path, first: Row, task: str, given: str | None, known: Sequence[str], needed: bool = True) -> str | None:
+    """The column that plays a `role` in a `task`, by the first row: the `given` one, else the first of the `known` that there is; None
+    where none is. Raises UserError for a given one that is not there, and where one is `needed` and none is known."""
     if given:
         if not has(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")

@@ -47,7 +47,7 @@ def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
 
 
 def padded(features: Features, rows: np.ndarray, device: torch.device | str, width: int | None = None) -> dict[str, torch.Tensor]:
-    """`input_ids, token_type_ids, attention_mask`, each (n, L), of choices (n, choices, L), with L the longest of these windows, or `width`."""
+    """`input_ids, token_type_ids, attention_mask`, each (n, L), of choices (n, choices, L); L is that of the longest, or `width`."""
     windows = rows[:, None] * features.choices + np.arange(features.choices)  # (n, C)
     begins, ends = features.arrays["windows"][windows, None], features.arrays["windows"][windows + 1, None]
     index = begins + np.arange(width or int(features.lengths[rows].max()))  # (n, C, L)

@@ -81,7 +81,7 @@ def measure(
     """Predictions and scores of one split. With `settle` (the dev set) the task settles what it has to first, and the model's config notes
     it, so that it is saved with the weights; any other split is predicted by what stands there."""
     found = logits(model, features, batch_size, device)
-    noted = (model.config.task_specific_params or {}).get(task.name, {})
+    noted = (getattr(model.config, "task_specific_params", None) or {}).get(task.name, {})
     if settle:
         noted |= task.settled(found, features).noted()
     task = task.recalled(noted)

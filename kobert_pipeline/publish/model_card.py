@@ -37,7 +37,9 @@ PIPELINES = {
     "AutoModel": "feature-extraction",
 }
 
-HUB_METRICS = {"macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
+HUB_METRICS = {"macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"} | {
+    f"{part}_{ours}": theirs for part in ("HasAns", "NoAns") for ours, theirs in {"exact": "exact_match", "f1": "f1"}.items()
+}
 """Scores that the hub calls otherwise than we."""
 
 PAIRED = """from transformers import pipeline

@@ -1,4 +1,4 @@
-"""Choices: the layouts of SWAG and KoBEST, columns by option, wrong rows by file and line, and arrays that keep an example's candidates together."""
+"""Choices: the layouts of SWAG and KoBEST, columns by option, wrong rows by file and line, and arrays that keep candidates together."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,13 @@ LISTED = {"id": "x", "text": TEXT, "choices": ENDINGS[:3], "label": 2}
 
 @pytest.mark.parametrize(
     ("name", "record", "lead", "count"),
-    [("s.csv", SWAG, "그는 ", 4), ("s.jsonl", SWAG, "그는 ", 4), ("c.csv", COPA, "결과 ", 2), ("h.jsonl", HELLASWAG, "", 4), ("l.jsonl", LISTED, "", 3)],
+    [
+        ("s.csv", SWAG, "그는 ", 4),
+        ("s.jsonl", SWAG, "그는 ", 4),
+        ("c.csv", COPA, "결과 ", 2),
+        ("h.jsonl", HELLASWAG, "", 4),
+        ("l.jsonl", LISTED, "", 3),
+    ],
 )
 def test_known_layouts_are_read_without_options(tmp_path: Path, name: str, record: dict, lead: str, count: int) -> None:
     task = Task.choose("choice")
@@ -82,7 +88,9 @@ def test_a_wrong_row_or_option_is_refused_in_a_sentence(tmp_path: Path, options:
 
 def test_a_file_without_candidates_is_told_what_is_known(tmp_path: Path) -> None:
     path = table(tmp_path / "own.csv", {"text": TEXT, "one": "가", "label": 0})
-    with pytest.raises(UserError, match=r"no columns are the choices of the task choice \(known are ending0, ending1.*found were text, one.*option choices"):
+    with pytest.raises(
+        UserError, match=r"no columns are the choices of the task choice \(known are ending0, ending1.*found were text, one.*option choices"
+    ):
         Task.choose("choice").read(path)
 
 
@@ -103,9 +111,10 @@ def test_windows_are_text_and_candidate_in_the_order_of_the_candidates(tmp_path:
     features = Features.load(tmp_path / "f")
     assert (len(features), features.choices, len(features.arrays["windows"])) == (2, 4, 9)
     assert task.targets(features)["labels"].tolist() == [3, 1]
-    for i, (example, choice) in enumerate([(example, choice) for example in examples for choice in example["choices"]]):
+    texts = [(example["text"], choice) for example in examples for choice in example["choices"]]
+    for i, (text, choice) in enumerate(texts):
         part = slice(*features.arrays["windows"][i : i + 2])
-        expected = morpheme_tokenizer(example["text"], choice, truncation=True, max_length=32)
+        expected = morpheme_tokenizer(text, choice, truncation=True, max_length=32)
         assert features.arrays["input_ids"][part].tolist() == expected["input_ids"]
         assert features.arrays["token_type_ids"][part].tolist() == expected["token_type_ids"]
     lengths = np.diff(features.arrays["windows"])

@@ -15,7 +15,13 @@ from kobert_pipeline.features.task import Task
 CONTEXT = "등대는 1903년에 처음 불을 밝혔다. 지금은 아무도 살지 않는다."
 ANSWER = {"text": "1903년", "answer_start": 4}
 KLUE = [
-    {"guid": "mrc-1", "question": "언제 불을 밝혔나?", "question_type": 1, "is_impossible": False, "answers": [ANSWER, ANSWER | {"text": "1903"}]},
+    {
+        "guid": "mrc-1",
+        "question": "언제 불을 밝혔나?",
+        "question_type": 1,
+        "is_impossible": False,
+        "answers": [ANSWER, ANSWER | {"text": "1903"}],
+    },
     {"guid": "mrc-2", "question": "누가 세웠나?", "question_type": 3, "is_impossible": True, "answers": [], "plausible_answers": [ANSWER]},
 ]
 SQUAD2 = [
@@ -125,7 +131,11 @@ def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path,
         ({"question": "asks"}, OWN, "there is no column 'asks' - did you mean 'ask'"),
         ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*say which with the option start"),
         ({}, PLAIN, "no column is the answer of the task span"),
-        ({}, PLAIN | {"answer": "1903년", "start": 5}, r"own\.jsonl, line 1: answer_start is 5, where '903년에' stands, not the answer '1903년'"),
+        (
+            {},
+            PLAIN | {"answer": "1903년", "start": 5},
+            r"own\.jsonl, line 1: answer_start is 5, where '903년에' stands, not the answer '1903년'",
+        ),
         ({}, PLAIN | {"answer": "1903년", "start": "사"}, "answer_start is '사'; the character"),
         ({}, PLAIN | {"answer": "1903년", "start": -3}, "answer_start is -3"),
         ({}, PLAIN | {"answer": 1903, "start": 4}, "the column 'answer' holds 1903; a text, with its start"),
@@ -147,7 +157,10 @@ def test_a_row_that_lacks_a_column_and_one_whose_id_came_before_are_refused(tmp_
 
 
 def test_training_contexts_that_stand_in_the_test_set_are_dropped_for_own_questions_too(tmp_path: Path) -> None:
-    others = [PLAIN | {"context": f"{word} {i}번지 골목에 사는 {word} 이야기 {word * 9}", "answers": []} for i, word in enumerate("갈낙달락말박삿악")]
+    others = [
+        PLAIN | {"context": f"{word} {i}번지 골목에 사는 {word} 이야기 {word * 9}", "answers": []}
+        for i, word in enumerate("갈낙달락말박삿악")
+    ]
     table(tmp_path / "train.jsonl", *others, HUB | {"id": "9"})
     table(tmp_path / "test.jsonl", HUB)
     options = stage.FeaturesOptions(task="span", train="train.jsonl", test="test.jsonl", dev_share=0.3)

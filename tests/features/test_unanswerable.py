@@ -1,4 +1,4 @@
-"""Questions without an answer: scores and threshold against plain second implementations, predictions by hand, and the same as KorQuAD where
+"""Questions without an answer: scores and threshold against plain second implementations, predictions by hand, and as KorQuAD where
 every question has an answer."""
 
 import random
@@ -113,7 +113,7 @@ def test_the_threshold_is_the_best_of_all_by_brute_force(questions: list[tuple[i
 
 
 def windows(*rows: tuple[int, float, float]) -> tuple[dict[str, list[np.ndarray]], np.ndarray, np.ndarray]:
-    """Logits, offsets and examples of windows ([CLS], one piece of context at character 0 to 2): (example, score of [CLS], of the piece)."""
+    """Logits, offsets and examples of windows ([CLS], one piece of context at character 0 to 2): (example, [CLS]'s score, the piece's)."""
     logits = {
         name: [np.array([null, span, 99.0]) / 2 for _, null, span in rows]  # the last is padding
         for name in ("start_logits", "end_logits")

@@ -1,4 +1,4 @@
-"""Which of several candidates goes on from a text, or answers it: SWAG and what has its form, COPA and HellaSwag of KoBEST, files of your own.
+"""Which of several candidates goes on from a text, or answers it: SWAG and its like, COPA and HellaSwag of KoBEST, files of your own.
 
 Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4) each candidate is read with the text and scored, and the
 scores of one example's candidates are weighed against each other.
@@ -23,8 +23,8 @@ KNOWN_CHOICES = (
 
 
 class Choice(LabelledTask):
-    """A text, its candidates, and the number of the right one, from 0. Known columns: sent1 (or premise, context, text), sent2 (or question),
-    ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; lists in choices or endings), label."""
+    """A text, its candidates, and the number of the right one, from 0. Known columns: sent1 (or premise, context, text), sent2 (or
+    question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; lists in choices or endings), label."""
 
     name: Literal["choice"] = "choice"
     auto_class: ClassVar[str] = "AutoModelForMultipleChoice"
@@ -58,7 +58,9 @@ class Choice(LabelledTask):
         count = len(examples[0]["choices"])
         other = next((i for i, example in enumerate(examples) if len(example["choices"]) != count), None)
         if other is not None:
-            raise UserError(f"{found[other].place}: {len(examples[other]['choices'])} candidates, {count} were expected, as in the first row")
+            raise UserError(
+                f"{found[other].place}: {len(examples[other]['choices'])} candidates, {count} were expected, as in the first row"
+            )
         return examples
 
     def _candidates(self, path: Path, first: Row) -> list[str]:
@@ -66,8 +68,9 @@ class Choice(LabelledTask):
             return [str(column_of("choices", path, first, self.name, column, ())) for column in self.choices]
         found = next((names for names in KNOWN_CHOICES if all(has(first.cells, name) for name in names)), None)
         if found is None:
+            known = "; ".join(", ".join(names) for names in KNOWN_CHOICES)
             raise UserError(
-                f"{path}: no columns are the choices of the task {self.name} (known are {'; '.join(', '.join(names) for names in KNOWN_CHOICES)}; "
+                f"{path}: no columns are the choices of the task {self.name} (known are {known}; "
                 f"found were {', '.join(list(first.cells)[:12])}); say which with the option choices of the task"
             )
         return list(found)
@@ -79,7 +82,9 @@ class Choice(LabelledTask):
         if len(counts) > 1:
             raise UserError(f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with as many in each")
         pairs = [
-            {"text": example["text"], "text_pair": choice, "label": example["label"]} for example in examples for choice in example["choices"]
+            {"text": example["text"], "text_pair": choice, "label": example["label"]}
+            for example in examples
+            for choice in example["choices"]
         ]
         [count] = counts
         arrays = super().featurize(pairs, tokenizer, max_length)
@@ -102,8 +107,10 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
             raise UserError(f"{row.place}: '{column}' holds {type(text).__name__}, text was expected")
     if len(choices) < 2:
         raise UserError(f"{row.place}: a choice needs two candidates at least, here is {len(choices)}")
-    if spelling(values["label"]) not in map(str, range(len(choices))):
-        raise UserError(f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of the candidate")
+    if spelling(values["label"]) not in [str(i) for i in range(len(choices))]:
+        raise UserError(
+            f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of the candidate"
+        )
     lead = [texts["lead"]] if texts.get("lead") else []
     return {
         "id": str(values.get("id", number)),

@@ -23,5 +23,7 @@ class KorQuad(SpanTask):
         ]
         without = next((example["id"] for example in examples if not example["answers"]), None)
         if without is not None:
-            raise UserError(f"{path}, question {without}: it has no answer; the task mrc learns from questions without one, or leave it out")
+            raise UserError(
+                f"{path}, question {without}: it has no answer; the task mrc learns from questions without one, or leave it out"
+            )
         return each_once(path, examples)

@@ -17,8 +17,8 @@ IMPOSSIBLE = "is_impossible"
 
 
 class Span(UnanswerableTask):
-    """Rows with a question, a context, the answer and the character (from 0) where it begins; an empty answer is none. Known columns: question,
-    context, answer and answer_start, or answers with both; is_impossible. Or JSON in SQuAD form."""
+    """Rows with a question, a context, the answer and the character (from 0) where it begins; an empty answer is none. Known columns:
+    question, context, answer and answer_start, or answers with both; is_impossible. Or JSON in SQuAD form."""
 
     name: Literal["span"] = "span"
 
@@ -57,8 +57,8 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
         answers = [] if str(impossible).lower() in ("true", "1") else pairs(values["answer"], values.get("start"))
     except (KeyError, TypeError):
         raise UserError(
-            f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in a column that the option "
-            f"start names, or answers with text and answer_start were expected"
+            f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in a column that "
+            f"the option start names, or answers with text and answer_start were expected"
         ) from None
     counted = [[text, _whole(start)] for text, start in answers]
     return example(row.place, str(values.get("id", number)), values["question"], values["context"], counted)
