@@ -1,8 +1,8 @@
 """The shape of span tasks whose contexts need not answer the question (SQuAD 2.0, KLUE-MRC). Such an example's `answers` are empty.
 
 As in BERT's treatment (Devlin et al. 2019, section 4.3) the span of no answer is [CLS], and none is given where its score exceeds that of
-the best span by more than a threshold, which the dev set settles. Scores follow the official evaluation of SQuAD 2.0 (Rajpurkar, Jia and Liang,
-*Know What You Don't Know*, ACL 2018), over KorQuAD's normalised characters.
+the best span by more than a threshold, which the dev set settles. Scores follow the official evaluation of SQuAD 2.0 (Rajpurkar, Jia and
+Liang, *Know What You Don't Know*, ACL 2018), over KorQuAD's normalised characters.
 """
 
 from typing import Any, Self
