@@ -62,6 +62,12 @@ class Recipe(Options):
                 raise ValueError(
                     f"finetune.{name} wants the features '{wanted}', which the recipe has not{did_you_mean(wanted, self.features)}"
                 )
+            task = self.features[wanted].task
+            if task.auto_class in self.pretrain.architecture.headless:
+                raise ValueError(
+                    f"finetune.{name} is a task of the kind {task.name}, for which {self.pretrain.architecture.name} has no head "
+                    f"(transformers' {task.auto_class}); choose another pretrain.architecture"
+                )
         for name, published in self.publish.items():
             if published.source not in ("pretrain", *self.finetune):
                 raise ValueError(

@@ -2,9 +2,12 @@
 
 Arrays are flat. Per window (n windows): `windows` (n + 1,) int64, where each begins among the pieces; whatever the task adds, (n,).
 Per piece: `input_ids`, `token_type_ids`, and what the task adds.
+
+A model takes rows: a window each or, where `choices` () says how many, that many windows behind one another, the choices of one example.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +24,19 @@ class Features:
     examples: list[dict[str, Any]]
 
     def __len__(self) -> int:
-        return len(self.arrays["windows"]) - 1
+        """Rows."""
+        return (len(self.arrays["windows"]) - 1) // self.choices
 
     @property
+    def choices(self) -> int:
+        """Windows in a row: 1, or as many as an example has choices."""
+        return int(self.arrays.get("choices", 1))
+
+    @cached_property
     def lengths(self) -> np.ndarray:
-        """Pieces per window, (n,)."""
-        return np.diff(self.arrays["windows"])
+        """Pieces per row, those of its longest window, (rows,)."""
+        lengths: np.ndarray = np.diff(self.arrays["windows"]).reshape(-1, self.choices).max(1)
+        return lengths
 
     def save(self, folder: Path) -> None:
         """Write an .npy file per array and examples.jsonl."""

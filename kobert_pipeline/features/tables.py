@@ -6,15 +6,17 @@ else means anything. Lines without a character hold no row.
 """
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kobert_pipeline.corpus.opening import open_lines, read_json_text
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import opened, read_rows
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, did_you_mean
 
+IDS = ("guid", "id")
+"""What known sets call the column of an example's id."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -45,6 +47,33 @@ def columns(cells: dict[str, Any], before: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             found |= columns(value, f"{before}{column}.")
     return found
+
+
+def column_of(role: str, path: Path, first: Row, task: str, given: str | None, known: Sequence[str], needed: bool = True) -> str | None:
+    """The column that plays a `role` in a `task`, by the first row: the `given` one, else the first of the `known` that there is; None
+    where none is. Raises UserError for a given one that is not there, and where one is `needed` and none is known."""
+    if given:
+        if not has(first.cells, given):
+            guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
+            raise UserError(f"{path}: there is no column '{given}'{guess}")
+        return given
+    found = next((column for column in known if has(first.cells, column)), None)
+    if found is None and known and needed:
+        raise UserError(
+            f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were "
+            f"{', '.join(list(columns(first.cells))[:12])}); say which with the option {role} of the task"
+        )
+    return found
+
+
+def cell(row: Row, column: str) -> Any:
+    """The value of a row in a column, which may lie in an object. Raises UserError for a row without it."""
+    if column in row.cells:
+        return row.cells[column]
+    found = columns(row.cells)
+    if column not in found:
+        raise UserError(f"{row.place}: there is no '{column}'{did_you_mean(column, found).replace('allowed', 'found')}")
+    return found[column]
 
 
 def _tsv(path: Path) -> Iterator[Row]:

@@ -35,11 +35,11 @@ class Task(Plugin):
 
     @abstractmethod
     def targets(self, features: Features) -> dict[str, np.ndarray]:
-        """The arrays, one value per window, that the model takes as labels, under their `transformers` names."""
+        """The arrays, one value per row, that the model takes as labels, under their `transformers` names."""
 
     @abstractmethod
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
-        """A prediction per example from the model's logits: for each output a list with one array per window."""
+        """A prediction per example from the model's logits: for each output a list with one array per row."""
 
     @abstractmethod
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
@@ -48,6 +48,18 @@ class Task(Plugin):
     def fitted(self, train: list[Path]) -> Self:
         """The task with what it learns from its training files filled in (the labels, where they were not said). It is kept beside the
         features. Raises UserError for files of another form."""
+        return self
+
+    def settled(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
+        """The task with what the model's logits for the dev set settle, such as a threshold. `noted` keeps it with the model."""
+        return self
+
+    def noted(self) -> dict[str, Any]:
+        """What whoever predicts with the model needs to know of the task; it stands in the model's config."""
+        return {"paired": True} if self.paired else {}
+
+    def recalled(self, noted: dict[str, Any]) -> Self:
+        """The task with what was `settled`, from what was `noted`."""
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Windows -> padded batches of about equal length, as a function of (seed, step)."""
+"""Windows -> padded batches of about equal length, as a function of (seed, step). Windows that are choices of one example stay together."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 POOL = 64
-"""Batches whose windows are sorted by length together: less padding, still a random order."""
+"""Batches whose rows are sorted by length together: less padding, still a random order."""
 
 
 class Batches:
@@ -31,7 +31,7 @@ class Batches:
 
     def batch(self, step: int, part: int, parts: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
         """Part `part` of `parts` of the batch of step `step`, all from 0, under the names that `transformers` models take, and `share`: how
-        much of the step it is (0 where there are more parts than windows, and some window stands in)."""
+        much of the step it is (0 where there are more parts than rows, and some row stands in)."""
         rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
         mine = np.array_split(rows, parts)[part]
         chosen = mine if len(mine) else rows[:1]
@@ -41,20 +41,22 @@ class Batches:
 
 
 def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
-    """All windows, shortest first, in batches: for prediction."""
+    """All rows, shortest first, in batches: for prediction."""
     order = np.argsort(features.lengths, kind="stable")
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
 
 
 def padded(features: Features, rows: np.ndarray, device: torch.device | str, width: int | None = None) -> dict[str, torch.Tensor]:
-    """`input_ids, token_type_ids, attention_mask`, each (n, L) with L the longest of these windows, or `width`."""
-    begins, lengths = features.arrays["windows"][rows], features.lengths[rows]
-    column = np.arange(width or int(lengths.max()))
-    real = column < lengths[:, None]  # (n, L)
-    index = np.where(real, begins[:, None] + column, 0)
+    """`input_ids, token_type_ids, attention_mask`, each (n, L), of choices (n, choices, L); L is that of the longest, or `width`."""
+    windows = rows[:, None] * features.choices + np.arange(features.choices)  # (n, C)
+    begins, ends = features.arrays["windows"][windows, None], features.arrays["windows"][windows + 1, None]
+    index = begins + np.arange(width or int(features.lengths[rows].max()))  # (n, C, L)
+    real = index < ends
+    index = np.where(real, index, 0)
     arrays = {
         "input_ids": np.where(real, features.arrays["input_ids"][index], PAD_ID),
         "token_type_ids": np.where(real, features.arrays["token_type_ids"][index], 0),
         "attention_mask": real,
     }
-    return {name: torch.from_numpy(array.astype(np.int64)).to(device) for name, array in arrays.items()}
+    shown = slice(None) if features.choices > 1 else 0
+    return {name: torch.from_numpy(array[:, shown].astype(np.int64)).to(device) for name, array in arrays.items()}

@@ -50,7 +50,7 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
     config = transformers.AutoConfig.from_pretrained(pretrained, **task.config())
     # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
     # predictions use windows of the same length, and ask for as many texts
-    config.task_specific_params = {task.name: {"max_length": max_length} | ({"paired": True} if task.paired else {})}
+    config.task_specific_params = {task.name: {"max_length": max_length} | task.noted()}
     for name in DROPOUTS:
         if hasattr(config, name):
             setattr(config, name, plan.dropout)
@@ -62,7 +62,8 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
 
 @torch.no_grad()
 def logits(model: Any, features: Features, batch_size: int, device: torch.device | str) -> dict[str, list[np.ndarray]]:
-    """Each output of the model as one array per window; outputs per piece are as long as the window's batch, so padding follows them."""
+    """Each output of the model as one array per row (a window, or one example's choices); outputs per piece are as long as the window's
+    batch, so padding follows them."""
     model.eval()
     found: dict[str, dict[int, np.ndarray]] = {}
     for rows in by_length(features, batch_size):
@@ -74,7 +75,15 @@ def logits(model: Any, features: Features, batch_size: int, device: torch.device
     return {name: [rows[i] for i in range(len(features))] for name, rows in found.items()}
 
 
-def measure(model: Any, task: Task, features: Features, batch_size: int, device: torch.device | str) -> tuple[list[Any], dict[str, float]]:
-    """Predictions and scores of one split."""
-    predictions = task.predict(logits(model, features, batch_size, device), features)
+def measure(
+    model: Any, task: Task, features: Features, batch_size: int, device: torch.device | str, settle: bool = False
+) -> tuple[list[Any], dict[str, float]]:
+    """Predictions and scores of one split. With `settle` (the dev set) the task settles what it has to first, and the model's config notes
+    it, so that it is saved with the weights; any other split is predicted by what stands there."""
+    found = logits(model, features, batch_size, device)
+    noted = (getattr(model.config, "task_specific_params", None) or {}).get(task.name, {})
+    if settle:
+        noted |= task.settled(found, features).noted()
+    task = task.recalled(noted)
+    predictions = task.predict(found, features)
     return predictions, task.score(predictions, features.examples)

@@ -62,7 +62,7 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     evaluations = Evaluations(out / "evaluations.json")
 
     def on_dev(step: int) -> dict[str, float]:
-        _, scores = measure(model, task, splits["dev"], 2 * plan.batch_size, place)
+        _, scores = measure(model, task, splits["dev"], 2 * plan.batch_size, place, settle=True)
         # the first of equals is kept, and a step measured again after a resume is not better than itself
         if leads() and all(scores[task.metric] > values[task.metric] for other, values in evaluations.values.items() if other < step):
             model.save_pretrained(out / MODEL)

@@ -24,6 +24,9 @@ class Architecture(Plugin):
     """The kinds of pretraining model it has; an objective needs one of them: `masked` (predicts pieces), `pretraining` (pieces, and one
     of two classes for a pair), `discriminator` (with a generator), `causal` (predicts the next piece)."""
 
+    headless: ClassVar[tuple[str, ...]] = ()
+    """The classes of tasks' heads, as AutoModelForMultipleChoice, that `transformers` has not for it."""
+
     num_hidden_layers: int = Field(4, gt=0)
     """Transformer layers."""
     hidden_size: int = Field(256, gt=0)

@@ -30,13 +30,16 @@ class Facts:
 PIPELINES = {
     "AutoModelForSequenceClassification": "text-classification",
     "AutoModelForQuestionAnswering": "question-answering",
+    "AutoModelForMultipleChoice": "multiple-choice",
     "AutoModelForPreTraining": "fill-mask",
     "AutoModelForMaskedLM": "fill-mask",
     "AutoModelForCausalLM": "text-generation",
     "AutoModel": "feature-extraction",
 }
 
-HUB_METRICS = {"macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
+HUB_METRICS = {"macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"} | {
+    f"{part}_{ours}": theirs for part in ("HasAns", "NoAns") for ours, theirs in {"exact": "exact_match", "f1": "f1"}.items()
+}
 """Scores that the hub calls otherwise than we."""
 
 PAIRED = """from transformers import pipeline
@@ -67,6 +70,16 @@ scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
 scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
 start, end = divmod(int(scores.argmax()), len(offsets))
 print(context[offsets[start][0] : offsets[end][1]])""",
+    "AutoModelForMultipleChoice": """import torch
+from transformers import AutoModelForMultipleChoice, AutoTokenizer
+
+folder = "PATH/TO/THIS/FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model = AutoModelForMultipleChoice.from_pretrained(folder)
+text, candidates = "비가 오기 시작했다.", ["그는 우산을 폈다.", "그는 해를 피했다."]
+inputs = tokenizer([text] * len(candidates), candidates, padding=True, truncation=True, return_tensors="pt")
+scores = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]
+print(candidates[int(scores.argmax())])""",
     "AutoModelForPreTraining": FILL,
     "AutoModelForMaskedLM": FILL,
     "AutoModelForCausalLM": """from transformers import pipeline

@@ -31,8 +31,11 @@ folder, auto, texts = sys.argv[1], sys.argv[2], json.loads(sys.stdin.read())
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
 model = getattr(transformers, auto).from_pretrained(folder).eval()
 ids = [tokenizer(text)["input_ids"] for text in texts]
+inputs = [tokenizer(text, return_tensors="pt") for text in texts]
+if auto.endswith("MultipleChoice"):
+    inputs = [{name: tensor[None] for name, tensor in one.items()} for one in inputs]
 with torch.no_grad():
-    outputs = [model(**tokenizer(text, return_tensors="pt")) for text in texts]
+    outputs = [model(**one) for one in inputs]
 wanted = ("logits", "last_hidden_state")
 logits = [[value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(wanted)] for output in outputs]
 print(json.dumps({"ids": ids, "logits": logits}))
@@ -67,8 +70,11 @@ def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
     quiet_transformers()
     tokenizer = MorphemeTokenizer.from_pretrained(folder)
     loaded = getattr(transformers, auto_class).from_pretrained(model).eval()
+    inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]
+    if auto_class.endswith("MultipleChoice"):
+        inputs = [{name: tensor[None] for name, tensor in one.items()} for one in inputs]  # (1, L) -> (1, 1, L), one candidate
     with torch.no_grad():
-        outputs = [loaded(**tokenizer(text, return_tensors="pt")) for text in SAMPLES]
+        outputs = [loaded(**one) for one in inputs]
     return {
         "ids": [tokenizer(text)["input_ids"] for text in SAMPLES],
         "logits": [[value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(COMPARED)] for output in outputs],

@@ -16,7 +16,8 @@ BATCH = 32
 
 def predict(folder: Path, texts: list[str], question: str | None = None, top_k: int = 5, pair: str | None = None) -> list[dict[str, Any]]:
     """One result per text, of the kind the checkpoint's head gives. `question` is answered from each text. Where the
-    checkpoint labels pairs, `pair` is the second text of each; without it each text holds both, with a tab between them.
+    checkpoint labels pairs, `pair` is the second text of each; without it each text holds both, with a tab between them. Where it chooses,
+    each text is followed by its candidates, with tabs between them.
 
     Raises UserError when the head and the input do not fit.
     """
@@ -30,6 +31,8 @@ def predict(folder: Path, texts: list[str], question: str | None = None, top_k: 
         return [answer(model, tokenizer, question, text) for text in texts]
     if question is not None:
         raise UserError(f"{folder} ({kind}) does not answer questions; leave --question out")
+    if kind.endswith("ForMultipleChoice"):
+        return [choose(model, tokenizer, *candidates_of(folder, text)) for text in texts]
     if kind.endswith("ForSequenceClassification"):
         return classify(model, tokenizer, texts, pairs_of(folder, texts, pair) if takes_pairs(model) else None)
     if not kind.endswith(("ForPreTraining", "ForMaskedLM")) or kind.startswith("Electra"):
@@ -77,6 +80,27 @@ def classify(model: Any, tokenizer: Any, texts: list[str], pairs: list[tuple[str
     return results
 
 
+def candidates_of(folder: Path, text: str) -> tuple[str, list[str]]:
+    """The text and its candidates. Raises UserError for fewer than two."""
+    first, *candidates = text.split("\t")
+    if len(candidates) < 2:
+        raise UserError(f"{folder} chooses between candidates: give the text and two candidates at least, parted by tabs ({text[:40]!r})")
+    return first, candidates
+
+
+def choose(model: Any, tokenizer: Any, text: str, candidates: list[str]) -> dict[str, Any]:
+    """The candidate that fits `text` best, its number from 0, and the probability of each."""
+    import torch
+
+    texts = [text] * len(candidates)
+    inputs = tokenizer(texts, candidates, padding=True, truncation=True, max_length=windows_of(model, tokenizer), return_tensors="pt")
+    with torch.no_grad():
+        logits = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]  # (n, L) -> (1, n, L) -> (n,)
+    number = int(logits.argmax())
+    scores = [round(score, 4) for score in logits.softmax(-1).tolist()]
+    return {"text": text, "choice": candidates[number], "number": number, "scores": scores}
+
+
 def judged(model: Any, logits: Any) -> dict[str, Any]:
     """What the logits of one text, (num_labels,), say: `score` of a regression, else `label` and the `scores` of all."""
     if model.config.problem_type == "regression":
@@ -91,14 +115,17 @@ def windows_of(model: Any, tokenizer: Any) -> int:
 
 
 def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str, Any]:
-    """The best span of `context` over all its windows, with its characters; `score` is the sum of its two logits, None for no span."""
+    """The best span of `context` over all its windows, with its characters; `score` is the sum of its two logits, None for no span. A model
+    of questions that may have no answer gives "" where `null_score`, that of no answer, exceeds `score` by more than its threshold."""
     import torch
 
     task = Task.choose("korquad")
     example = {"id": "", "group": context, "question": question, "context": context, "answers": []}
     arrays = task.featurize([example], tokenizer, windows_of(model, tokenizer))
     features = Features(arrays, [example])
+    threshold = task_of(model).get("null_threshold")
     best: tuple[float, int, int] | None = None  # no window of an empty context has an answer
+    null = np.inf
     for i in range(len(features)):
         rows = slice(*arrays["windows"][i : i + 2])
         inputs = {name: torch.from_numpy(arrays[name][rows].astype(np.int64))[None] for name in ("input_ids", "token_type_ids")}
@@ -106,9 +133,12 @@ def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str,
             outputs = model(**inputs)
         found = best_span(outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy(), arrays["offsets"][rows], 30)
         best = max(filter(None, (best, found)), default=None)
+        null = min(null, float(outputs.start_logits[0, 0] + outputs.end_logits[0, 0]))
     score, start, end = best or (None, 0, 0)
-    found_text = context[start:end]
-    return {"question": question, "answer": found_text, "start": start, "end": end, "score": score and round(score, 4)}
+    if threshold is not None and score is not None and null - score > threshold:
+        start, end = 0, 0
+    told = {"question": question, "answer": context[start:end], "start": start, "end": end, "score": score and round(score, 4)}
+    return told if threshold is None else told | {"null_score": round(null, 4)}
 
 
 def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> dict[str, Any]:

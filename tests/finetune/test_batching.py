@@ -89,3 +89,42 @@ def test_prediction_takes_every_window_once_shortest_first(batch_size: int) -> N
     order = np.concatenate(by_length(features, batch_size))
     assert sorted(order.tolist()) == list(range(len(LENGTHS)))
     assert (np.diff(features.lengths[order]) >= 0).all()
+
+
+# rows of several windows: the choices of one example
+
+
+def choices_of(lengths: list[int], choices: int) -> Features:
+    features = features_of(lengths)
+    return Features(features.arrays | {"choices": np.array(choices)}, [])
+
+
+@given(st.integers(2, 4), st.lists(st.integers(1, 30), min_size=1, max_size=20), st.integers(1, 5), st.data())
+def test_choices_of_an_example_stay_together_in_their_order(choices: int, longest: list[int], batch_size: int, data: st.DataObject) -> None:
+    lengths = [data.draw(st.integers(1, length)) for length in longest for _ in range(choices)]
+    features = choices_of(lengths, choices)
+    batches = Batches(features, {"labels": np.arange(len(longest))}, batch_size, seed=1)
+    assert len(features) == len(longest) and batches.per_epoch == -(-len(longest) // batch_size)
+    seen = []
+    for step in range(batches.per_epoch):
+        batch = batches.batch(step, 0, 1)
+        assert batch["input_ids"].shape == batch["attention_mask"].shape == batch["token_type_ids"].shape
+        assert batch["input_ids"].shape[1] == choices and batch["input_ids"].shape[0] == len(batch["labels"]) <= batch_size
+        expected = 1000 + batch["labels"][:, None] * choices + torch.arange(choices)
+        assert torch.equal(batch["input_ids"][:, :, 0], expected)
+        assert batch["attention_mask"].sum(-1).flatten().tolist() == [lengths[number - 1000] for number in expected.flatten()]
+        seen += batch["labels"].tolist()
+    assert sorted(seen) == list(range(len(longest)))
+
+
+@pytest.mark.parametrize("choices", [2, 5])
+def test_padded_choices_are_the_padded_windows_in_another_shape(choices: int) -> None:
+    alone, together = features_of(LENGTHS), choices_of(LENGTHS, choices)
+    rows = np.array([3, 0, 17])
+    flat_rows = (rows[:, None] * choices + np.arange(choices)).flatten()
+    for name, tensor in padded(together, rows, "cpu").items():
+        assert torch.equal(tensor.flatten(0, 1), padded(alone, flat_rows, "cpu")[name])
+    whole = Batches(together, {}, 4, seed=1)
+    parts = [whole.batch(0, part, 3) for part in range(3)]
+    assert torch.equal(torch.cat([part["input_ids"] for part in parts]), whole.batch(0, 0, 1)["input_ids"])
+    assert np.concatenate(by_length(together, 7)).tolist() == np.argsort(together.lengths, kind="stable").tolist()

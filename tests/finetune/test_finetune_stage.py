@@ -101,7 +101,7 @@ def test_the_first_of_equally_good_epochs_is_kept(
 ) -> None:
     heads = []
 
-    def always_equal(model: Any, task: Task, features: Features, *others: Any) -> tuple[list[int], dict[str, float]]:
+    def always_equal(model: Any, task: Task, features: Features, *others: Any, **more: Any) -> tuple[list[int], dict[str, float]]:
         heads.append(model.classifier.weight.detach().clone())
         return [0] * len(features.examples), {"accuracy": 50.0}
 

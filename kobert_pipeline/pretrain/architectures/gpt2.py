@@ -14,6 +14,7 @@ class Gpt2(Architecture):
 
     name: Literal["gpt2"] = "gpt2"
     heads: ClassVar[tuple[str, ...]] = ("causal",)
+    headless: ClassVar[tuple[str, ...]] = ("AutoModelForMultipleChoice",)
 
     def head_matrices(self, vocab_size: int, head: str) -> int:
         """The output layer alone."""

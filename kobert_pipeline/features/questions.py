@@ -1,0 +1,85 @@
+"""Questions on contexts as files hold them, in SQuAD form or as rows of a table; none is learned from before its answers are checked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.corpus.opening import open_lines
+from kobert_pipeline.corpus.readers.squad import paragraphs
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.tables import COMPRESSED
+from kobert_pipeline.features.task import Example
+
+
+def squad_questions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each (context, question) of a file in SQuAD form. Raises UserError for another form."""
+    for paragraph in paragraphs(path):
+        for question in paragraph["qas"]:
+            if not isinstance(question, dict):
+                raise UserError(f"{path}: a question is {question!r:.60}; an object with id, question and answers was expected")
+            yield paragraph["context"], question
+
+
+def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example:
+    """A question in SQuAD form; `answers` are empty where `is_impossible` is true, whatever else the file holds then (`plausible_answers`).
+    Raises UserError for one that lacks something, or says that it has an answer without giving one."""
+    try:
+        identity = question["guid"] if "guid" in question and "id" not in question else question["id"]
+        answers = [] if question.get("is_impossible") else pairs(question["answers"])
+        words = question["question"]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: a question lacks {error}; each needs id, question, answers (text, answer_start)") from None
+    place = f"{path}, question {identity}"
+    if not answers and question.get("is_impossible") is False:
+        raise UserError(f"{place}: is_impossible is false, but it has no answer; give one, or true")
+    return example(place, str(identity), words, context, answers)
+
+
+def pairs(answers: Any, start: Any = None) -> list[list[Any]]:
+    """[text, start] of each answer: of objects (`text`, `answer_start`), of an object with a list of each, or of a text (or list) whose
+    `start` (or list) is given beside it. What has no text is no answer. Raises KeyError or TypeError for anything else."""
+    if isinstance(answers, dict):
+        answers, start = answers["text"], answers["answer_start"]
+    elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
+        answers, start = [answer["text"] for answer in answers], [answer["answer_start"] for answer in answers]
+    if answers is None or isinstance(answers, str):
+        answers, start = [answers or ""], [start]
+    if not isinstance(answers, list) or not isinstance(start, list) or len(answers) != len(start):
+        raise TypeError("a start for each answer")
+    return [[text, begin] for text, begin in zip(answers, start, strict=True) if text != ""]
+
+
+def example(place: str, identity: str, question: Any, context: Any, answers: list[list[Any]]) -> Example:
+    """An example of the span shape. Raises UserError unless question and context are text and every answer stands at its start."""
+    for name, text in (("question", question), ("context", context)):
+        if not isinstance(text, str):
+            raise UserError(f"{place}: the {name} holds {type(text).__name__}, text was expected")
+    for text, start in answers:
+        if not isinstance(text, str):
+            raise UserError(f"{place}: an answer holds {type(text).__name__}, text was expected")
+        if isinstance(start, bool) or not isinstance(start, int) or start < 0:
+            raise UserError(
+                f"{place}: answer_start is {start!r}; the character, counted from 0, where the answer {text!r} begins was expected"
+            )
+        if (found := context[start : start + len(text)]) != text:
+            raise UserError(f"{place}: answer_start is {start}, where {found!r} stands, not the answer {text!r}")
+    return {"id": identity, "group": context, "question": question, "context": context, "answers": answers}
+
+
+def each_once(path: Path, examples: list[Example]) -> list[Example]:
+    """The examples. Raises UserError where two have one id."""
+    seen: set[str] = set()
+    for one in examples:
+        if one["id"] in seen:
+            raise UserError(f"{path}: two questions have the id {one['id']}; give each its own")
+        seen.add(one["id"])
+    return examples
+
+
+def in_squad_form(path: Path) -> bool:
+    """Whether a file is JSON that begins with an object: in SQuAD form, that is, and no table."""
+    name = path.with_suffix("") if path.suffix in COMPRESSED else path
+    if name.suffix != ".json":
+        return False
+    with open_lines(path) as lines:
+        return next((line.lstrip()[0] for line in lines if line.strip()), "") == "{"

@@ -1,0 +1,121 @@
+"""Which of several candidates goes on from a text, or answers it: SWAG and its like, COPA and HellaSwag of KoBEST, files of your own.
+
+Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4) each candidate is read with the text and scored, and the
+scores of one example's candidates are weighed against each other.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import field_validator
+
+from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.labelled import LabelledTask, spelling
+from kobert_pipeline.features.tables import Row, cell, column_of, has, rows
+from kobert_pipeline.features.task import Example
+
+KNOWN_CHOICES = (
+    ("ending0", "ending1", "ending2", "ending3"), ("ending_1", "ending_2", "ending_3", "ending_4"),
+    ("alternative_1", "alternative_2"), ("choice1", "choice2"), ("choices",), ("endings",),
+)  # fmt: skip
+
+
+class Choice(LabelledTask):
+    """A text, its candidates, and the number of the right one, from 0. Known columns: sent1 (or premise, context, text), sent2 (or
+    question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; lists in choices or endings), label."""
+
+    name: Literal["choice"] = "choice"
+    auto_class: ClassVar[str] = "AutoModelForMultipleChoice"
+    labels: ClassVar[tuple[str, ...]] = ()
+    metric: ClassVar[str] = "accuracy"
+    known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sent1", "premise", "context", "text"), "label": ("label",)}
+
+    lead: str | None = None
+    """Column of what every candidate begins with (SWAG's sent2), or of a question; null: sent2 or question, where there is one."""
+    choices: list[str] | None = None
+    """Columns of the candidates in their order, or the one column that holds them as a list; null: found by the names of known sets."""
+
+    @field_validator("choices", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return [given] if isinstance(given, str) else given
+
+    def config(self) -> dict[str, Any]:
+        """Nothing: the head gives one score a candidate."""
+        return {}
+
+    def read(self, path: Path) -> list[Example]:
+        """Every row. Raises UserError for a row with another number of candidates than the first, or whose label is none of them."""
+        found = list(rows(path))
+        if not found:
+            return []
+        columns = {role: self.column(role, path, found[0]) for role in ("id", "text", "label")}
+        columns["lead"] = column_of("lead", path, found[0], self.name, self.lead, ("sent2", "question"), needed=False)
+        candidates = self._candidates(path, found[0])
+        examples = [_example(row, number, columns, candidates) for number, row in enumerate(found)]
+        count = len(examples[0]["choices"])
+        other = next((i for i, example in enumerate(examples) if len(example["choices"]) != count), None)
+        if other is not None:
+            raise UserError(
+                f"{found[other].place}: {len(examples[other]['choices'])} candidates, {count} were expected, as in the first row"
+            )
+        return examples
+
+    def _candidates(self, path: Path, first: Row) -> list[str]:
+        if self.choices:
+            return [str(column_of("choices", path, first, self.name, column, ())) for column in self.choices]
+        found = next((names for names in KNOWN_CHOICES if all(has(first.cells, name) for name in names)), None)
+        if found is None:
+            known = "; ".join(", ".join(names) for names in KNOWN_CHOICES)
+            raise UserError(
+                f"{path}: no columns are the choices of the task {self.name} (known are {known}; "
+                f"found were {', '.join(list(first.cells)[:12])}); say which with the option choices of the task"
+            )
+        return list(found)
+
+    def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
+        """A window per candidate, those of an example behind one another; `choices` () says how many, `labels` (examples,) which is right.
+        The longer of text and candidate is cut first. Raises UserError where examples (of several files) have more or fewer candidates."""
+        counts = {len(example["choices"]) for example in examples}
+        if len(counts) > 1:
+            raise UserError(f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with as many in each")
+        pairs = [
+            {"text": example["text"], "text_pair": choice, "label": example["label"]}
+            for example in examples
+            for choice in example["choices"]
+        ]
+        [count] = counts
+        arrays = super().featurize(pairs, tokenizer, max_length)
+        return arrays | {"labels": arrays["labels"][::count], "choices": np.array(count)}
+
+    def content(self, example: Example) -> str:
+        """The text and its candidates."""
+        return "\n".join([example["text"], *example["choices"]])
+
+
+def _example(row: Row, number: int, columns: dict[str, str | None], candidates: list[str]) -> Example:
+    values = {role: cell(row, column) for role, column in columns.items() if column}
+    choices = [cell(row, column) for column in candidates]
+    if len(choices) == 1:
+        choices = choices[0] if isinstance(choices[0], list) else choices
+    texts = {role: values[role] for role in ("text", "lead") if role in values}
+    named = {str(columns[role]): text for role, text in texts.items()} | {f"{i}. candidate": text for i, text in enumerate(choices, 1)}
+    for column, text in named.items():
+        if not isinstance(text, str):
+            raise UserError(f"{row.place}: '{column}' holds {type(text).__name__}, text was expected")
+    if len(choices) < 2:
+        raise UserError(f"{row.place}: a choice needs two candidates at least, here is {len(choices)}")
+    if spelling(values["label"]) not in [str(i) for i in range(len(choices))]:
+        raise UserError(
+            f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of the candidate"
+        )
+    lead = [texts["lead"]] if texts.get("lead") else []
+    return {
+        "id": str(values.get("id", number)),
+        "group": squeezed(texts["text"]),
+        "text": texts["text"],
+        "choices": [" ".join([*lead, choice]) for choice in choices],
+        "label": int(values["label"]),
+    }

@@ -1,0 +1,69 @@
+"""Questions of your own on contexts of your own, in SQuAD form or in any table that tasks read. No code is needed."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.questions import each_once, example, in_squad_form, pairs, squad_example, squad_questions
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, has, rows
+from kobert_pipeline.features.task import Example
+from kobert_pipeline.features.unanswerable import UnanswerableTask
+
+KNOWN: dict[str, tuple[str, ...]] = {
+    "id": IDS, "question": ("question",), "context": ("context", "paragraph", "document"),
+    "answer": ("answers", "answer", "answer_text"), "start": ("answer_start", "start"),
+}  # fmt: skip
+IMPOSSIBLE = "is_impossible"
+
+
+class Span(UnanswerableTask):
+    """Rows with a question, a context, the answer and the character (from 0) where it begins; an empty answer is none. Known columns:
+    question, context, answer and answer_start, or answers with both; is_impossible. Or JSON in SQuAD form."""
+
+    name: Literal["span"] = "span"
+
+    id: str | None = None
+    """Column of a question's id; null: guid or id, where there is one, else rows are numbered."""
+    question: str | None = None
+    """Column of the question; null: question."""
+    context: str | None = None
+    """Column of the context; null: context, paragraph or document."""
+    answer: str | None = None
+    """Column of the answer, or of all answers with their starts; null: answers, answer or answer_text."""
+    start: str | None = None
+    """Column of the character, counted from 0, where the answer begins in the context; null: answer_start or start."""
+
+    def read(self, path: Path) -> list[Example]:
+        """Every question. Raises UserError for a column that is missing, and for an answer that does not stand at its start."""
+        if in_squad_form(path):
+            return each_once(path, [squad_example(path, context, question) for context, question in squad_questions(path)])
+        found = list(rows(path))
+        columns = self._columns(path, found[0]) if found else {}
+        return each_once(path, [_example(row, number, columns) for number, row in enumerate(found)])
+
+    def _columns(self, path: Path, first: Row) -> dict[str, str | None]:
+        """The column of each role, by the first row; answers that are no text hold their starts themselves."""
+        columns: dict[str, str | None] = {}
+        for role, known in KNOWN.items():
+            needed = role != "id" and (role != "start" or isinstance(cell(first, str(columns["answer"])), str))
+            columns[role] = column_of(role, path, first, self.name, getattr(self, role), known, needed)
+        return columns
+
+
+def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
+    values: dict[str, Any] = {role: cell(row, column) for role, column in columns.items() if column}
+    impossible = cell(row, IMPOSSIBLE) if has(row.cells, IMPOSSIBLE) else False
+    try:
+        answers = [] if str(impossible).lower() in ("true", "1") else pairs(values["answer"], values.get("start"))
+    except (KeyError, TypeError):
+        raise UserError(
+            f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in a column that "
+            f"the option start names, or answers with text and answer_start were expected"
+        ) from None
+    counted = [[text, _whole(start)] for text, start in answers]
+    return example(row.place, str(values.get("id", number)), values["question"], values["context"], counted)
+
+
+def _whole(start: Any) -> Any:
+    """A number that a table spells as text."""
+    return int(start) if isinstance(start, str) and start.strip().isascii() and start.strip().isdigit() else start

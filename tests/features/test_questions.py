@@ -1,0 +1,168 @@
+"""Files with questions: KLUE-MRC, SQuAD 2.0, tables of one's own, and what is wrong with them in one sentence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import stage
+from kobert_pipeline.features.task import Task
+
+CONTEXT = "등대는 1903년에 처음 불을 밝혔다. 지금은 아무도 살지 않는다."
+ANSWER = {"text": "1903년", "answer_start": 4}
+KLUE = [
+    {
+        "guid": "mrc-1",
+        "question": "언제 불을 밝혔나?",
+        "question_type": 1,
+        "is_impossible": False,
+        "answers": [ANSWER, ANSWER | {"text": "1903"}],
+    },
+    {"guid": "mrc-2", "question": "누가 세웠나?", "question_type": 3, "is_impossible": True, "answers": [], "plausible_answers": [ANSWER]},
+]
+SQUAD2 = [
+    {"id": "a", "question": "언제 불을 밝혔나?", "answers": [ANSWER], "is_impossible": False},
+    {"id": "b", "question": "누가 세웠나?", "answers": [], "is_impossible": True, "plausible_answers": [ANSWER]},
+    {"id": "c", "question": "누가 부쉈나?", "answers": []},
+]
+
+
+def squad(path: Path, *questions: Any) -> Path:
+    content = {"version": "v2.0", "data": [{"title": "등대", "paragraphs": [{"context": CONTEXT, "qas": list(questions)}]}]}
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+    return path
+
+
+def table(path: Path, *records: dict[str, Any]) -> Path:
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(records)), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(records), encoding="utf-8")
+    else:
+        lines = [list(records[0]), *(list(record.values()) for record in records)]
+        path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def read(examples: list[dict[str, Any]]) -> list[tuple[str, str, list]]:
+    return [(example["id"], example["question"], example["answers"]) for example in examples]
+
+
+@pytest.mark.parametrize("task", ["mrc", "span"])
+def test_klue_and_squad_2_are_read_as_they_come(tmp_path: Path, task: str) -> None:
+    chosen = Task.choose(task)
+    klue = chosen.read(squad(tmp_path / "klue.json", *KLUE))
+    assert read(klue) == [
+        ("mrc-1", "언제 불을 밝혔나?", [["1903년", 4], ["1903", 4]]),
+        ("mrc-2", "누가 세웠나?", []),
+    ]
+    assert klue[0]["group"] == klue[0]["context"] == chosen.content(klue[1]) == CONTEXT
+    assert [example[2] for example in read(chosen.read(squad(tmp_path / "two.json", *SQUAD2)))] == [[["1903년", 4]], [], []]
+
+
+@pytest.mark.parametrize("task", ["mrc", "span"])
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (SQUAD2[0] | {"answers": []}, "question a: is_impossible is false, but it has no answer"),
+        (SQUAD2[0] | {"answers": [ANSWER | {"answer_start": 5}]}, "question a: answer_start is 5, where '903년에' stands, not the answer"),
+        (SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "4"}]}, "question a: answer_start is '4'; the character, counted from 0"),
+        (SQUAD2[0] | {"answers": [{"text": 1903, "answer_start": 4}]}, "question a: an answer holds int, text was expected"),
+        (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "a question lacks 'answer_start'"),
+        (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
+        (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
+        ({"id": "a", "answers": [ANSWER]}, "a question lacks 'question'"),
+        ({"question": "?", "answers": [ANSWER]}, "a question lacks 'id'"),
+        ("누가?", "a question is '누가\\?'; an object"),
+        (SQUAD2[1] | {"id": "first"}, "two questions have the id first"),
+    ],
+)
+def test_a_wrong_question_is_refused_in_a_sentence(tmp_path: Path, task: str, question: Any, said: str) -> None:
+    with pytest.raises(UserError, match=rf"qa\.json.*{said}"):
+        Task.choose(task).read(squad(tmp_path / "qa.json", SQUAD2[0] | {"id": "first"}, question))
+
+
+def test_korquad_refuses_questions_without_an_answer_and_names_the_task_that_takes_them(tmp_path: Path) -> None:
+    for question in SQUAD2[1:]:
+        with pytest.raises(UserError, match=rf"question {question['id']}: it has no answer; the task mrc"):
+            Task.choose("korquad").read(squad(tmp_path / "qa.json", SQUAD2[0], question))
+
+
+OWN = {"nr": "7", "ask": "언제 불을 밝혔나?", "page": CONTEXT, "found": "1903년", "at": 4}
+OPTIONS = {"name": "span", "id": "nr", "question": "ask", "context": "page", "answer": "found", "start": "at"}
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.json", "own.jsonl", "own.parquet"])
+def test_options_name_the_columns_and_an_empty_answer_is_none(tmp_path: Path, name: str) -> None:
+    without = OWN | {"nr": "8", "found": "", "at": "" if name == "own.csv" else 0}
+    assert read(Task.choose(OPTIONS).read(table(tmp_path / name, OWN, without))) == [
+        ("7", OWN["ask"], [["1903년", 4]]),
+        ("8", OWN["ask"], []),
+    ]
+
+
+PLAIN = {"question": "언제 불을 밝혔나?", "context": CONTEXT}
+HUB = PLAIN | {"id": "h", "answers": {"text": ["1903년", "1903"], "answer_start": [4, 4]}}
+LISTED = PLAIN | {"guid": "l", "answers": [ANSWER]}
+
+
+@pytest.mark.parametrize("name", ["own.json", "own.jsonl", "own.parquet"])
+def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path, name: str) -> None:
+    none = HUB | {"id": "n", "answers": {"text": [], "answer_start": []}}
+    plausible = HUB | {"id": "p", "is_impossible": True}
+    flagged = [{"is_impossible": False} | record for record in (HUB, none | {"is_impossible": True}, plausible)]
+    found = Task.choose("span").read(table(tmp_path / name, *flagged))
+    assert [(one["id"], len(one["answers"])) for one in found] == [("h", 2), ("n", 0), ("p", 0)]
+    assert Task.choose("span").read(table(tmp_path / name, LISTED))[0]["answers"] == [["1903년", 4]]
+    two = PLAIN | {"answer": ["1903년", "1903"], "answer_start": [4, 4]}
+    assert len(Task.choose("span").read(table(tmp_path / name, two))[0]["answers"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "record", "said"),
+    [
+        ({}, OWN, r"own\.jsonl: no column is the question of the task span \(known are question; found were nr, ask, page, found, at\)"),
+        ({"question": "asks"}, OWN, "there is no column 'asks' - did you mean 'ask'"),
+        ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*say which with the option start"),
+        ({}, PLAIN, "no column is the answer of the task span"),
+        (
+            {},
+            PLAIN | {"answer": "1903년", "start": 5},
+            r"own\.jsonl, line 1: answer_start is 5, where '903년에' stands, not the answer '1903년'",
+        ),
+        ({}, PLAIN | {"answer": "1903년", "start": "사"}, "answer_start is '사'; the character"),
+        ({}, PLAIN | {"answer": "1903년", "start": -3}, "answer_start is -3"),
+        ({}, PLAIN | {"answer": 1903, "start": 4}, "the column 'answer' holds 1903; a text, with its start"),
+        ({}, PLAIN | {"answers": {"text": ["1903년"], "answer_start": []}}, "the column 'answers' holds .*; a text"),
+        ({}, PLAIN | {"context": None, "answers": []}, "line 1: the context holds NoneType, text was expected"),
+    ],
+)
+def test_a_wrong_table_is_refused_in_a_sentence(tmp_path: Path, options: dict, record: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Task.choose({"name": "span"} | options).read(table(tmp_path / "own.jsonl", record))
+
+
+def test_a_row_that_lacks_a_column_and_one_whose_id_came_before_are_refused(tmp_path: Path) -> None:
+    task = Task.choose(OPTIONS)
+    with pytest.raises(UserError, match="line 2: there is no 'page' - did you mean"):
+        task.read(table(tmp_path / "own.jsonl", OWN, {key: value for key, value in OWN.items() if key != "page"} | {"pages": ""}))
+    with pytest.raises(UserError, match="two questions have the id 7"):
+        task.read(table(tmp_path / "own.jsonl", OWN, OWN))
+
+
+def test_training_contexts_that_stand_in_the_test_set_are_dropped_for_own_questions_too(tmp_path: Path) -> None:
+    others = [
+        PLAIN | {"context": f"{word} {i}번지 골목에 사는 {word} 이야기 {word * 9}", "answers": []}
+        for i, word in enumerate("갈낙달락말박삿악")
+    ]
+    table(tmp_path / "train.jsonl", *others, HUB | {"id": "9"})
+    table(tmp_path / "test.jsonl", HUB)
+    options = stage.FeaturesOptions(task="span", train="train.jsonl", test="test.jsonl", dev_share=0.3)
+    _, counts = stage.split(options, tmp_path)
+    assert counts == {"train_examples_read": 9, "train_examples_contaminated": 1}
