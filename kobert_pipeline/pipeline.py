@@ -24,6 +24,7 @@ import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline import manifest
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.files import read_json
 from kobert_pipeline.options import Options
 from kobert_pipeline.publish.model_card import Facts, auto_class_of
@@ -62,10 +63,17 @@ class Recipe(Options):
                 raise ValueError(
                     f"finetune.{name} wants the features '{wanted}', which the recipe has not{did_you_mean(wanted, self.features)}"
                 )
+            if options.encoder == "frozen" and not isinstance(self.features[wanted].task, TaggingTask):
+                raise ValueError(f"finetune.{name}.encoder is 'frozen', which is for tasks that tag; leave it out")
         for name, published in self.publish.items():
             if published.source not in ("pretrain", *self.finetune):
                 raise ValueError(
                     f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, ['pretrain', *self.finetune])}"
+                )
+            if published.source in self.finetune and self.finetune[published.source].encoder == "frozen":
+                raise ValueError(
+                    f"publish.{name}.source is '{published.source}', whose encoder is frozen: plain transformers has no class for "
+                    f"such a model; fine-tune with encoder: tuned to publish, or give predict the run's model and --tokenizer"
                 )
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kobert_pipeline.corpus.decontaminate import squeezed
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.tables import Row, columns, has, rows
+from kobert_pipeline.features.tables import ID, Row, column_of, missing, rows, value_of
 from kobert_pipeline.features.task import Example
 
 ROLES = ("id", "text", "text_pair", "label")
@@ -37,18 +37,10 @@ class LabelledTask(SequenceTask):
 
     def column(self, role: str, path: Path, first: Row) -> str | None:
         """The column that plays a role, by the first row; None where nobody does. Raises UserError for a needed one that is not there."""
-        given, known = getattr(self, role, None), {"id": ("guid", "id"), **self.known}.get(role, ())
-        if given:
-            if not has(first.cells, given):
-                guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
-                raise UserError(f"{path}: there is no column '{given}'{guess}")
-            return str(given)
-        found = next((column for column in known if has(first.cells, column)), None)
+        given, known = getattr(self, role, None), {"id": ID, **self.known}.get(role, ())
+        found = column_of(given, known, path, first)
         if found is None and known and role != "id":
-            raise UserError(
-                f"{path}: no column is the {role} of the task {self.name} (known are {', '.join(known)}; found were "
-                f"{', '.join(list(columns(first.cells))[:12])}); say which with the option {role} of the task"
-            )
+            raise missing(role, known, path, first, self.name)
         return found
 
     def target(self) -> Callable[[Any, str], int | float]:
@@ -69,7 +61,7 @@ class LabelledTask(SequenceTask):
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
     def _example(self, row: Row, number: int, roles: dict[str, str | None], target: Callable[[Any, str], int | float]) -> Example:
-        values = {role: _value(row, column) for role, column in roles.items() if column}
+        values = {role: value_of(row, column) for role, column in roles.items() if column}
         texts: dict[str, Any] = {role: values[role] for role in ("text", "text_pair") if role in values}
         for role, text in texts.items():
             if not isinstance(text, str):
@@ -95,12 +87,3 @@ class PairTask(LabelledTask):
 def spelling(value: Any) -> str | None:
     """A label as text, be it text or a whole number; None for anything else."""
     return str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else None
-
-
-def _value(row: Row, column: str) -> Any:
-    if column in row.cells:
-        return row.cells[column]
-    found = columns(row.cells)
-    if column not in found:
-        raise UserError(f"{row.place}: there is no '{column}'{did_you_mean(column, found).replace('allowed', 'found')}")
-    return found[column]

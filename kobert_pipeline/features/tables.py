@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 from kobert_pipeline.corpus.opening import open_lines, read_json_text
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import opened, read_rows
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, did_you_mean
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+ID = ("guid", "id")
+"""What known sets call the column of an example's id."""
 
 
 class Row(NamedTuple):
@@ -45,6 +47,33 @@ def columns(cells: dict[str, Any], before: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             found |= columns(value, f"{before}{column}.")
     return found
+
+
+def column_of(given: str | None, known: tuple[str, ...], path: Path, first: Row) -> str | None:
+    """The column that plays a role: the one `given`, else the first of the `known` ones that the `first` row of a file has, else None.
+    Raises UserError for a given one that is not there."""
+    if given and not has(first.cells, given):
+        guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
+        raise UserError(f"{path}: there is no column '{given}'{guess}")
+    return given or next((column for column in known if has(first.cells, column)), None)
+
+
+def missing(role: str, known: tuple[str, ...], path: Path, first: Row, task: str) -> UserError:
+    """What to say where no column plays a role that is needed."""
+    return UserError(
+        f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were "
+        f"{', '.join(list(columns(first.cells))[:12])}); say which with the option {role} of the task"
+    )
+
+
+def value_of(row: Row, column: str) -> Any:
+    """What a row holds in a column. Raises UserError where it has none."""
+    if column in row.cells:
+        return row.cells[column]
+    found = columns(row.cells)
+    if column not in found:
+        raise UserError(f"{row.place}: there is no '{column}'{did_you_mean(column, found).replace('allowed', 'found')}")
+    return found[column]
 
 
 def _tsv(path: Path) -> Iterator[Row]:

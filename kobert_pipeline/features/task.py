@@ -35,7 +35,7 @@ class Task(Plugin):
 
     @abstractmethod
     def targets(self, features: Features) -> dict[str, np.ndarray]:
-        """The arrays, one value per window, that the model takes as labels, under their `transformers` names."""
+        """The arrays, one value per window or one per piece, that the model takes as labels, under their `transformers` names."""
 
     @abstractmethod
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
@@ -49,6 +49,10 @@ class Task(Plugin):
         """The task with what it learns from its training files filled in (the labels, where they were not said). It is kept beside the
         features. Raises UserError for files of another form."""
         return self
+
+    def counts(self, features: Features) -> dict[str, Any]:
+        """What the manifest tells of a split besides examples, windows and pieces."""
+        return {}
 
     @property
     def paired(self) -> bool:

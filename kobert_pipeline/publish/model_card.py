@@ -30,13 +30,17 @@ class Facts:
 PIPELINES = {
     "AutoModelForSequenceClassification": "text-classification",
     "AutoModelForQuestionAnswering": "question-answering",
+    "AutoModelForTokenClassification": "token-classification",
     "AutoModelForPreTraining": "fill-mask",
     "AutoModelForMaskedLM": "fill-mask",
     "AutoModelForCausalLM": "text-generation",
     "AutoModel": "feature-extraction",
 }
 
-HUB_METRICS = {"macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
+HUB_METRICS = {
+    "macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
+    "entity_f1": "f1", "entity_precision": "precision", "entity_recall": "recall", "character_macro_f1": "f1",
+}  # fmt: skip
 """Scores that the hub calls otherwise than we."""
 
 PAIRED = """from transformers import pipeline
@@ -67,6 +71,10 @@ scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
 scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
 start, end = divmod(int(scores.argmax()), len(offsets))
 print(context[offsets[start][0] : offsets[end][1]])""",
+    "AutoModelForTokenClassification": """from transformers import pipeline
+
+tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, aggregation_strategy="simple")
+print(tag("세종대왕은 1443년에 한글을 만들었다."))""",
     "AutoModelForPreTraining": FILL,
     "AutoModelForMaskedLM": FILL,
     "AutoModelForCausalLM": """from transformers import pipeline
