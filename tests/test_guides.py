@@ -47,14 +47,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for printed, smaller in SMALLER.items():
         assert printed in recipe
         recipe = recipe.replace(printed, smaller)
-    # the section on labels of one's own adds to it
+    # the sections on labels and spans of one's own add to it
     content = yaml.safe_load(recipe)
-    for section, added in yaml.safe_load(blocks("yaml")[1]).items():
-        content[section] |= added
+    for block in blocks("yaml")[1:3]:
+        for section, added in yaml.safe_load(block).items():
+            content[section] |= added
     (place / "mine.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     header, *rows = blocks("csv")[0].splitlines()
     many = [row.replace("?", f"? {i}번째로 묻는다", 1) for i in range(12) for row in rows]
     (place / "mydata" / "topics.csv").write_text("\n".join([header, *many]), encoding="utf-8")
+    marked = [row.replace('", "entities', f' {i}번째로", "entities') for i in range(12) for row in blocks("json")[0].splitlines()]
+    (place / "mydata" / "visits.jsonl").write_text("\n".join(marked), encoding="utf-8")
     return place
 
 
@@ -74,9 +77,10 @@ def said(place, kobert_process) -> dict[str, str]:
 def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "done" in said["status mine.yaml"]
     assert "missing" not in said["status mine.yaml"]
-    moods, topics = (told for line, told in said.items() if line.startswith("predict"))
+    moods, topics, visits = (told for line, told in said.items() if line.startswith("predict"))
     assert "label: " in moods
     assert "label: 교통" in topics or "label: 날씨" in topics
+    assert "entities: [" in visits
     assert "unknown" in (place / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 

@@ -5,6 +5,7 @@ Plain `transformers` has no such class. The folder therefore holds no `config.js
 with a head of random weights.
 """
 
+import json
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,7 +57,8 @@ class FeatureBasedTagger(torch.nn.Module):
     def save_pretrained(self, folder: Path) -> None:
         """Write config and weights, the encoder's included."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / CONFIG, self.config.to_dict())
+        config = json.loads(self.config.to_json_string())  # unlike to_dict, without the folder it came from
+        write_json(folder / CONFIG, config | {"architectures": [type(self).__name__]})
         save_weights(folder / WEIGHTS, self)
 
     @classmethod

@@ -57,7 +57,7 @@ def form_of(first: str) -> str:
 
 def pair(path: Path, line: Line, form: str) -> tuple[str, str]:
     """Token and tag of a line. Raises UserError for another number of columns."""
-    fields = line.text.split("\t") if "\t" in line.text else line.text.split()
+    fields = line.text.split() if form == "conll" and "\t" not in line.text else line.text.split("\t")
     right = len(fields) >= 2 if form == "conll" else len(fields) == {"klue": 2, "naver": 3}[form]
     if not right or not all(fields):
         told = {"klue": "a character, a tab and its tag", "naver": "number, eojeol and tag, parted by tabs", "conll": "a token and its tag"}
