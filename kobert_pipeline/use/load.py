@@ -33,14 +33,14 @@ def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
     """The model with the head it was published with, in evaluation mode; without its tokenizer, that of a fine-tuning in a run will do."""
     import transformers
 
-    from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
+    from kobert_pipeline.finetune.feature_based import CONFIG, WEIGHTS, FeatureBasedTagger
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
 
     try:
         if not with_tokenizer and (folder / CONFIG).is_file():
-            return FeatureBasedTagger.from_pretrained(folder).eval()
+            return FeatureBasedTagger.from_pretrained(checkpoint(folder, (CONFIG, WEIGHTS))).eval()
         name = read_json(checkpoint(folder, NEEDED if with_tokenizer else NEEDED[:2]) / "config.json")["architectures"][0]
         return getattr(transformers, name).from_pretrained(folder).eval()
     except Exception as error:

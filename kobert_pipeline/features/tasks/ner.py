@@ -22,8 +22,10 @@ class Line(NamedTuple):
 
 
 class Ner(TaggingTask):
-    """Three forms, told apart by the first line: KLUE (`## id`, then a character and its tag a line), Naver (number, eojeol and a tag such
-    as PER_B), CoNLL (token first, tag last, parted by tabs or spaces). Tokens that are not characters are joined by a space."""
+    """Sentences with a token and its tag a line, in the form of KLUE, of Naver's challenge or of CoNLL; a file's first line tells.
+
+    KLUE: `## id`, then characters. Naver: number, eojeol and a tag such as PER_B, parted by tabs. CoNLL: token first, tag last, parted by
+    tabs or spaces. Tokens that are not characters are joined by a space."""
 
     name: Literal["ner"] = "ner"
 

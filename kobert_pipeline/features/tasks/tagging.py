@@ -12,8 +12,10 @@ KNOWN = {"id": ID, "text": ("text", "sentence"), "entities": ("entities",), "tok
 
 
 class Tagging(TaggingTask):
-    """Rows with a text and its entities (`{start, end, label}` or `[start, end, label]`, in characters from 0), or with tokens and a tag
-    for each (B-X, I-X, O; or X alone, where neighbours with the same tag are one span)."""
+    """Texts with entities of types of your own, or tokens with tags. Known columns: text (or sentence), entities; tokens, tags.
+
+    An entity is `{start, end, label}` or `[start, end, label]`, in characters from 0; a tag is B-X, I-X or O, or X alone, where neighbours
+    with the same tag are one span."""
 
     name: Literal["tagging"] = "tagging"
     id: str | None = None
