@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kobert_pipeline.errors import UserError
@@ -94,6 +94,7 @@ def test_right_labels_decode_to_the_entities_in_characters_of_the_raw_text(featu
 windows_of_texts = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(windows_of_texts, st.integers(4, 12), st.integers(0, 3))
 def test_halves_of_what_windows_share_make_the_text_again(texts: list[int], room: int, stride: int) -> None:
     """Windows as the tokenizer cuts them, over texts whose pieces are numbers, with a special piece at either end."""
@@ -113,6 +114,7 @@ def test_halves_of_what_windows_share_make_the_text_again(texts: list[int], room
 borders = st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True).map(sorted)
 
 
+@settings(deadline=None)
 @given(borders, borders)
 def test_pieces_that_lie_on_the_borders_of_entities_carry_them_and_no_other_piece_does(cuts: list[int], others: list[int]) -> None:
     entities = [(*pair, "PER") for pair in list(pairwise(cuts))[::2]]
