@@ -186,15 +186,18 @@ def predict(
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
     pair: Annotated[str | None, typer.Option(help="Second text of each pair; without it a tab in TEXT parts the two.")] = None,
     top_k: Annotated[int, typer.Option(min=1, help="Pieces shown for each [MASK].")] = 5,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="A run's tokenizer folder, for a model that is not published (runs/NAME/finetune/NAME/SEED/model).")
+    ] = None,
     as_json: AsJsonLines = False,
 ) -> None:
-    """Classify texts or pairs of texts, answer a question from them, or fill their [MASK]s.
+    """Classify texts or pairs of texts, answer a question from them, find their entities, or fill their [MASK]s.
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
     from kobert_pipeline.use.predict import predict as predicted
 
-    for result in predicted(checkpoint, _lines(texts), question, top_k, pair):
+    for result in predicted(checkpoint, _lines(texts), question, top_k, pair, tokenizer):
         print(json.dumps(result, ensure_ascii=False) if as_json else "  ".join(f"{key}: {value}" for key, value in result.items()))
 
 

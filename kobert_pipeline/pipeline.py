@@ -24,6 +24,7 @@ import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline import manifest
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.files import read_json
 from kobert_pipeline.options import Options
 from kobert_pipeline.publish.model_card import Facts, auto_class_of
@@ -68,10 +69,17 @@ class Recipe(Options):
                     f"finetune.{name} is a task of the kind {task.name}, for which {self.pretrain.architecture.name} has no head "
                     f"(transformers' {task.auto_class}); choose another pretrain.architecture"
                 )
+            if options.encoder == "frozen" and not isinstance(self.features[wanted].task, TaggingTask):
+                raise ValueError(f"finetune.{name}.encoder is 'frozen', which is for tasks that tag; leave it out")
         for name, published in self.publish.items():
             if published.source not in ("pretrain", *self.finetune):
                 raise ValueError(
                     f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, ['pretrain', *self.finetune])}"
+                )
+            if published.source in self.finetune and self.finetune[published.source].encoder == "frozen":
+                raise ValueError(
+                    f"publish.{name}.source is '{published.source}', whose encoder is frozen: plain transformers has no class for "
+                    f"such a model; fine-tune with encoder: tuned to publish, or give predict the run's model and --tokenizer"
                 )
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():

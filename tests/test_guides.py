@@ -47,9 +47,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for printed, smaller in SMALLER.items():
         assert printed in recipe
         recipe = recipe.replace(printed, smaller)
-    # the sections on labels, and on questions and choices, of one's own add to it
+    # the sections on labels, on questions and choices, and on spans of one's own add to it
     content = yaml.safe_load(recipe)
-    for block in blocks("yaml")[1:3]:
+    for block in blocks("yaml")[1:4]:
         for section, added in yaml.safe_load(block.replace("epochs: 3", "epochs: 1")).items():
             content[section] |= added
     (place / "mine.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
@@ -61,6 +61,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "mydata" / "stories.csv").write_text("\n".join([header, *stories]), encoding="utf-8")
     questions = [row.replace("밝혔다.", f"밝혔다. {i}번째 이야기다.") for i in range(12) for row in blocks("jsonl")[0].splitlines()]
     (place / "mydata" / "lighthouse.jsonl").write_text("\n".join(questions), encoding="utf-8")
+    marked = [row.replace('", "entities', f' {i}번째로", "entities') for i in range(12) for row in blocks("json")[0].splitlines()]
+    (place / "mydata" / "visits.jsonl").write_text("\n".join(marked), encoding="utf-8")
     return place
 
 
@@ -80,11 +82,12 @@ def said(place, kobert_process) -> dict[str, str]:
 def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "done" in said["status mine.yaml"]
     assert "missing" not in said["status mine.yaml"]
-    moods, topics, answers, choices = (told for line, told in said.items() if line.startswith("predict"))
+    moods, topics, answers, choices, visits = (told for line, told in said.items() if line.startswith("predict"))
     assert "label: " in moods
     assert "label: 교통" in topics or "label: 날씨" in topics
     assert "null_score: " in answers
     assert "choice: 그는 " in choices
+    assert "entities: [" in visits
     assert "unknown" in (place / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 

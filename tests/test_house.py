@@ -33,7 +33,7 @@ ROOMS = {
     "recipe":     "errors",
     "registry":   "errors options",
     "manifest":   "errors files",
-    "use":        f"{GROUND} morphemes features training manifest",
+    "use":        f"{GROUND} morphemes features training finetune manifest",
     "running":    f"{GROUND} training manifest",
     "pipeline":   f"{GROUND} morphemes corpus analysis tokenizer shards features pretrain finetune publish manifest running",
     "status":     "errors manifest running",

@@ -5,6 +5,7 @@ import math
 import string
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -95,4 +96,40 @@ def korquad_scores(predictions: list[str], answers: list[list[str]]) -> dict[str
     return {
         "exact_match": 100.0 * sum(max(korquad_exact_match(given, one) for one in wanted) for given, wanted in pairs) / len(pairs),
         "f1": 100.0 * sum(max(korquad_f1(given, one) for one in wanted) for given, wanted in pairs) / len(pairs),
+    }
+
+
+def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> dict[str, float]:
+    """Precision, recall and F1 of all entities [start, end, type] of all texts together (`conlleval`: an entity is right when both ends and
+    the type are), in percent; 0.0 where nothing is right."""
+    sides = [{(text, *entity) for text, found in enumerate(side) for entity in found} for side in (predictions, entities)]
+    given, right = (len(side) for side in sides)
+    both = 100.0 * len(sides[0] & sides[1])
+    return {
+        "entity_f1": 2 * both / (given + right) if given + right else 0.0,
+        "entity_precision": both / given if given else 0.0,
+        "entity_recall": both / right if right else 0.0,
+    }
+
+
+def character_macro_f1(predictions: list[list[Any]], entities: list[list[Any]], texts: list[str]) -> float:
+    """KLUE's score of named entities (Park et al. 2021): the F1 of every B and I tag over the characters of all texts, without white space,
+    and the mean over the tags that are predicted or right somewhere, in percent; 0.0 where there is none. O is no tag here."""
+    given, right, both = Counter[str](), Counter[str](), Counter[str]()
+    for text, *sides in zip(texts, predictions, entities, strict=True):
+        left, wanted = (character_tags(text, side) for side in sides)
+        given.update(left.values())
+        right.update(wanted.values())
+        both.update(tag for place, tag in left.items() if wanted.get(place) == tag)
+    tags = {*given, *right}
+    return 100.0 * sum(2 * both[tag] / (given[tag] + right[tag]) for tag in tags) / len(tags) if tags else 0.0
+
+
+def character_tags(text: str, entities: list[Any]) -> dict[int, str]:
+    """The tags of the characters inside entities [start, end, type], white space left out."""
+    return {
+        place: f"{'B' if place == start else 'I'}-{kind}"
+        for start, end, kind in entities
+        for place in range(start, end)
+        if not text[place].isspace()
     }

@@ -57,10 +57,10 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     splits, counts = split(options, data_dir)
     loaded = MorphemeTokenizer.from_pretrained(tokenizer)
     for name, examples in splits.items():
-        arrays = options.task.featurize(examples, loaded, options.max_length)
-        Features(arrays, examples).save(out / name)
-        counts |= {f"{name}_examples": len(examples), f"{name}_windows": len(arrays["windows"]) - 1}
-        counts[f"{name}_pieces"] = len(arrays["input_ids"])
+        features = Features(options.task.featurize(examples, loaded, options.max_length), examples)
+        features.save(out / name)
+        sizes = {"examples": len(examples), "windows": len(features), "pieces": len(features.arrays["input_ids"])}
+        counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length})
     return counts
 

@@ -35,7 +35,7 @@ class Task(Plugin):
 
     @abstractmethod
     def targets(self, features: Features) -> dict[str, np.ndarray]:
-        """The arrays, one value per row, that the model takes as labels, under their `transformers` names."""
+        """The arrays, one value per row or one per piece, that the model takes as labels, under their `transformers` names."""
 
     @abstractmethod
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
@@ -61,6 +61,10 @@ class Task(Plugin):
     def recalled(self, noted: dict[str, Any]) -> Self:
         """The task with what was `settled`, from what was `noted`."""
         return self
+
+    def counts(self, features: Features) -> dict[str, Any]:
+        """What the manifest tells of a split besides examples, windows and pieces."""
+        return {}
 
     @property
     def paired(self) -> bool:

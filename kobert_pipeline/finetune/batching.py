@@ -6,18 +6,26 @@ import numpy as np
 import torch
 
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.tagging import IGNORE_INDEX
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 POOL = 64
 """Batches whose rows are sorted by length together: less padding, still a random order."""
 
 
+FILLS = {"input_ids": PAD_ID, "token_type_ids": 0}
+"""What of the features a model takes, and what it is padded with."""
+
+
 class Batches:
-    """Training batches of `features` by number, epoch after epoch."""
+    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per window or per piece."""
 
     def __init__(self, features: Features, targets: dict[str, np.ndarray], batch_size: int, seed: int) -> None:
         self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
         self.per_epoch = -(-len(features) // batch_size)
+        self.weights = np.ones(len(features), np.int64)  # (n,): what each window counts in the loss, which is a mean
+        for array in filter(self._of_pieces, targets.values()):
+            self.weights = np.add.reduceat(array != IGNORE_INDEX, features.arrays["windows"][:-1], dtype=np.int64)
         self.epoch = lru_cache(maxsize=1)(self._epoch)
 
     def _epoch(self, epoch: int) -> list[np.ndarray]:
@@ -36,8 +44,15 @@ class Batches:
         mine = np.array_split(rows, parts)[part]
         chosen = mine if len(mine) else rows[:1]
         width = int(self.features.lengths[rows].max())  # that of the whole step: the softmax over a window's places counts its padding
-        batch = padded(self.features, chosen, device, width) | {"share": torch.tensor(len(mine) / len(rows), device=device)}
-        return batch | {name: torch.from_numpy(array[chosen]).to(device) for name, array in self.targets.items()}
+        share = float(self.weights[mine].sum() / self.weights[rows].sum())
+        batch = padded(self.features, chosen, device, width) | {"share": torch.tensor(share, device=device)}
+        for name, array in self.targets.items():
+            laid = rectangle(self.features, array, chosen, width, IGNORE_INDEX) if self._of_pieces(array) else array[chosen]
+            batch[name] = torch.from_numpy(laid).to(device)
+        return batch
+
+    def _of_pieces(self, array: np.ndarray) -> bool:
+        return len(array) != len(self.features)  # a window holds two pieces at least, [CLS] and [SEP]
 
 
 def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
@@ -48,15 +63,24 @@ def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
 
 def padded(features: Features, rows: np.ndarray, device: torch.device | str, width: int | None = None) -> dict[str, torch.Tensor]:
     """`input_ids, token_type_ids, attention_mask`, each (n, L), of choices (n, choices, L); L is that of the longest, or `width`."""
+    width = width or int(features.lengths[rows].max())
+    arrays = {name: rectangle(features, features.arrays[name], rows, width, fill) for name, fill in FILLS.items()}
+    arrays["attention_mask"] = cells(features, rows, width)[1].astype(np.int64)
+    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+
+
+def rectangle(features: Features, array: np.ndarray, rows: np.ndarray, width: int, fill: int) -> np.ndarray:
+    """The values that `array` (pieces,) has in the windows of these rows, (n, width) int64, with `fill` behind each; of choices
+    (n, choices, width)."""
+    index, real = cells(features, rows, width)
+    return np.where(real, array[index], fill).astype(np.int64)
+
+
+def cells(features: Features, rows: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which piece stands where, and where one stands at all: (n, width) each, of choices (n, choices, width)."""
     windows = rows[:, None] * features.choices + np.arange(features.choices)  # (n, C)
     begins, ends = features.arrays["windows"][windows, None], features.arrays["windows"][windows + 1, None]
-    index = begins + np.arange(width or int(features.lengths[rows].max()))  # (n, C, L)
+    index = begins + np.arange(width)  # (n, C, L)
     real = index < ends
-    index = np.where(real, index, 0)
-    arrays = {
-        "input_ids": np.where(real, features.arrays["input_ids"][index], PAD_ID),
-        "token_type_ids": np.where(real, features.arrays["token_type_ids"][index], 0),
-        "attention_mask": real,
-    }
     shown = slice(None) if features.choices > 1 else 0
-    return {name: torch.from_numpy(array[:, shown].astype(np.int64)).to(device) for name, array in arrays.items()}
+    return np.where(real, index, 0)[:, shown], real[:, shown]

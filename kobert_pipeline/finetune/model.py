@@ -9,6 +9,7 @@ import torch
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import by_length, padded
+from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
 
 if TYPE_CHECKING:
     from kobert_pipeline.finetune.plan import FinetunePlan
@@ -42,11 +43,11 @@ def taken(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return {name: tensor for name, tensor in batch.items() if name != "token_type_ids"}
 
 
-def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan", max_length: int) -> Any:
-    """The encoder of `pretrained` (or its architecture with random weights) with the task's head."""
+def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan", max_length: int, frozen: bool = False) -> Any:
+    """The encoder of `pretrained` (or its architecture with random weights) with the task's head, or `frozen` in a `FeatureBasedTagger`."""
     import transformers
 
-    auto = getattr(transformers, task.auto_class)
+    auto = transformers.AutoModel if frozen else getattr(transformers, task.auto_class)
     config = transformers.AutoConfig.from_pretrained(pretrained, **task.config())
     # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
     # predictions use windows of the same length, and ask for as many texts
@@ -57,7 +58,16 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
     model = auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
     if plan.mixed_precision == "bf16" and max_length <= SHORT and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
-    return model
+    return FeatureBasedTagger(model, plan.dropout) if frozen else model
+
+
+def load(task: Task, folder: Path) -> Any:
+    """The model that `save_pretrained` left in `folder`."""
+    import transformers
+
+    if (folder / CONFIG).is_file():
+        return FeatureBasedTagger.from_pretrained(folder)
+    return getattr(transformers, task.auto_class).from_pretrained(folder)
 
 
 @torch.no_grad()

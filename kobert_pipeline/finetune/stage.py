@@ -28,6 +28,9 @@ class FinetuneOptions(Options):
     """`random`: the same network without pretraining, as a control."""
     seeds: list[int] = Field([1], min_length=1)
     """One run each."""
+    encoder: Literal["tuned", "frozen"] = "tuned"
+    """`frozen`: the feature-based approach (Devlin et al. 2019, section 5.3), for tasks that tag: a BiLSTM learns over the encoder's last
+    four layers, which stay as they were. Such a model is not published."""
     plan: FinetunePlan = FinetunePlan()
     """Optimizer, schedule, epochs."""
 
@@ -35,10 +38,9 @@ class FinetuneOptions(Options):
 def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, out: Path) -> dict[str, Any]:
     """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set."""
     import torch
-    import transformers
 
     from kobert_pipeline.finetune.batching import Batches
-    from kobert_pipeline.finetune.model import TaskModule, build, measure
+    from kobert_pipeline.finetune.model import TaskModule, build, load, measure
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.evaluations import Evaluations
     from kobert_pipeline.training.log import quiet_transformers
@@ -56,7 +58,7 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     quiet_transformers()
     torch.manual_seed(seed)
     place = device()
-    model = build(task, pretrained, options.weights == "random", plan, described["max_length"]).to(place)
+    model = build(task, pretrained, options.weights == "random", plan, described["max_length"], options.encoder == "frozen").to(place)
     batches = Batches(splits["train"], task.targets(splits["train"]), plan.batch_size, seed)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     evaluations = Evaluations(out / "evaluations.json")
@@ -75,7 +77,7 @@ def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, o
     best = max(evaluations.values, key=lambda step: (evaluations[step][task.metric], -step))
     if not (out / MODEL / "model.safetensors").is_file():
         raise UserError(f"{out / MODEL}, the model of the best step ({best}), is missing; delete {out} and run again")
-    model = getattr(transformers, task.auto_class).from_pretrained(out / MODEL).to(place)
+    model = load(task, out / MODEL).to(place)
     counts: dict[str, Any] = {"steps": steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": evaluations[best]}
     if "test" in splits:
         predictions, scores = measure(model, task, splits["test"], 2 * plan.batch_size, place)

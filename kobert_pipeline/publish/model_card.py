@@ -31,15 +31,18 @@ PIPELINES = {
     "AutoModelForSequenceClassification": "text-classification",
     "AutoModelForQuestionAnswering": "question-answering",
     "AutoModelForMultipleChoice": "multiple-choice",
+    "AutoModelForTokenClassification": "token-classification",
     "AutoModelForPreTraining": "fill-mask",
     "AutoModelForMaskedLM": "fill-mask",
     "AutoModelForCausalLM": "text-generation",
     "AutoModel": "feature-extraction",
 }
 
-HUB_METRICS = {"macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"} | {
-    f"{part}_{ours}": theirs for part in ("HasAns", "NoAns") for ours, theirs in {"exact": "exact_match", "f1": "f1"}.items()
-}
+HUB_METRICS = {
+    "macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
+    "entity_f1": "f1", "entity_precision": "precision", "entity_recall": "recall", "character_macro_f1": "f1",
+    "HasAns_exact": "exact_match", "HasAns_f1": "f1", "NoAns_exact": "exact_match", "NoAns_f1": "f1",
+}  # fmt: skip
 """Scores that the hub calls otherwise than we."""
 
 PAIRED = """from transformers import pipeline
@@ -80,6 +83,10 @@ text, candidates = "비가 오기 시작했다.", ["그는 우산을 폈다.", "
 inputs = tokenizer([text] * len(candidates), candidates, padding=True, truncation=True, return_tensors="pt")
 scores = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]
 print(candidates[int(scores.argmax())])""",
+    "AutoModelForTokenClassification": """from transformers import pipeline
+
+tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, aggregation_strategy="simple")
+print(tag("세종대왕은 1443년에 한글을 만들었다."))""",
     "AutoModelForPreTraining": FILL,
     "AutoModelForMaskedLM": FILL,
     "AutoModelForCausalLM": """from transformers import pipeline

@@ -10,9 +10,9 @@ from kobert_pipeline.manifest import is_finished, verify
 NEEDED = ("config.json", "model.safetensors", "tokenizer_config.json", "morphemes.json")
 
 
-def checkpoint(folder: Path) -> Path:
+def checkpoint(folder: Path, needed: tuple[str, ...] = NEEDED) -> Path:
     """`folder`, if it is a published checkpoint and unchanged since; raises UserError otherwise."""
-    missing = [name for name in NEEDED if not (folder / name).is_file()]
+    missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
         raise UserError(f"{folder} is not a published checkpoint: {', '.join(missing)} missing; `kobert publish` makes one")
     if is_finished(folder):
@@ -29,16 +29,19 @@ def load_tokenizer(folder: Path) -> Any:
     return MorphemeTokenizer.from_pretrained(folder)
 
 
-def load_model(folder: Path) -> Any:
-    """The model with the head it was published with, in evaluation mode."""
+def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
+    """The model with the head it was published with, in evaluation mode; without its tokenizer, that of a fine-tuning in a run will do."""
     import transformers
 
+    from kobert_pipeline.finetune.feature_based import CONFIG, WEIGHTS, FeatureBasedTagger
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
 
-    name = read_json(checkpoint(folder) / "config.json")["architectures"][0]
     try:
+        if not with_tokenizer and (folder / CONFIG).is_file():
+            return FeatureBasedTagger.from_pretrained(checkpoint(folder, (CONFIG, WEIGHTS))).eval()
+        name = read_json(checkpoint(folder, NEEDED if with_tokenizer else NEEDED[:2]) / "config.json")["architectures"][0]
         return getattr(transformers, name).from_pretrained(folder).eval()
     except Exception as error:
         if type(error).__name__ == "SafetensorError":

@@ -1,4 +1,4 @@
-"""Predict with a published checkpoint: labels or scores for texts and pairs of texts, answers to questions, words for [MASK]."""
+"""Predict with a published checkpoint: labels or scores for texts and pairs of texts, answers to questions, entities, words for [MASK]."""
 
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,29 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.span import best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.use.load import load_model, load_tokenizer
+from kobert_pipeline.use.tagging import tag
 
 BATCH = 32
 
 
-def predict(folder: Path, texts: list[str], question: str | None = None, top_k: int = 5, pair: str | None = None) -> list[dict[str, Any]]:
+def predict(
+    folder: Path,
+    texts: list[str],
+    question: str | None = None,
+    top_k: int = 5,
+    pair: str | None = None,
+    tokenizer_folder: Path | None = None,
+) -> list[dict[str, Any]]:
     """One result per text, of the kind the checkpoint's head gives. `question` is answered from each text. Where the
     checkpoint labels pairs, `pair` is the second text of each; without it each text holds both, with a tab between them. Where it chooses,
-    each text is followed by its candidates, with tabs between them.
+    each text is followed by its candidates, with tabs between them. `tokenizer_folder` is a run's tokenizer, for a model of that run that
+    is not published.
 
     Raises UserError when the head and the input do not fit.
     """
-    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    model, tokenizer = load_model(folder, tokenizer_folder is None), load_tokenizer(tokenizer_folder or folder)
+    if tokenizer_folder:
+        tokenizer.model_max_length = windows_of(model, tokenizer)
     kind = type(model).__name__
     if pair is not None and not takes_pairs(model):
         raise UserError(f"{folder} ({kind}) does not compare texts; leave --pair out")
@@ -35,12 +46,13 @@ def predict(folder: Path, texts: list[str], question: str | None = None, top_k: 
         return [choose(model, tokenizer, *candidates_of(folder, text)) for text in texts]
     if kind.endswith("ForSequenceClassification"):
         return classify(model, tokenizer, texts, pairs_of(folder, texts, pair) if takes_pairs(model) else None)
+    if kind.endswith(("ForTokenClassification", "Tagger")):
+        return tag(model, tokenizer, texts, windows_of(model, tokenizer))
     if not kind.endswith(("ForPreTraining", "ForMaskedLM")) or kind.startswith("Electra"):
-        raise UserError(f"{folder} ({kind}) neither labels texts nor answers questions nor fills masks; use it through transformers")
-    for number, text in enumerate(texts, 1):
-        if tokenizer.mask_token not in text:
-            raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}")
-    return [fill(model, tokenizer, text, top_k) for text in texts]
+        raise UserError(
+            f"{folder} ({kind}) neither labels texts nor answers questions nor tags nor fills masks; use it through transformers"
+        )
+    return filled(model, tokenizer, texts, top_k)
 
 
 def task_of(model: Any) -> dict[str, Any]:
@@ -139,6 +151,14 @@ def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str,
         start, end = 0, 0
     told = {"question": question, "answer": context[start:end], "start": start, "end": end, "score": score and round(score, 4)}
     return told if threshold is None else told | {"null_score": round(null, 4)}
+
+
+def filled(model: Any, tokenizer: Any, texts: list[str], top_k: int) -> list[dict[str, Any]]:
+    """`fill` for each text. Raises UserError for one without a [MASK]."""
+    for number, text in enumerate(texts, 1):
+        if tokenizer.mask_token not in text:
+            raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}")
+    return [fill(model, tokenizer, text, top_k) for text in texts]
 
 
 def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> dict[str, Any]:

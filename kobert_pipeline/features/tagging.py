@@ -1,0 +1,203 @@
+"""The shape of tasks that mark spans of a text and name their type, as named entities. Examples: `id, group, text, entities`, the last
+`[start, end, type]` in characters of the raw text counted from 0, in order, none over another. All mapping goes through offsets.
+
+Every piece carries a label, not the first of each word alone as in Devlin et al. (NAACL 2019): their data tag words, whereas Korean
+entities end inside eojeols and now and then inside morphemes. Of the 5,774 answers of KorQuAD's dev set, 99.84 % begin and end at borders
+of pieces, 99.41 % at borders of morphemes. Which piece of a word speaks for it matters little for entities (Ács et al., EACL 2021), KLUE
+labels every piece too, and the pipelines of `transformers` read every piece.
+"""
+
+from abc import abstractmethod
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.bio import OUTSIDE, parsed, spans
+from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.metrics import character_macro_f1, entity_scores
+from kobert_pipeline.features.task import Example, Task
+
+IGNORE_INDEX = -100
+"""The label of pieces that the loss leaves out."""
+
+Found = tuple[int, int, str, float]
+"""First character, end character, type, score."""
+
+
+class TaggingTask(Task):
+    """Classification of pieces, decoded to spans. Long texts are read in overlapping windows, and each piece is learned and predicted in
+    one of them, that in which it stands most central."""
+
+    auto_class: ClassVar[str] = "AutoModelForTokenClassification"
+    metric: ClassVar[str] = "entity_f1"
+
+    labels: list[str] | None = Field(None, min_length=1)
+    """The types of entities in the order of the model's outputs; null: those of the training files, sorted."""
+    stride: int = Field(32, ge=0)
+    """Pieces that two windows of a text share, a quarter of max_length at most."""
+
+    @field_validator("labels")
+    @classmethod
+    def _each_once(cls, labels: list[str] | None) -> list[str] | None:
+        wrong = next((label for label in labels or [] if label in OUTSIDE or (labels or []).count(label) > 1), None)
+        if wrong is not None:
+            raise ValueError(f"the type '{wrong}' {'means that there is no entity' if wrong in OUTSIDE else 'stands twice'}; leave it out")
+        return labels
+
+    @abstractmethod
+    def read(self, path: Path) -> list[Example]:
+        """As for every task; without `labels`, entities of any type are read."""
+
+    def fitted(self, train: list[Path]) -> Self:
+        """With the types of the training files, unless they were given. Raises UserError where there is no entity."""
+        if self.labels is not None:
+            return self
+        found = {kind for path in train for example in self.read(path) for *_, kind in example["entities"]}
+        if not found:
+            raise UserError(
+                f"{', '.join(map(str, train))}: there is no entity to learn from; every tag is O, or every list of entities empty"
+            )
+        return self.model_copy(update={"labels": sorted(found)})
+
+    def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
+        """An example; white space at the ends of entities is left out of them, since no piece holds any. Raises UserError for an entity
+        that lies beyond the text or over another, is blank, or has a type that is not allowed."""
+        kept: list[tuple[int, int, str]] = []
+        for start, end, kind in sorted(entities):
+            inside = text[start:end]
+            if not 0 <= start < end <= len(text) or not inside.strip():
+                raise UserError(f"{place}: an entity stands from {start} to {end} ({inside!r:.40}); the text has {len(text)} characters")
+            if kept and start < kept[-1][1]:
+                raise UserError(
+                    f"{place}: two entities lie over each other, {text[slice(*kept[-1][:2])]!r:.40} and {inside!r:.40}; drop one"
+                )
+            if self.labels is not None and kind not in self.labels:
+                raise UserError(f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}")
+            kept.append((end - len(inside.lstrip()), start + len(inside.rstrip()), kind))
+        return {"id": identity, "group": squeezed(text), "text": text, "entities": [list(entity) for entity in kept]}
+
+    def config(self) -> dict[str, Any]:
+        """O, then B and I of every type."""
+        names = ["O", *(f"{side}-{kind}" for kind in self.labels or [] for side in "BI")]
+        return {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+    def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
+        """Windows over each text. Per piece: `offsets` (pieces, 2), characters of the text, and `labels`, IGNORE_INDEX where a piece is
+        special or stands more central in another window. Per window: `example` (n,), whose it is."""
+        stride = min(self.stride, max_length // 4)
+        encoded = tokenizer(
+            [example["text"] for example in examples],
+            truncation=True,
+            max_length=max_length,
+            stride=stride,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        arrays = {
+            "windows": starts(encoded["input_ids"]),
+            "input_ids": flat(encoded["input_ids"], np.int32),
+            "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
+            "offsets": np.array([span for row in encoded["offset_mapping"] for span in row], np.int32).reshape(-1, 2),
+            "example": np.array(encoded["overflow_to_sample_mapping"], np.int64),
+        }
+        inside = flat([[side is not None for side in encoded.sequence_ids(i)] for i in range(len(arrays["example"]))], bool)
+        labels = np.where(central(arrays["windows"], arrays["example"], inside, stride), 0, IGNORE_INDEX).astype(np.int32)
+        for example, pieces in zip(examples, pieces_of(Features({**arrays, "labels": labels}, examples)), strict=True):
+            labels[pieces] = piece_labels(arrays["offsets"][pieces], example["entities"], self.labels or [])
+        return {**arrays, "labels": labels}
+
+    def targets(self, features: Features) -> dict[str, np.ndarray]:
+        """`labels` (pieces,)."""
+        return {"labels": features.arrays["labels"]}
+
+    def found(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[list[Found]]:
+        """The entities of each example. An entity's score is the mean probability of its pieces' labels."""
+        lengths = features.lengths.tolist()
+        rows = [row[:length] for row, length in zip(logits["logits"], lengths, strict=True)]
+        scores = np.concatenate(rows).astype(np.float64)  # (windows, L, C) -> (P, C)
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        best, sure = scores.argmax(-1), scores.max(-1) / scores.sum(-1)
+        return [self._spelled(best[pieces], sure[pieces], features.arrays["offsets"][pieces]) for pieces in pieces_of(features)]
+
+    def _spelled(self, labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray) -> list[Found]:
+        """Spans in characters from the labels of a text's pieces."""
+        kinds = self.labels or []
+        tags = [(label % 2 == 1, kinds[(label - 1) // 2] if label else None) for label in labels.tolist()]
+        return [
+            (int(offsets[first, 0]), int(offsets[first:end, 1].max()), kind, float(scores[first:end].mean()))
+            for first, end, kind in spans(tags)
+        ]
+
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
+        """[start, end, type] of the entities of each example."""
+        return [[[start, end, kind] for start, end, kind, _ in of_text] for of_text in self.found(logits, features)]
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """Precision, recall and F1 of entities (span and type exact), and the macro F1 of characters, in percent."""
+        right = [example["entities"] for example in examples]
+        texts = [example["text"] for example in examples]
+        return entity_scores(predictions, right) | {"character_macro_f1": character_macro_f1(predictions, right, texts)}
+
+    def counts(self, features: Features) -> dict[str, Any]:
+        """Entities; how many of their ends lie inside a piece; the entity F1 of a model that labels every piece rightly."""
+        perfect: list[Any] = []
+        inside, (labels, offsets) = 0, (features.arrays[name] for name in ("labels", "offsets"))
+        for example, pieces in zip(features.examples, pieces_of(features), strict=True):
+            left, right = (set(column) for column in offsets[pieces].T.tolist())
+            inside += sum((start not in left) + (end not in right) for start, end, _ in example["entities"])
+            perfect.append([found[:3] for found in self._spelled(labels[pieces], np.ones(len(pieces)), offsets[pieces])])
+        return {
+            "entities": sum(len(example["entities"]) for example in features.examples),
+            "entity_borders_inside_pieces": inside,
+            "entity_f1_ceiling": round(self.score(perfect, features.examples)["entity_f1"], 4),
+        }
+
+    def content(self, example: Example) -> str:
+        """The text."""
+        return str(example["text"])
+
+
+def central(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride: int) -> np.ndarray:
+    """Which pieces, (P,) bool, stand nowhere more central than here: of the `stride` pieces that two windows of a text share, each has
+    the half that is farther from its edge. `inside` (P,) tells a text's pieces from special ones."""
+    chosen = inside.copy()
+    for i in np.flatnonzero(example[1:] == example[:-1]).tolist():
+        before, after = (np.flatnonzero(inside[windows[j] : windows[j + 1]]) + windows[j] for j in (i, i + 1))
+        chosen[before[len(before) - (stride - stride // 2) :]] = False
+        chosen[after[: stride // 2]] = False
+    return chosen
+
+
+def pieces_of(features: Features) -> list[np.ndarray]:
+    """Per example the numbers of its pieces in the order of the text, each once."""
+    pieces = np.flatnonzero(features.arrays["labels"] != IGNORE_INDEX)
+    whose = np.repeat(features.arrays["example"], features.lengths)[pieces]
+    bounds = np.searchsorted(whose, np.arange(len(features.examples) + 1))
+    return [pieces[begin:end] for begin, end in pairwise(bounds)]
+
+
+def piece_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> np.ndarray:
+    """0 for O, 2k + 1 for B and 2k + 2 for I of the type number k, for pieces with these offsets: (L, 2) -> (L,). A piece belongs to the
+    entity that holds most of it, the first of equals."""
+    labels, most, holder = (np.full(len(offsets), value) for value in (0, 0, -1))
+    for number, (start, end, _) in enumerate(entities):
+        shared = np.minimum(offsets[:, 1], end) - np.maximum(offsets[:, 0], start)
+        holder[shared > most] = number
+        most = np.maximum(most, shared)
+    for number, (_, _, kind) in enumerate(entities):
+        pieces = np.flatnonzero(holder == number)
+        labels[pieces] = 2 * kinds.index(kind) + 2
+        labels[pieces[:1]] -= 1
+    return labels
+
+
+def joined(tokens: list[str], tags: list[str], separator: str) -> tuple[str, list[tuple[int, int, str]]]:
+    """The text of tagged tokens with `separator` between them, and its entities in characters."""
+    begins = np.cumsum([0] + [len(token) + len(separator) for token in tokens]).tolist()
+    found = spans(parsed(tag) for tag in tags)
+    return separator.join(tokens), [(begins[first], begins[end] - len(separator), kind) for first, end, kind in found]

@@ -1,0 +1,89 @@
+"""Spans of your own: entities of any types, marked in texts or by the tags of tokens, in JSON Lines, JSON or Parquet. No code is needed."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
+from kobert_pipeline.features.tagging import TaggingTask, joined
+from kobert_pipeline.features.task import Example
+
+KNOWN = {"id": IDS, "text": ("text", "sentence"), "entities": ("entities",), "tokens": ("tokens", "words"), "tags": ("tags", "ner_tags")}
+
+
+class Tagging(TaggingTask):
+    """Texts with entities of types of your own, or tokens with tags. Known columns: text (or sentence), entities; tokens, tags.
+
+    An entity is `{start, end, label}` or `[start, end, label]`, in characters from 0; a tag is B-X, I-X or O, or X alone, where neighbours
+    with the same tag are one span."""
+
+    name: Literal["tagging"] = "tagging"
+    id: str | None = None
+    """Column of an example's id; null: guid or id, where there is one, else rows are numbered."""
+    text: str | None = None
+    """Column of the text; null: text or sentence. A dot leads into an object, as in data.text."""
+    entities: str | None = None
+    """Column of the entities in the text; null: entities. Where there is none, tokens and tags are read."""
+    tokens: str | None = None
+    """Column of the tokens; null: tokens or words."""
+    tags: str | None = None
+    """Column of the tokens' tags; null: tags or ner_tags."""
+    tag_names: list[str] | None = None
+    """The tags that the numbers 0, 1, ... stand for, where tags are numbers."""
+    separator: str = " "
+    """What stands between two tokens in the text; "" where they are characters, white space among them."""
+
+    def read(self, path: Path) -> list[Example]:
+        """Every row. Raises UserError, with the line, for one that lacks something or whose entities do not fit its text."""
+        found = list(rows(path))
+        if not found:
+            return []
+        roles = {role: self._column(role, path, found[0], needed=False) for role in KNOWN}
+        by_tokens = self.tokens or self.tags or (roles["tokens"] and not roles["entities"])
+        needed = ("tokens", "tags") if by_tokens else ("text", "entities")
+        roles |= {role: self._column(role, path, found[0], needed=True) for role in needed}
+        wanted = {role: column for role, column in roles.items() if column and role in ("id", *needed)}
+        return [self._example(row, number, wanted) for number, row in enumerate(found)]
+
+    def _column(self, role: str, path: Path, first: Row, needed: bool) -> str | None:
+        return column_of(role, path, first, self.name, getattr(self, role), KNOWN[role], needed)
+
+    def _example(self, row: Row, number: int, roles: dict[str, str]) -> Example:
+        values = {role: cell(row, column) for role, column in roles.items()}
+        if "text" in values:
+            text, entities = string(values["text"], row.place, "text"), [entity(one, row.place) for one in array(values, "entities", row)]
+        else:
+            tokens = [string(token, row.place, "a token") for token in array(values, "tokens", row)]
+            tags = [self._tag(tag, row.place) for tag in array(values, "tags", row)]
+            if len(tokens) != len(tags):
+                raise UserError(f"{row.place}: {len(tokens)} tokens and {len(tags)} tags; each token has one")
+            text, entities = joined(tokens, tags, self.separator)
+        return self.example(str(values.get("id", number)), text, entities, row.place)
+
+    def _tag(self, tag: Any, place: str) -> str:
+        if isinstance(tag, int) and self.tag_names and 0 <= tag < len(self.tag_names):
+            return self.tag_names[tag]
+        return string(tag, place, "a tag (where tags are numbers, the option tag_names says what they stand for)")
+
+
+def array(values: dict[str, Any], role: str, row: Row) -> list[Any]:
+    """What a row holds in the column of a role. Raises UserError unless it is a list."""
+    if not isinstance(values[role], list):
+        raise UserError(f"{row.place}: a list of {role} was expected, not {values[role]!r:.60} (JSON Lines, JSON and Parquet hold lists)")
+    return values[role]
+
+
+def string(value: Any, place: str, what: str) -> str:
+    """`value`. Raises UserError unless it is a text."""
+    if not isinstance(value, str):
+        raise UserError(f"{place}: {what} was expected, not {value!r:.60}")
+    return value
+
+
+def entity(value: Any, place: str) -> tuple[int, int, str]:
+    """Start, end and type. Raises UserError for anything else."""
+    parts = [value.get(key) for key in ("start", "end", "label")] if isinstance(value, dict) else value
+    match parts:
+        case [int() as start, int() as end, str() as kind] if kind:
+            return start, end, kind
+    raise UserError(f"{place}: an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in characters from 0")

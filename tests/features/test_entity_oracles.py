@@ -1,0 +1,97 @@
+"""Entity F1 and the macro F1 of characters, against seqeval and scikit-learn on a thousand cases; spans of tags against seqeval's."""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from seqeval import metrics as seqeval_metrics
+from seqeval.metrics.sequence_labeling import get_entities
+from sklearn.metrics import f1_score
+
+from kobert_pipeline.features.bio import parsed, spans
+from kobert_pipeline.features.metrics import character_macro_f1, character_tags, entity_scores
+
+CASES = 1000
+TAGS = ["O", "B-PS", "I-PS", "B-LC", "I-LC", "B-DT", "I-DT"]
+
+
+def tagged() -> Iterator[tuple[list[list[str]], list[list[str]]]]:
+    """Some texts' tags, predicted and right, sequences that no one would write among them; now and then a side without entities."""
+    rng = np.random.default_rng(0)
+    for case in range(CASES):
+        sizes = rng.integers(1, 25, rng.integers(1, 6))
+        outside = rng.choice([0.1, 0.5, 0.9])
+        sides: list[list[list[str]]] = []
+        for side in range(2):
+            share = 1.0 if case % 50 == side else outside
+            weights = [share] + [(1 - share) / (len(TAGS) - 1)] * (len(TAGS) - 1)
+            sides.append([rng.choice(TAGS, size, p=weights).tolist() for size in sizes])
+        if case % 2:
+            sides[0] = [[a if rng.random() < 0.3 else b for a, b in zip(*rows, strict=True)] for rows in zip(*sides, strict=True)]
+        yield sides[0], sides[1]
+
+
+def of_tags(tags: list[str]) -> list[list]:
+    """Entities over characters, where each tag is a character's."""
+    return [list(span) for span in spans(parsed(tag) for tag in tags)]
+
+
+def test_spans_are_those_of_seqeval() -> None:
+    for given, right in tagged():
+        for tags in (*given, *right):
+            assert [(first, end - 1, kind) for first, end, kind in spans(map(parsed, tags))] == [
+                (b, e, k) for k, b, e in get_entities(tags)
+            ]
+
+
+def test_entity_scores_equal_seqeval() -> None:
+    names = {"entity_f1": "f1_score", "entity_precision": "precision_score", "entity_recall": "recall_score"}
+    for given, right in tagged():
+        found = entity_scores([of_tags(tags) for tags in given], [of_tags(tags) for tags in right])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # seqeval's about sides without entities
+            for name, theirs in names.items():
+                assert found[name] == pytest.approx(100 * getattr(seqeval_metrics, theirs)(right, given, zero_division=0)), name
+
+
+def test_character_macro_f1_equals_scikit_learn() -> None:
+    """Over the tags of all characters that are no white space, O not among the labels."""
+    rng = np.random.default_rng(1)
+    for given, right in tagged():
+        texts = ["".join(rng.choice(["가", "나", " "], len(tags), p=[0.5, 0.3, 0.2])) for tags in right]
+        sides = [[of_tags(tags) for tags in side] for side in (given, right)]
+        rows = [
+            [
+                character_tags(text, entities).get(place, "O")
+                for text, entities in zip(texts, side, strict=True)
+                for place in range(len(text))
+            ]
+            for side in sides
+        ]
+        letters = [place for place, character in enumerate("".join(texts)) if character != " "]
+        predicted, wanted = ([row[place] for place in letters] for row in rows)
+        labels = sorted({*predicted, *wanted} - {"O"})
+        expected = 100 * f1_score(wanted, predicted, labels=labels, average="macro", zero_division=0) if labels else 0.0
+        assert character_macro_f1(*sides, texts) == pytest.approx(expected)
+
+
+def test_an_entity_must_be_right_in_text_ends_and_type() -> None:
+    right = [[[0, 3, "PS"], [5, 7, "LC"]], [[0, 2, "PS"]]]
+    assert entity_scores(right, right)["entity_f1"] == 100
+    for wrong in ([0, 2, "PS"], [1, 3, "PS"], [0, 3, "LC"]):
+        scores = entity_scores([[wrong, [5, 7, "LC"]], []], right)
+        assert scores == {"entity_f1": pytest.approx(40), "entity_precision": 50, "entity_recall": pytest.approx(100 / 3)}
+    assert entity_scores([right[1], right[0]], right)["entity_f1"] == 0, "in another text it is another entity"
+    assert set(entity_scores([[], []], right).values()) == set(entity_scores([[]], [[]]).values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("O", (False, None)), ("-", (False, None)), ("B-PS", (True, "PS")), ("I-PS", (False, "PS")), ("S-PS", (True, "PS")),
+        ("E-PS", (False, "PS")), ("PER_B", (True, "PER")), ("CVL_I", (False, "CVL")), ("PER", (False, "PER")), ("B-A-B", (True, "A-B")),
+    ],
+)  # fmt: skip
+def test_a_tag_says_type_and_beginning_in_every_spelling(tag: str, expected: tuple) -> None:
+    assert parsed(tag) == expected

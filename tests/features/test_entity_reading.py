@@ -1,0 +1,167 @@
+"""Files of entities: KLUE's form, Naver's, CoNLL's, and rows of one's own; wrong inputs by file and line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.task import Task
+
+KLUE = """## own-0\t특히 <강릉역:LC>은 <내일 밤:TI>까지 붐빈다.
+특\tO
+히\tO
+ \tO
+강\tB-LC
+릉\tI-LC
+역\tI-LC
+은\tO
+ \tO
+내\tB-TI
+일\tI-TI
+ \tI-TI
+밤\tI-TI
+까\tO
+지\tO
+
+## own-1\t"#"
+#\tO
+1\tB-QT
+1\tB-QT
+\t
+"""
+NAVER = "1\t한지민\tPER_B\n2\t작가는\t-\n3\t남해\tLOC_B\n4\t바닷가에서\tLOC_I\n5\t3\tNUM_B\n6\t4\tNUM_B\n\n1\t끝.\t-\n"
+CONLL = "-DOCSTART- O\n\n한지민\tB-PER\n작가\tO\n\n\n남해 POS B-LOC\n바닷가 POS I-LOC\n,\tO\n"
+
+
+def file(path: Path, content: Any) -> Path:
+    """A file of the kind that its name says."""
+    if path.suffix == ".jsonl":
+        content = "\n".join(json.dumps(row, ensure_ascii=False) for row in content)
+    elif path.suffix == ".json":
+        content = json.dumps(content, ensure_ascii=False)
+    elif path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content), path)
+        return path
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def told(example: dict[str, Any]) -> list[tuple[str, str]]:
+    """The entities of an example in words."""
+    return [(example["text"][start:end], kind) for start, end, kind in example["entities"]]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_klue_is_read_by_characters(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / "k.tsv"
+    path.write_bytes(KLUE.replace("\n", ending).encode())
+    first, second = Task.choose("ner").read(path)
+    assert (first["id"], first["text"]) == ("own-0", "특히 강릉역은 내일 밤까지")
+    assert told(first) == [("강릉역", "LC"), ("내일 밤", "TI")]
+    assert (second["id"], second["text"], second["entities"]) == ("own-1", "#11", [[1, 2, "QT"], [2, 3, "QT"]])
+
+
+def test_naver_is_read_by_eojeols(tmp_path: Path) -> None:
+    first, second = Task.choose("ner").read(file(tmp_path / "train_data", NAVER))
+    assert (first["id"], first["text"]) == ("0", "한지민 작가는 남해 바닷가에서 3 4")
+    assert told(first) == [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")]
+    assert (second["text"], second["entities"]) == ("끝.", [])
+
+
+def test_conll_is_read_by_its_first_and_last_column(tmp_path: Path) -> None:
+    first, second = Task.choose("ner").read(file(tmp_path / "a.txt", CONLL))
+    assert (first["text"], told(first)) == ("한지민 작가", [("한지민", "PER")])
+    assert (second["text"], told(second)) == ("남해 바닷가 ,", [("남해 바닷가", "LOC")])
+
+
+def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> None:
+    path = file(tmp_path / "a.txt", NAVER)
+    task = Task.choose("ner").fitted([path, file(tmp_path / "b.tsv", KLUE)])
+    assert task.dump()["labels"] == ["LC", "LOC", "NUM", "PER", "QT", "TI"]
+    assert list(task.config()["id2label"].values())[:5] == ["O", "B-LC", "I-LC", "B-LOC", "I-LOC"]
+    given = Task.choose({"name": "ner", "labels": ["PER", "LOC", "NUM"]})
+    assert given.fitted([tmp_path / "not read"]) is given
+    with pytest.raises(UserError, match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM"):
+        given.read(tmp_path / "b.tsv")
+    with pytest.raises(UserError, match="no entity to learn from"):
+        Task.choose("ner").fitted([file(tmp_path / "c.txt", "가\tO\n")])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("## a\n가\tB-PS\n나 O\n", r"line 3: '나 O' was found where a character, a tab and its tag was expected"),
+        ("## a\n가\tB-PS\n나\t\n", r"line 3: '나\\t' was found where a character"),
+        ("1\t가\tPER_B\n2\t나\n", "line 2: .* where number, eojeol and tag, parted by tabs was expected"),
+        ("가 O\n나\n", "line 2: '나' was found where a token and its tag was expected"),
+    ],
+)
+def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, content: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Task.choose("ner").read(file(tmp_path / "a.txt", content))
+
+
+# rows of one's own
+
+TEXT = "한지민 작가는 남해에 산다"
+ENTITIES = [{"start": 0, "end": 3, "label": "PER"}, {"start": 8, "end": 10, "label": "LOC"}]
+TOKENS = {"tokens": ["한지민", "작가는", "남해", "바닷가"], "tags": ["B-PER", "O", "B-LOC", "I-LOC"]}
+ROWS: list[tuple[dict, dict, str, list]] = [
+    ({}, {"text": TEXT, "entities": ENTITIES}, TEXT, [("한지민", "PER"), ("남해", "LOC")]),
+    ({}, {"text": TEXT, "entities": ENTITIES, **TOKENS}, TEXT, [("한지민", "PER"), ("남해", "LOC")]),
+    ({}, TOKENS, "한지민 작가는 남해 바닷가", [("한지민", "PER"), ("남해 바닷가", "LOC")]),
+    ({}, TOKENS | {"tags": ["PER", "O", "LOC", "LOC"]}, "한지민 작가는 남해 바닷가", [("한지민", "PER"), ("남해 바닷가", "LOC")]),
+    ({"separator": ""}, {"words": ["남", "해", " ", "밤"], "ner_tags": ["B-LOC", "I-LOC", "O", "O"]}, "남해 밤", [("남해", "LOC")]),
+    ({"tag_names": ["O", "B-LOC", "I-LOC"]}, {"tokens": ["남해", "밤"], "ner_tags": [1, 0]}, "남해 밤", [("남해", "LOC")]),
+    ({"text": "data.body", "entities": "marks"}, {"data": {"body": TEXT}, "marks": ENTITIES[:1]}, TEXT, [("한지민", "PER")]),
+    ({"tokens": "left", "tags": "right"}, {"left": ["밤"], "right": ["O"], "text": TEXT, "entities": ENTITIES}, "밤", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
+@pytest.mark.parametrize(("options", "row", "text", "entities"), ROWS)
+def test_rows_are_read_by_their_columns(tmp_path: Path, name: str, options: dict, row: dict, text: str, entities: list) -> None:
+    [example] = Task.choose({"name": "tagging", **options}).read(file(tmp_path / name, [row | {"id": 7}]))
+    assert (example["id"], example["text"], told(example)) == ("7", text, entities)
+
+
+def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) -> None:
+    path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": [[0, 3, "PER"]]}])
+    [example] = Task.choose({"name": "tagging", "entities": "label"}).read(path)
+    assert told(example) == [("한지민", "PER")]
+    with pytest.raises(UserError, match=r"no column is the entities .*found were text, label.*say which with the option entities"):
+        Task.choose("tagging").read(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"text": TEXT, "entities": "[]"}, "line 2: a list of entities was expected, not '\\[\\]'"),
+        ({"text": None, "entities": []}, "line 2: text was expected, not None"),
+        ({"text": TEXT}, "line 2: there is no 'entities'"),
+        ({"text": TEXT, "entities": [{"start": 0, "end": 3}]}, r"line 2: an entity is \{'start': 0, 'end': 3\}; \{start, end, label\} or"),
+        ({"text": TEXT, "entities": [[0, "3", "PER"]]}, "line 2: an entity is"),
+        ({"text": TEXT, "entities": [[0, 99, "PER"]]}, "line 2: an entity stands from 0 to 99"),
+    ],
+)
+def test_a_wrong_row_of_texts_is_refused_by_file_and_line(tmp_path: Path, row: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Task.choose("tagging").read(file(tmp_path / "a.jsonl", [{"text": TEXT, "entities": ENTITIES}, row]))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each token has one"),
+        (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),
+        (TOKENS | {"tokens": ["가", 3, "나", "다"]}, "line 2: a token was expected, not 3"),
+        (TOKENS | {"tokens": "한지민"}, "line 2: a list of tokens was expected"),
+    ],
+)
+def test_a_wrong_row_of_tokens_is_refused_by_file_and_line(tmp_path: Path, row: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Task.choose("tagging").read(file(tmp_path / "a.jsonl", [TOKENS, row]))
