@@ -18,6 +18,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import write_json
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
+from kobert_pipeline.training.loop import Stopped
 
 GRID = {"learning_rate": [1e-3, 5e-3], "epochs": [1, 2], "batch_size": 16}
 OPENED: list[str] = []
@@ -96,6 +97,16 @@ def test_trials_need_no_test_set_and_leave_scores_and_no_model(prepared: Path, p
     without = stage.trial(stage.FinetuneOptions(), plan, 1, tmp_path / "features", pretrained, tmp_path / "b")
     assert with_test == without and "test" not in with_test
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["evaluations.json", "logs"]
+
+
+def test_a_trial_that_was_stopped_goes_on_to_the_same_scores(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
+    options = stage.FinetuneOptions(plan={**GRID, "checkpoint_every": 4})
+    plan = options.plan.settings()["learning_rate=0.005,epochs=2"]
+    whole = stage.trial(options, plan, 1, prepared / "nsmc", pretrained, tmp_path / "whole")
+    with pytest.raises(Stopped):
+        stage.trial(options, plan.model_copy(update={"max_minutes": 1e-9}), 1, prepared / "nsmc", pretrained, tmp_path / "cut")
+    assert stage.trial(options, plan, 1, prepared / "nsmc", pretrained, tmp_path / "cut") == whole
+    assert (tmp_path / "cut" / "evaluations.json").read_bytes() == (tmp_path / "whole" / "evaluations.json").read_bytes()
 
 
 def test_the_chosen_run_is_the_one_that_was_tried(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
