@@ -131,12 +131,23 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
     )  # fmt: skip
     for key, tuned in recipe.finetune.items():
         featurized, pretrained = at["features"] / (tuned.features or key), made["pretrain"] / pretrain_stage.MODEL
-        for seed in tuned.seeds:
-            options = {**{name: value for name, value in tuned.dump().items() if name != "seeds"}, "seed": seed}
+        reads = {"features": featurized, "pretrain": at["pretrain"]}
+        given = {name: value for name, value in tuned.dump().items() if name != "seeds"}
+        settings = tuned.plan.settings() if tuned.plan.varied else {}
+        trials = {setting: at["finetune"] / key / "grid" / setting for setting in settings}
+        for setting, plan in settings.items():
+            seed = tuned.seeds[0]
             yield Job(
-                "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, options, name=f"{key}/{seed}", resumes=True,
-                reads={"features": featurized, "pretrain": at["pretrain"]},
-                make=partial(finetune_stage.run, tuned, seed, featurized.absolute(), pretrained),
+                "finetune", trials[setting], finetune_stage.VERSION, {**given, "plan": plan.dump(), "seed": seed, "trial": True},
+                name=f"{key}/grid/{setting}", resumes=True, reads=reads,
+                make=partial(finetune_stage.trial, tuned, plan, seed, featurized.absolute(), pretrained),
+            )  # fmt: skip
+        tried = {setting: folder.absolute() for setting, folder in trials.items()}
+        for seed in tuned.seeds:
+            yield Job(
+                "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, {**given, "seed": seed}, name=f"{key}/{seed}",
+                resumes=True, reads=reads | {f"grid/{setting}": folder for setting, folder in trials.items()},
+                make=partial(finetune_stage.run, tuned, seed, featurized.absolute(), pretrained, trials=tried),
             )  # fmt: skip
     for key, published in recipe.publish.items():
         seeds = recipe.finetune[published.source].seeds if published.source in recipe.finetune else []

@@ -91,6 +91,16 @@ def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "unknown" in (place / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 
+def test_the_grid_of_the_guide_is_sound_and_its_trials_are_called_as_it_says(place, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(place)
+    content = yaml.safe_load((place / "mine.yaml").read_text(encoding="utf-8"))
+    content["finetune"] |= yaml.safe_load(next(block for block in blocks("yaml") if "learning_rate: [" in block))["finetune"]
+    (place / "grid.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    said = kobert("check", "grid.yaml").out
+    assert said.count("finetune mood/grid/") == 6 and said.count("finetune mood/") == 9
+    assert re.search(r"`(finetune mood/grid/.*?)`", GUIDE)[1] in said
+
+
 def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
     from kobert_pipeline import registry
 

@@ -50,7 +50,6 @@ ROOMS = {
 LONG_FUNCTIONS = {
     "pipeline.jobs": "the page of all stages: one row each",
     "training.loop.train": "the loop, told in one go",
-    "finetune.stage.run": "a stage told in one go",
 }
 """Functions of more than `LONGEST` lines, and why."""
 LONGEST = 40

@@ -10,6 +10,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import by_length, padded
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
+from kobert_pipeline.finetune.first_piece import shorten
 
 if TYPE_CHECKING:
     from kobert_pipeline.finetune.plan import FinetunePlan
@@ -58,7 +59,10 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
     model = auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
     if plan.mixed_precision == "bf16" and max_length <= SHORT and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
-    return FeatureBasedTagger(model, plan.dropout) if frozen else model
+    if frozen:
+        return FeatureBasedTagger(model, plan.dropout)
+    shorten(model)
+    return model
 
 
 def load(task: Task, folder: Path) -> Any:
@@ -73,11 +77,14 @@ def load(task: Task, folder: Path) -> Any:
 @torch.no_grad()
 def logits(model: Any, features: Features, batch_size: int, device: torch.device | str) -> dict[str, list[np.ndarray]]:
     """Each output of the model as one array per row (a window, or one example's choices); outputs per piece are as long as the window's
-    batch, so padding follows them."""
+    batch, so padding follows them.
+
+    In full precision, whatever the training's: dev chooses and the test set is scored by the numbers that whoever loads the model gets."""
     model.eval()
     found: dict[str, dict[int, np.ndarray]] = {}
     for rows in by_length(features, batch_size):
-        outputs = model(**taken(model, padded(features, rows, device)))
+        with torch.autocast(torch.device(device).type, enabled=False):
+            outputs = model(**taken(model, padded(features, rows, device)))
         for name, value in outputs.items():
             array = value.float().cpu().numpy()
             for row, values in zip(rows, array, strict=True):

@@ -1,16 +1,16 @@
 """Features + a pretrained model -> a fine-tuned model for one seed. The model is picked on dev; the test set is read once, at the end."""
 
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json_lines
-from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.options import Options
 from kobert_pipeline.processes import leads
 
@@ -31,57 +31,95 @@ class FinetuneOptions(Options):
     encoder: Literal["tuned", "frozen"] = "tuned"
     """`frozen`: the feature-based approach (Devlin et al. 2019, section 5.3), for tasks that tag: a BiLSTM learns over the encoder's last
     four layers, which stay as they were. Such a model is not published."""
-    plan: FinetunePlan = FinetunePlan()
-    """Optimizer, schedule, epochs."""
+    plan: Plans = Plans()
+    """Optimizer, schedule, epochs; lists of learning rates and epochs are tried."""
+
+    @model_validator(mode="after")
+    def _layers(self) -> "FinetuneOptions":
+        if self.encoder == "frozen" and self.plan.layer_decay < 1:
+            raise ValueError(f"encoder is 'frozen' and plan.layer_decay {self.plan.layer_decay:g}, but no layer of it learns; leave one out")
+        return self
 
 
-def run(options: FinetuneOptions, seed: int, features: Path, pretrained: Path, out: Path) -> dict[str, Any]:
-    """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set."""
-    import torch
-
-    from kobert_pipeline.finetune.batching import Batches
-    from kobert_pipeline.finetune.model import TaskModule, build, load, measure
-    from kobert_pipeline.training.device import device
-    from kobert_pipeline.training.evaluations import Evaluations
-    from kobert_pipeline.training.log import quiet_transformers
-    from kobert_pipeline.training.loop import train
-
-    described = read_json(features / "task.json")
-    task: Task = Task.choose(described["task"])
-    positions = read_json(pretrained / "config.json")["max_position_embeddings"]
-    if described["max_length"] > positions:
-        raise UserError(
-            f"features were made with max_length {described['max_length']}, beyond the model's {positions} positions; lower max_length"
-        )
-    splits = {name: Features.load(features / name) for name in ("train", "dev", "test") if (features / name).is_dir()}
-    plan = options.plan.model_copy(update={"seed": seed})
-    quiet_transformers()
-    torch.manual_seed(seed)
-    place = device()
-    model = build(task, pretrained, options.weights == "random", plan, described["max_length"], options.encoder == "frozen").to(place)
-    batches = Batches(splits["train"], task.targets(splits["train"]), plan.batch_size, seed)
-    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
-    evaluations = Evaluations(out / "evaluations.json")
-
-    def on_dev(step: int) -> dict[str, float]:
-        _, scores = measure(model, task, splits["dev"], 2 * plan.batch_size, place, settle=True)
-        # the first of equals is kept, and a step measured again after a resume is not better than itself
-        if leads() and all(scores[task.metric] > values[task.metric] for other, values in evaluations.values.items() if other < step):
-            model.save_pretrained(out / MODEL)
-        return evaluations.add(step, scores)
-
-    steps = plan.epochs * batches.per_epoch
-    trained = train(TaskModule(model), partial(batches.batch, device=place), plan, steps, out, on_dev, name="finetune")
+def run(
+    options: FinetuneOptions, seed: int, features: Path, pretrained: Path, out: Path, trials: Mapping[str, Path] | None = None
+) -> dict[str, Any]:
+    """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set. `trials`: the folders of the
+    settings that were tried, of which the best is taken."""
+    task = task_of(features)
+    plan = chosen(options, task, trials or {})
+    counts = {name: getattr(plan, name) for name in options.plan.varied} | _fitted(options, plan, seed, features, pretrained, out, MODEL)
     if not leads():
         return {}  # what follows is read, measured and written by the first process alone
-    best = max(evaluations.values, key=lambda step: (evaluations[step][task.metric], -step))
     if not (out / MODEL / "model.safetensors").is_file():
-        raise UserError(f"{out / MODEL}, the model of the best step ({best}), is missing; delete {out} and run again")
-    model = load(task, out / MODEL).to(place)
-    counts: dict[str, Any] = {"steps": steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": evaluations[best]}
-    if "test" in splits:
-        predictions, scores = measure(model, task, splits["test"], 2 * plan.batch_size, place)
-        rows = zip(splits["test"].examples, predictions, strict=True)
-        write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
-        counts["test"] = {name: round(value, 4) for name, value in scores.items()}
-    return counts
+        raise UserError(f"{out / MODEL}, the model of the best step ({counts['best_step']}), is missing; delete {out} and run again")
+    return counts | tested(task, features, plan, out)
+
+
+def trial(options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path) -> dict[str, Any]:
+    """Try one setting: train as `run` does and leave the scores on dev, but no model. The test set is not opened."""
+    from kobert_pipeline.training.loop import NotFinite
+
+    try:
+        return _fitted(options, plan, seed, features, pretrained, out, None)
+    except NotFinite as error:  # as happens to learning rates that are too high: it is not the one to take, and the others are tried
+        return {"not_finite": str(error).partition(";")[0]}
+
+
+def chosen(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> FinetunePlan:
+    """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as far as a score."""
+    settings = options.plan.settings()
+    if len(settings) == 1:
+        return next(iter(settings.values()))
+    scores = {}
+    for name, folder in trials.items():
+        found = read_json(folder / "evaluations.json") if (folder / "evaluations.json").is_file() else {}
+        if found:
+            scores[name] = max(values[task.metric] for values in found.values())
+    if not scores:
+        raise UserError(f"no setting that was tried came as far as a score on dev ({', '.join(trials)}); give lower learning rates")
+    return settings[max(scores, key=lambda name: scores[name])]
+
+
+def task_of(features: Path) -> Task:
+    """The task of a featurized set."""
+    return Task.choose(read_json(features / "task.json")["task"])
+
+
+def _fitted(
+    options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path, kept: str | None
+) -> dict[str, Any]:
+    """Train on train and choose on dev; the other split of `features` is not touched."""
+    import torch
+
+    from kobert_pipeline.finetune.fitting import fit
+    from kobert_pipeline.finetune.model import build
+    from kobert_pipeline.training.device import device
+    from kobert_pipeline.training.log import quiet_transformers
+
+    task, max_length = task_of(features), read_json(features / "task.json")["max_length"]
+    config = read_json(pretrained / "config.json")
+    positions = config.get("max_position_embeddings") or config["n_positions"]
+    if max_length > positions:
+        raise UserError(f"features were made with max_length {max_length}, beyond the model's {positions} positions; lower max_length")
+    train, dev = (Features.load(features / split) for split in ("train", "dev"))
+    plan = plan.model_copy(update={"seed": seed})
+    quiet_transformers()
+    torch.manual_seed(seed)
+    model = build(task, pretrained, options.weights == "random", plan, max_length, options.encoder == "frozen").to(device())
+    return fit(model, task, train, dev, plan, out, out / kept if kept else None)
+
+
+def tested(task: Task, features: Path, plan: FinetunePlan, out: Path) -> dict[str, Any]:
+    """Scores of `out/model` on the test set, if there is one, and its predictions in `out/predictions.jsonl`."""
+    from kobert_pipeline.finetune.model import load, measure
+    from kobert_pipeline.training.device import device
+
+    if not (features / "test").is_dir():
+        return {}
+    test = Features.load(features / "test")
+    model = load(task, out / MODEL).to(device())
+    predictions, scores = measure(model, task, test, 2 * plan.batch_size, device())
+    rows = zip(test.examples, predictions, strict=True)
+    write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
+    return {"test": {name: round(value, 4) for name, value in scores.items()}}

@@ -21,7 +21,7 @@ from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
 from kobert_pipeline.training.device import accelerator, agreed, peak_flops, refuse_different_views, summed
 from kobert_pipeline.training.feed import BatchAt, feed
 from kobert_pipeline.training.log import Log
-from kobert_pipeline.training.optimizer import optimizer_of
+from kobert_pipeline.training.optimizer import Shares, optimizer_of, set_learning_rate
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.schedule import learning_rate
 
@@ -57,15 +57,18 @@ def train(
     folder: Path,
     evaluate: Evaluate | None = None,
     name: str = "train",
+    shares: Shares | None = None,
+    enough: Callable[[int], bool] | None = None,
 ) -> Trained:
     """Train for `steps` steps, going on from the newest checkpoint in `folder/checkpoints`.
 
-    `evaluate(step)` is called every `plan.evaluate_every` steps and after the last, in every process. Raises `Stopped` after
+    `evaluate(step)` is called every `plan.evaluate_every` steps and after the last, in every process; the training ends early behind one
+    after which `enough(step)`, a function of what was measured up to there. `shares`: parameters that learn slower. Raises `Stopped` after
     `plan.max_minutes` or on SIGTERM or SIGINT, `NotFinite` when the loss is not finite (the step and the file of its batch are in the
     message).
     """
     engine = accelerator(plan)
-    optimizer = optimizer_of(module, plan)
+    optimizer = optimizer_of(module, plan, shares)
     if plan.torch_compile:
         module.compile()
     if engine.process_index:
@@ -83,8 +86,8 @@ def train(
         closing(feed(batch_at, step, steps, engine, plan)) as batches,
     ):
         for parts in batches:
-            for group in adam.param_groups:
-                group["lr"] = learning_rate(plan, step, steps)
+            rate = learning_rate(plan, step, steps)
+            set_learning_rate(adam, rate)
             try:
                 loss, values = take_step(engine, module, optimizer, parts, plan)
             except NotFinite as error:
@@ -93,27 +96,30 @@ def train(
                     f"{error} at step {step} (not taken); the last checkpoint is step {saved}, the batch is in {kept}"
                 ) from None
             step += 1
+            last = step == steps
             since_log.append({"loss": loss, **values})
-            if step % plan.log_every == 0 or step == steps:
-                log.write(step, {**summed(engine, means(since_log)), "learning_rate": adam.param_groups[0]["lr"]})
+            if step % plan.log_every == 0 or last:
+                log.write(step, {**summed(engine, means(since_log)), "learning_rate": rate})
                 since_log.clear()
-            if evaluate and (step == steps or (plan.evaluate_every and step % plan.evaluate_every == 0)):
+            if evaluate and (last or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 module.eval()
                 with log.aside():
                     result.evaluations[step] = evaluate(step)
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
+                last = last or agreed(engine, bool(enough and enough(step)))[0]
             late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
             old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
             stopping, due = agreed(engine, late or bool(asked), old)
-            if step < steps and (step % plan.checkpoint_every == 0 or due or stopping):
+            if not last and (step % plan.checkpoint_every == 0 or due or stopping):
                 with log.aside():
                     save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
                 saved, saved_at = step, time.monotonic()
                 if stopping:
                     engine.wait_for_everyone()  # a launcher ends all when one has ended: none may before the checkpoint is whole
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
-            if step == steps:
-                result.loss = float(summed(engine, {"loss": loss})["loss"])
+            if last:
+                result.steps, result.loss = step, float(summed(engine, {"loss": loss})["loss"])
+                break
     engine.wait_for_everyone()
     result.seconds = time.monotonic() - began
     return result

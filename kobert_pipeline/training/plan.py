@@ -30,7 +30,7 @@ class Plan(Options):
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are clipped to this norm."""
     mixed_precision: Literal["no", "bf16"] = "no"
-    """Autocast type of the forward pass; weights and optimizer stay fp32."""
+    """Autocast type of the forward pass; weights and optimizer stay fp32, and so does whatever a fine-tuning measures."""
     gradient_accumulation_steps: int = Field(1, gt=0, exclude=True)
     """Parts that a step's batch is taken in, one after the other, where it does not fit in memory at once. Changes nothing but rounding."""
     torch_compile: bool = Field(False, exclude=True)

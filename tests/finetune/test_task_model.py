@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
+from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.batching import padded
 from kobert_pipeline.finetune.model import SHORT, TaskModule, build, logits, measure
 from kobert_pipeline.finetune.plan import FinetunePlan
@@ -107,3 +109,27 @@ def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_l
     assert model.config._attn_implementation == attention
     found, expected = (logits(one, features, 8, "cpu")["logits"] for one in (model, reference))
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_steps_are_taken_in_bf16_and_everything_is_measured_in_full_precision(
+    prepared: Path, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The first evaluation, every other one, and the test; also for one who measures inside an autocast."""
+    kinds: dict[bool, list[torch.dtype]] = {True: [], False: []}
+
+    def watched(*given: object, **more: object) -> torch.nn.Module:
+        model = build(*given, **more)  # type: ignore[arg-type]
+        heads = [part for part in model.children() if isinstance(part, torch.nn.Linear)]
+        heads[0].register_forward_hook(lambda head, inputs, output: kinds[head.training].append(output.dtype))
+        return model
+
+    monkeypatch.setattr("kobert_pipeline.finetune.model.build", watched)
+    plan = {"mixed_precision": "bf16", "epochs": 2, "batch_size": 32, "evaluate_every": 2}
+    counts = stage.run(stage.FinetuneOptions(plan=plan), 1, prepared / name, pretrained, tmp_path)
+    assert set(kinds[True]) == {torch.bfloat16} and len(kinds[True]) == counts["steps"]
+    assert set(kinds[False]) == {torch.float32} and len(kinds[False]) >= counts["steps"] // 2
+    task, _ = loaded(prepared, name)
+    dev, model = Features.load(prepared / name / "dev"), getattr(transformers, task.auto_class).from_pretrained(tmp_path / stage.MODEL)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert measure(model, task, dev, 7, "cpu")[1] == pytest.approx(counts["dev"], abs=1e-4)

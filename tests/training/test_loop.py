@@ -74,6 +74,40 @@ def test_evaluate_is_called_every_so_many_steps_and_after_the_last(tmp_path: Pat
     assert trained.evaluations == {step: {"score": float(step)} for step in expected}
 
 
+@pytest.mark.parametrize("checkpoint_every", [1, 4, 100])
+def test_training_ends_early_behind_an_evaluation_that_was_enough(tmp_path: Path, checkpoint_every: int) -> None:
+    """It equals a training up to there under the schedule of all steps, and leaves no checkpoint of its last step to go on from."""
+    settings = plan(evaluate_every=2, checkpoint_every=checkpoint_every, log_every=50)
+    module, whole, at = Regression(), Regression(), {}
+    trained = train(module, batch_at, settings, 10, tmp_path / "early", lambda step: {}, enough=lambda step: step >= 5)
+    train(whole, batch_at, settings, 10, tmp_path / "whole", lambda step: at.update({step: whole.weight.detach().clone()}) or {})
+    assert trained.steps == 6 and list(trained.evaluations) == [2, 4, 6]
+    assert torch.equal(module.weight, at[6])
+    assert log_lines(tmp_path / "early")[-1]["step"] == 6
+    assert all(int(path.name[-8:]) < 6 for path in checkpoints(tmp_path / "early" / "checkpoints"))
+
+
+@pytest.mark.parametrize("killed_at", range(6))
+def test_a_training_killed_before_its_early_end_ends_there_when_resumed(tmp_path: Path, killed_at: int) -> None:
+    def ends_at_6(module: Regression, batches: Callable[..., torch.Tensor], folder: Path) -> Any:
+        return train(
+            module, batches, plan(evaluate_every=2, checkpoint_every=2), 10, folder, lambda step: {}, enough=lambda step: step >= 5
+        )
+
+    whole, resumed = Regression(), Regression()
+    expected = ends_at_6(whole, batch_at, tmp_path / "whole")
+    with pytest.raises(RuntimeError):
+        ends_at_6(Regression(), fails_at(killed_at, raises), tmp_path / "cut")
+    found = ends_at_6(resumed, batch_at, tmp_path / "cut")
+    assert (found.steps, found.loss) == (expected.steps, expected.loss) == (6, expected.loss)
+    assert torch.equal(resumed.weight, whole.weight)
+
+
+def test_a_stop_that_is_asked_for_in_the_last_step_of_an_early_end_is_the_end(tmp_path: Path) -> None:
+    stopped = fails_at(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert train(Regression(), stopped, plan(evaluate_every=2), 10, tmp_path, lambda step: {}, enough=lambda step: step >= 5).steps == 6
+
+
 def test_training_goes_on_in_training_mode_after_an_evaluation(tmp_path: Path) -> None:
     module, modes = Regression(), []
     module.register_forward_pre_hook(lambda module, inputs: modes.append(module.training))

@@ -1,0 +1,59 @@
+"""Train on one split, measure on another, keep the best. It is handed those two and no other, so that no choice can rest on a test set."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.batching import Batches
+from kobert_pipeline.finetune.layers import shares
+from kobert_pipeline.finetune.model import TaskModule, measure
+from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.processes import leads
+from kobert_pipeline.training.device import device
+from kobert_pipeline.training.evaluations import Evaluations
+from kobert_pipeline.training.loop import train
+
+
+class OnDev:
+    """Called with a step, it measures the model on dev, and keeps it in the folder `kept`, if there is one, when it is the best so far."""
+
+    def __init__(self, model: Any, task: Task, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None) -> None:
+        self.model, self.task, self.dev, self.plan, self.kept = model, task, dev, plan, kept
+        self.found = Evaluations(out / "evaluations.json")
+
+    def __call__(self, step: int) -> dict[str, float]:
+        """The scores of `step`."""
+        _, scores = measure(self.model, self.task, self.dev, 2 * self.plan.batch_size, device(), settle=True)
+        # the first of equals is kept, and a step measured again after a resume is not better than itself
+        earlier = [values[self.task.metric] for other, values in self.found.values.items() if other < step]
+        if self.kept and leads() and all(scores[self.task.metric] > score for score in earlier):
+            self.model.save_pretrained(self.kept)
+        return self.found.add(step, scores)
+
+    def best(self, until: int) -> int:
+        """The best step up to `until`, the first of equals."""
+        return max((step for step in self.found.values if step <= until), key=lambda step: (self.found[step][self.task.metric], -step))
+
+    def enough(self, step: int) -> bool:
+        """Whether as many evaluations as the plan has patience were no better than one before them. It looks at those up to `step` alone: a
+        run that goes on after a kill ends where it would have ended."""
+        patience = self.plan.early_stopping_patience
+        return patience is not None and sum(self.best(step) < other <= step for other in self.found.values) >= patience
+
+
+def fit(
+    model: Any, task: Task, train_set: Features, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None = None
+) -> dict[str, Any]:
+    """Train `model` by `plan`, whose seed is the run's. Steps, loss, the best step and its scores on dev; `kept` then holds its weights."""
+    batches = Batches(train_set, task.targets(train_set), plan.batch_size, plan.seed)
+    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
+    on_dev = OnDev(model, task, dev, plan, out, kept)
+    slower = shares(model, plan.layer_decay) if plan.layer_decay < 1 else None
+    trained = train(
+        TaskModule(model), partial(batches.batch, device=device()), plan, plan.epochs * batches.per_epoch, out, on_dev,
+        name="finetune", shares=slower, enough=on_dev.enough,
+    )  # fmt: skip
+    best = on_dev.best(trained.steps)
+    return {"steps": trained.steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": on_dev.found[best]}
