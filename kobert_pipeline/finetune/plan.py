@@ -1,6 +1,6 @@
 """The plan of a training with what fine-tuning adds. No torch here."""
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from kobert_pipeline.training.plan import Plan
 
@@ -18,3 +18,10 @@ class FinetunePlan(Plan):
     """Windows in a step."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout of hidden states."""
+
+    @field_validator("fsdp")
+    @classmethod
+    def _whole(cls, value: bool) -> bool:
+        if value:
+            raise ValueError("fine-tuning keeps the whole model in every process; leave fsdp out here (pretraining has it)")
+        return value
