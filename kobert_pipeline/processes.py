@@ -32,8 +32,8 @@ def leads() -> bool:
 
 
 def refuse_to_share(command: str | None) -> None:
-    """Raise UserError where the launcher asked for what is not done: several processes for a command that trains nothing, or a model in
-    pieces (checkpoints, evaluations and the model folder are made from a whole one)."""
+    """Raise UserError where the launcher asked for what is not done: several processes for a command that trains nothing, or a model cut
+    up in the launcher's way (checkpoints, evaluations and the model folder know ours alone)."""
     if several() and command not in TRAINING:
         raise UserError(
             f"kobert {command} was started as {os.environ['WORLD_SIZE']} processes, which only train together, by kobert pretrain and "
@@ -42,8 +42,9 @@ def refuse_to_share(command: str | None) -> None:
     for variable, way in SHARDING.items():
         if os.environ.get(variable, "").lower() == "true":
             raise UserError(
-                f"{way} is asked for ({variable}), but kobert keeps the whole model in every process; start it by torchrun, or by "
-                f"accelerate launch without {way}, and where memory is short raise plan.gradient_accumulation_steps"
+                f"{way} is asked for ({variable}), but kobert does not cut models up in the launcher's way; start it by torchrun, or by "
+                f"accelerate launch without {way}, and where memory is short add --set pretrain.plan.fsdp=true, or raise "
+                f"plan.gradient_accumulation_steps"
             )
 
 

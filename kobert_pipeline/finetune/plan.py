@@ -28,6 +28,13 @@ class FinetunePlan(Plan):
     early_stopping_patience: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
     """Evaluations in a row without a better score on dev after which the training ends; null: never. The schedule is that of all epochs."""
 
+    @field_validator("fsdp")
+    @classmethod
+    def _whole(cls, value: bool) -> bool:
+        if value:
+            raise ValueError("fine-tuning keeps the whole model in every process; leave fsdp out here (pretraining has it)")
+        return value
+
 
 class Plans(FinetunePlan):
     """A plan in which some options may be lists. Each combination is tried with the first seed, and the one that is best on dev is used."""

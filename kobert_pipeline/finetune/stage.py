@@ -37,7 +37,9 @@ class FinetuneOptions(Options):
     @model_validator(mode="after")
     def _layers(self) -> "FinetuneOptions":
         if self.encoder == "frozen" and self.plan.layer_decay < 1:
-            raise ValueError(f"encoder is 'frozen' and plan.layer_decay {self.plan.layer_decay:g}, but no layer of it learns; leave one out")
+            raise ValueError(
+                f"encoder is 'frozen' and plan.layer_decay {self.plan.layer_decay:g}, but no layer of it learns; leave one out"
+            )
         return self
 
 

@@ -15,6 +15,7 @@ from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import DECIMALS, Evaluations
+from kobert_pipeline.training.fsdp import whole
 
 HELD_OUT_BATCHES = 8
 BEST = "best"
@@ -47,8 +48,9 @@ class Measure:
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
             values |= per_character(self.module, self.words, HELD_OUT_BATCHES, self.characters)
         earlier = [known["loss"] for other, known in self.found.values.items() if other < step]
-        if leads() and round(values["loss"], DECIMALS) < min(earlier, default=math.inf):
-            self.module.architecture.save(self.module.model, self.out / BEST)
+        with whole(self.module):
+            if leads() and round(values["loss"], DECIMALS) < min(earlier, default=math.inf):
+                self.module.architecture.save(self.module.model, self.out / BEST)
         return self.found.add(step, values)
 
     @property

@@ -102,6 +102,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     from kobert_pipeline.pretrain.measure import BEST, Measure
     from kobert_pipeline.pretrain.model import LossModule, batches
     from kobert_pipeline.training.device import device
+    from kobert_pipeline.training.fsdp import whole
     from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
 
@@ -118,10 +119,11 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
         measure(0)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, course.steps // 10)})
     trained = train(module, batches(course, plan), plan, course.steps, out, measure, name="pretrain")
-    if leads():
-        options.architecture.save(model, out / MODEL)
-        if measure.best == course.steps:
-            shutil.rmtree(out / BEST, ignore_errors=True)
+    with whole(module):
+        if leads():
+            options.architecture.save(model, out / MODEL)
+    if leads() and measure.best == course.steps:
+        shutil.rmtree(out / BEST, ignore_errors=True)
     return {
         "steps": course.steps,
         "pieces_seen": course.pieces(),

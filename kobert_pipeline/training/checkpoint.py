@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.processes import leads
+from kobert_pipeline.training.fsdp import gathered, reshard, spread, whole
 
 INDEX = "checkpoint.json"
 
@@ -30,22 +31,35 @@ def save_checkpoint(
 ) -> Path:
     """Write the state after `step` steps; drop all but the newest `keep`. Of several processes, which `engine` knows, one writes."""
     random = _random_states(engine)
+    moments = _optimizer_state(module, optimizer)
     path = folder / f"step-{step:08d}"
-    if not leads():
-        return path
+    with whole(module):
+        if leads():
+            _write(folder, path, step, module, moments, random)
+    if leads():
+        for old in checkpoints(folder)[:-keep]:
+            shutil.rmtree(old)
+    return path
+
+
+def _write(
+    folder: Path,
+    path: Path,
+    step: int,
+    module: torch.nn.Module,
+    moments: dict[str, torch.Tensor],
+    random: dict[str, torch.Tensor],
+) -> None:
     part = folder / f".{path.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     save_weights(part / "model.safetensors", module)
-    save_file(_optimizer_state(module, optimizer), part / "optimizer.safetensors")
+    save_file(moments, part / "optimizer.safetensors")
     save_file(random, part / "random.safetensors")
     files = {file.name: sha256(file) for file in sorted(part.iterdir())}
     write_json(part / INDEX, {"step": step, "files": files})
     shutil.rmtree(path, ignore_errors=True)
     part.rename(path)
-    for old in checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
-    return path
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -94,14 +108,17 @@ def load_weights(path: Path, module: torch.nn.Module) -> None:
     saved = load_file(path)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            parameter.copy_(saved[name])
+            parameter.copy_(spread(saved[name], parameter))
 
 
 def _optimizer_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    reshard(module)  # the optimizer knows slices
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in module.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{name}:{key}"] = value.detach().cpu().contiguous()
+            all_of_it = gathered(value.detach())
+            if leads():
+                tensors[f"{name}:{key}"] = all_of_it.cpu().contiguous()
     return tensors
 
 
@@ -110,8 +127,8 @@ def _restore_optimizer(tensors: dict[str, torch.Tensor], module: torch.nn.Module
         state: dict[str, Any] = {}
         for key, value in tensors.items():
             if key.rpartition(":")[0] == name:
-                kind = key.rpartition(":")[2]
-                state[kind] = value if kind == "step" and parameter.device.type == "cpu" else value.to(parameter.device)
+                # the number of steps is nobody's slice
+                state[key.rpartition(":")[2]] = spread(value, parameter) if value.ndim else value.to(parameter.device)
         if state:
             optimizer.state[parameter] = state
 

@@ -20,6 +20,7 @@ from accelerate import Accelerator
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
 from kobert_pipeline.training.device import accelerator, agreed, peak_flops, refuse_different_views, summed
 from kobert_pipeline.training.feed import BatchAt, feed
+from kobert_pipeline.training.fsdp import gathered, share_out
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import Shares, optimizer_of, set_learning_rate
 from kobert_pipeline.training.plan import Plan
@@ -68,12 +69,14 @@ def train(
     message).
     """
     engine = accelerator(plan)
+    if plan.fsdp:
+        share_out(module, engine)
     optimizer = optimizer_of(module, plan, shares)
     if plan.torch_compile:
         module.compile()
     if engine.process_index:
         torch.manual_seed(plan.seed * 1_000_003 + engine.process_index)  # processes drop and draw differently
-    module, optimizer = engine.prepare(module, optimizer)
+    module, optimizer = (module, engine.prepare(optimizer)) if plan.fsdp else engine.prepare(module, optimizer)
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     began, result = time.monotonic(), Trained(steps)
     step = saved = load_checkpoint(folder / "checkpoints", plain, adam, engine.process_index)
@@ -145,7 +148,7 @@ def take_step(
             engine.backward(loss * engine.num_processes if engine.num_processes > 1 else loss)  # the mean over processes is taken
         losses.append(loss.detach())
         logged.append(values)
-    norm = engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm)
+    norm = gathered(engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
     loss = torch.stack(losses).sum()
     if not torch.isfinite(loss + norm):  # one wait for the device: all is under way by now
         raise NotFinite(f"the loss is {loss.item():g} and the norm of its gradient {norm.item():g}")

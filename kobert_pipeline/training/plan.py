@@ -5,7 +5,7 @@ Options that cannot change the result (`exclude=True`) are not in a fingerprint:
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kobert_pipeline.options import Options
 
@@ -35,6 +35,9 @@ class Plan(Options):
     """Parts that a step's batch is taken in, one after the other, where it does not fit in memory at once. Changes nothing but rounding."""
     torch_compile: bool = Field(False, exclude=True)
     """Whether the model is compiled. Changes nothing but rounding."""
+    fsdp: bool = Field(False, exclude=True)
+    """Whether processes that pretrain together share the model out (FSDP), each keeping a part of weights, gradients and moments, where one
+    GPU cannot keep them whole. Changes nothing but rounding."""
     dataloader_num_workers: int = Field(0, ge=0, exclude=True)
     """Threads that make batches ahead of time; 0: none, each is made when it is needed."""
     seed: int = 1
@@ -51,3 +54,11 @@ class Plan(Options):
     """The newest that are kept."""
     max_minutes: float | None = Field(None, gt=0, exclude=True)
     """Stop cleanly after this long; the same command goes on. Bends no schedule."""
+
+    @model_validator(mode="after")
+    def _shared_out(self) -> "Plan":
+        if self.fsdp and self.optimizer == "muon":
+            raise ValueError("fsdp leaves no process a whole matrix, which optimizer: muon needs; take adamw, or leave fsdp out")
+        if self.fsdp and self.torch_compile:
+            raise ValueError("a model that fsdp shares out is not compiled; leave out fsdp or torch_compile")
+        return self

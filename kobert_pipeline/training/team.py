@@ -20,6 +20,8 @@ POLL = 0.1
 """Seconds between two looks at the store."""
 PATIENCE = 5.0
 """Seconds that the first process waits for the others to hear that it ends; those that wait for it in a step cannot."""
+SETTLING = 0.2
+"""Seconds that gloo's threads get to let go of the last tensors."""
 
 
 class Team:
@@ -84,3 +86,4 @@ def part(status: int = 0) -> None:
     knows what it left in the group: that could wait for ever."""
     if torch.distributed.is_initialized() and status != 1:
         torch.distributed.destroy_process_group()
+        time.sleep(SETTLING)  # what a model is shared out by stays in torch's caches, and with it the group and its threads

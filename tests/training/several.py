@@ -21,14 +21,17 @@ MODELS = {
     "clm": {"name": "gpt2"},
 }
 """Objectives that draw no random numbers on the device, each with an architecture."""
+DRAWING = {"rtd": {"name": "electra", "embedding_size": 16}}
+"""One that does: every process draws its own."""
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 48}
 
 
-def options(objective: str, batch_pieces: int = 256, **plan: Any) -> stage.PretrainOptions:
+def options(objective: str, batch_pieces: int = 256, architecture: dict[str, Any] | None = None, **plan: Any) -> stage.PretrainOptions:
     """Ten steps or so of a network of width 32."""
     return stage.PretrainOptions(
-        objective=objective, architecture={**MODELS[objective], **SIZES}, max_length=48, batch_pieces=batch_pieces,
-        pieces=10 * batch_pieces, plan={"learning_rate": 2e-3, "checkpoint_every": 4, "evaluate_every": 5, "log_every": 2, **plan},
+        objective=objective, architecture={**(MODELS | DRAWING)[objective], **SIZES, **(architecture or {})},
+        max_length=48, batch_pieces=batch_pieces, pieces=10 * batch_pieces,
+        plan={"learning_rate": 2e-3, "checkpoint_every": 4, "evaluate_every": 5, "log_every": 2, **plan},
     )  # fmt: skip
 
 

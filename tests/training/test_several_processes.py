@@ -113,9 +113,11 @@ def test_several_processes_only_train(command: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("way", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
-def test_a_model_in_pieces_is_refused(way: str, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
+def test_a_model_cut_up_by_the_launcher_is_refused(way: str, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
     monkeypatch.setenv(f"ACCELERATE_USE_{way}", "true")
-    assert "keeps the whole model in every process" in kobert("pretrain", "quickstart").complaint
+    complaint = kobert("pretrain", "quickstart").complaint
+    assert f"ACCELERATE_USE_{way}" in complaint
+    assert "--set pretrain.plan.fsdp=true" in complaint
 
 
 def test_a_process_alone_leads_whatever_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:

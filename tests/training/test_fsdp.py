@@ -1,0 +1,227 @@
+"""Two processes that share a model out train what one process does, or where the device draws what two that keep it whole do; and what
+they leave does not tell that they shared. With gloo on CPU, as `torchrun` starts them."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from several import options, prepare, pretrained
+from test_several_processes import TOLERANCE, TORCHRUN, difference, torchrun
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import sha256
+from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.training.checkpoint import checkpoints
+from kobert_pipeline.training.fsdp import layers, share_out, whole
+from kobert_pipeline.training.loop import train
+from kobert_pipeline.training.plan import Plan
+
+DEEP = {"num_hidden_layers": 2}
+"""Layers in a row; one alone is not gathered by itself."""
+TIED = {**DEEP, "generator_share": 1.0, "tied": "encoder"}
+"""Every layer is passed twice."""
+
+CASES: list[dict[str, Any]] = [
+    *({"name": f"{objective} shared", "objective": objective, "architecture": DEEP, "fsdp": True} for objective in ("mlm_nsp", "mlm_sop")),
+    *({"name": f"rtd {fsdp}", "objective": "rtd", "architecture": DEEP, "fsdp": fsdp} for fsdp in (True, False)),
+    {"name": "stopped", "objective": "mlm_nsp", "architecture": DEEP, "fsdp": True, "stops": 3},
+    {"name": "left over", "objective": "mlm_nsp", "architecture": DEEP, "fsdp": True, "stops": 3, "ends": False},
+    {"name": "begun by one", "objective": "mlm_nsp", "architecture": DEEP, "fsdp": True, "gradient_accumulation_steps": 2},
+]
+SLOW: list[dict[str, Any]] = [
+    *({"name": f"{objective} shared", "objective": objective, "architecture": DEEP, "fsdp": True} for objective in ("mlm", "clm")),
+    *({"name": f"rtd {fsdp}", "objective": "rtd", "architecture": TIED, "fsdp": fsdp} for fsdp in (True, False)),
+    *({**CASES[0], "name": f"bf16 {fsdp}", "mixed_precision": "bf16", "fsdp": fsdp} for fsdp in (True, False)),
+]
+
+
+def by_two(place: Path, cases: list[dict[str, Any]]) -> None:
+    """Do every case with two processes."""
+    (place / "cases.json").write_text(json.dumps(cases))
+    worker = [str(Path(__file__).with_name("several.py")), str(place / "cases.json")]
+    result = subprocess.run([*TORCHRUN, *worker], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what one process made, and two of every case."""
+    place = tmp_path_factory.mktemp("shared")
+    prepare(place)
+    for objective in ("mlm_nsp", "mlm_sop"):
+        pretrained(place, f"{objective} by one", objective, architecture=DEEP)
+    pretrained(place, "begun by one", "mlm_nsp", stops=3, ends=False, architecture=DEEP)
+    by_two(place, CASES)
+    return place
+
+
+@pytest.mark.parametrize("objective", ["mlm_nsp", "mlm_sop"])
+def test_two_processes_that_share_train_what_one_does(place: Path, objective: str) -> None:
+    assert difference(place, f"{objective} shared", f"{objective} by one") > 0
+
+
+def test_two_processes_that_share_train_what_two_that_do_not_do(place: Path) -> None:
+    difference(place, "rtd True", "rtd False")
+
+
+def test_files_do_not_tell_who_made_them(place: Path) -> None:
+    for shared, other in (("mlm_nsp shared", "mlm_nsp by one"), ("mlm_sop shared", "mlm_sop by one"), ("rtd True", "rtd False")):
+        left = [
+            {str(path.relative_to(place / name)) for path in (place / name).rglob("*") if path.is_file() and "tfevents" not in path.name}
+            for name in (shared, other)
+        ]
+        assert left[0] == left[1]
+        configs = [file for file in left[0] if file.endswith("config.json")]
+        assert configs
+        assert [(place / shared / file).read_text() for file in configs] == [(place / other / file).read_text() for file in configs]
+
+
+def test_checkpoints_hold_whole_tensors(place: Path) -> None:
+    for file in ("model.safetensors", "optimizer.safetensors"):
+        found, expected = (load_file(checkpoints(place / f"mlm_nsp {by}" / "checkpoints")[-1] / file) for by in ("shared", "by one"))
+        torch.testing.assert_close(found, expected, **TOLERANCE)
+
+
+def test_the_best_model_is_saved_whole(place: Path) -> None:
+    bests = [path.parent.parent.name for path in place.glob("*/best/config.json")]
+    assert "mlm_nsp shared" in bests
+    found, expected = (load_file(place / f"mlm_nsp {by}" / "best" / "model.safetensors") for by in ("shared", "by one"))
+    torch.testing.assert_close(found, expected, **TOLERANCE)
+    generators = [load_file(place / f"rtd {fsdp}" / "model" / "generator" / "model.safetensors") for fsdp in (True, False)]
+    torch.testing.assert_close(generators[0], generators[1], **TOLERANCE)
+
+
+def test_evaluations_are_those_of_the_whole_model(place: Path) -> None:
+    found, expected = (json.loads((place / f"mlm_nsp {by}" / "evaluations.json").read_text()) for by in ("shared", "by one"))
+    assert found.keys() == expected.keys()
+    for step in found:
+        assert found[step] == pytest.approx(expected[step], abs=2e-6)
+
+
+def test_two_processes_that_were_stopped_go_on_to_the_same_bits(place: Path) -> None:
+    models = [sha256(place / name / "model" / "model.safetensors") for name in ("stopped", "mlm_nsp shared")]
+    assert models[0] == models[1]
+
+
+def test_one_process_goes_on_from_where_two_that_shared_stopped(place: Path) -> None:
+    assert [path.name for path in checkpoints(place / "left over" / "checkpoints")][-1] == "step-00000003"
+    pretrained(place, "left over", "mlm_nsp", architecture=DEEP)
+    difference(place, "left over", "mlm_nsp by one")
+
+
+def test_two_processes_that_share_go_on_from_where_one_stopped_and_accumulate(place: Path) -> None:
+    assert difference(place, "begun by one", "mlm_nsp by one") > 0
+
+
+@pytest.mark.slow
+def test_other_architectures_layers_passed_twice_and_bf16(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    by_two(tmp_path, SLOW)
+    for objective in ("mlm", "clm"):
+        pretrained(tmp_path, f"{objective} by one", objective, architecture=DEEP)
+        difference(tmp_path, f"{objective} shared", f"{objective} by one")
+    difference(tmp_path, "rtd True", "rtd False")
+    found, expected = (load_file(tmp_path / f"bf16 {fsdp}" / "model" / "model.safetensors") for fsdp in (True, False))
+    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_the_command_shares(tiny, tmp_path: Path) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    ran = torchrun("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.fsdp=true")
+    assert ran.code == 0, ran.err[-3000:]
+    made, expected = tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]
+    assert made["fingerprint"] == expected["fingerprint"]
+    assert made["files"].keys() == expected["files"].keys()
+    assert made["counts"]["parameters"] == expected["counts"]["parameters"]
+    assert made["counts"]["held_out_after"]["loss"] == pytest.approx(expected["counts"]["held_out_after"]["loss"], abs=1e-4)
+
+
+# what is shared out
+
+
+def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
+    """The second of four, the others made up."""
+    given = options("rtd", architecture=TIED)
+    model = given.architecture.model(given.architecture.config(200), given.objective.head)
+    module = LossModule(model, given.objective, given.architecture)
+    sizes = {name: parameter.shape for name, parameter in module.named_parameters()}
+    torch.distributed.init_process_group("fake", rank=1, world_size=4, store=FakeStore())
+    try:
+        share_out(module, SimpleNamespace(num_processes=4, device=torch.device("cpu")))
+        kept = {name: parameter.to_local().shape for name, parameter in module.named_parameters()}
+    finally:
+        torch.distributed.destroy_process_group()
+    assert model.generator.generator_lm_head.weight is model.electra.embeddings.word_embeddings.weight
+    assert {name: parameter.shape for name, parameter in module.named_parameters()} == sizes
+    for name, (rows, *columns) in sizes.items():
+        per_process = -(-rows // 4)
+        assert kept[name] == (min(per_process, max(rows - per_process, 0)), *columns)
+
+
+# what is a layer
+
+
+@pytest.mark.parametrize(
+    ("objective", "architecture", "expected"),
+    [
+        ("mlm_nsp", {"num_hidden_layers": 3}, ["BertLayer"] * 3),
+        ("mlm_nsp", {"num_hidden_layers": 1}, []),
+        ("mlm_sop", {"num_hidden_layers": 3}, []),  # one layer, passed three times
+        ("rtd", DEEP, ["ElectraLayer"] * 4),
+        ("rtd", TIED, ["ElectraLayer"] * 2),
+        ("mlm", DEEP, ["ModernBertEncoderLayer"] * 2),
+        ("clm", DEEP, ["GPT2Block"] * 2),
+    ],
+)
+def test_layers_are_what_stands_in_a_row(objective: str, architecture: dict[str, Any], expected: list[str]) -> None:
+    given = options(objective, architecture=architecture)
+    with torch.device("meta"):
+        model = given.architecture.model(given.architecture.config(200), given.objective.head)
+    found = layers(LossModule(model, given.objective, given.architecture))
+    assert [type(layer).__name__ for layer in found] == expected
+    assert len({id(layer) for layer in found}) == len(found)
+
+
+def test_a_module_that_is_not_shared_out_is_whole_as_it_is() -> None:
+    module = torch.nn.Linear(2, 2)
+    before = dict(module.named_parameters())
+    with whole(module):
+        assert all(parameter is before[name] for name, parameter in module.named_parameters())
+
+
+# what is refused
+
+
+def test_one_process_has_nobody_to_share_with(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"plan\.fsdp shares .* this one is alone; start several by torchrun"):
+        train(torch.nn.Linear(2, 2), lambda *step: None, Plan(fsdp=True), 3, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["pretrain.plan.optimizer=muon"], "pretrain.plan: fsdp leaves no process a whole matrix"),
+        (["pretrain.plan.torch_compile=true"], "pretrain.plan: a model that fsdp shares out is not compiled"),
+    ],
+)
+def test_what_wants_a_whole_model_is_refused(options: list[str], complaint: str, kobert: Callable[..., Any]) -> None:
+    sets = [word for option in ("pretrain.plan.fsdp=true", *options) for word in ("--set", option)]
+    assert complaint in kobert("check", "quickstart", *sets).complaint
+
+
+def test_fine_tuning_keeps_models_whole(kobert: Callable[..., Any]) -> None:
+    name = "nsmc"
+    complaint = kobert("check", "quickstart", "--set", f"finetune.{name}.plan.fsdp=true").complaint
+    assert f"finetune.{name}.plan.fsdp: fine-tuning keeps the whole model in every process" in complaint
+
+
+def test_sharing_is_not_in_the_fingerprint() -> None:
+    assert Plan(fsdp=True).dump() == Plan().dump()
