@@ -148,7 +148,7 @@ def of_the_script() -> list[str]:
 def test_every_kobert_command_of_the_scaling_guide_is_one(place, kobert, monkeypatch) -> None:
     monkeypatch.chdir(place)
     launched = [words for words in [*commands(SCALING), of_the_script()] if words[0] not in ("kobert", "tar")]
-    assert len(launched) == 4
+    assert len(launched) == 5
     alone = [words[1:] for words in commands(SCALING) if words[0] == "kobert"]
     assert len(alone) > 6
     for arguments in [*alone, *map(behind_the_launcher, launched)]:
