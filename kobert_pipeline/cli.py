@@ -1,11 +1,11 @@
 """The command `kobert`. Every command parses, calls one function and prints; nothing heavy is imported before it is needed."""
 
 import json
-import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +15,7 @@ from kobert_pipeline.files import locked
 from kobert_pipeline.processes import leads, refuse_to_share
 from kobert_pipeline.running import STAGES, follow
 from kobert_pipeline.running import run as run_jobs
-from kobert_pipeline.show import outcome_row, print_json, print_table, recipe_description, summary
-
-if TYPE_CHECKING:
-    from kobert_pipeline.pipeline import Recipe
-    from kobert_pipeline.running import Job
+from kobert_pipeline.show import outcome_row, print_json, print_table, print_upload, recipe_description, summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -77,14 +73,43 @@ def _stage_command(stage: str) -> Callable[..., None]:
     return command
 
 
-for _stage in STAGES:
+for _stage in STAGES[:-1]:
     app.command(_stage)(_stage_command(_stage))
+
+
+@app.command()
+def publish(
+    recipe: RecipeName,
+    push: Annotated[str | None, typer.Option(metavar="OWNER/NAME", help="Then upload the folder to this repository of the hub.")] = None,
+    name: Annotated[str | None, typer.Option(help="Which of the recipe's checkpoints to upload; needed where it has several.")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Only you may see the repository.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded where, and send nothing.")] = False,
+    redo: Annotated[bool, typer.Option("--redo", help=REDO)] = False,
+    setting: Settings = None,
+    run_dir: RunDir = None,
+    num_workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Do the stage publish; the stages it reads must be done. Example: kobert publish quickstart --name nsmc --push me/mood --dry-run"""
+    if push is None and (name or private or dry_run):
+        raise UserError("--name, --private and --dry-run say how to upload; give --push OWNER/NAME too, or leave them out")
+    then = None
+    if push:
+        from kobert_pipeline.planning import plan, published_folder
+        from kobert_pipeline.use.push import refuse_bad_name, upload
+
+        refuse_bad_name(push)
+        folder = published_folder(plan(recipe, setting, run_dir, num_workers)[1], name)
+        then = partial(upload, folder, push, private, dry_run)
+    _run(recipe, setting, run_dir, num_workers, as_json, only="publish", redo=["publish"] if redo else None, then=then)
 
 
 @app.command()
 def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False) -> None:
     """Read a recipe and check every option and data file without doing anything. Example: kobert check quickstart"""
-    planned = _plan(recipe, setting, None, None)[1]
+    from kobert_pipeline.planning import plan
+
+    planned = plan(recipe, setting, None, None)[1]
     for job in planned:
         job.raw()
     if as_json:
@@ -96,9 +121,10 @@ def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False)
 @app.command()
 def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
     """Show what of a run is done, stale, under way or missing. Example: kobert status quickstart"""
+    from kobert_pipeline.planning import plan
     from kobert_pipeline.status import status_of
 
-    rows = status_of(_plan(recipe, setting, run_dir, None)[1])
+    rows = status_of(plan(recipe, setting, run_dir, None)[1])
     if as_json:
         print_json({"stages": rows})
     else:
@@ -201,31 +227,6 @@ def predict(
         print(json.dumps(result, ensure_ascii=False) if as_json else "  ".join(f"{key}: {value}" for key, value in result.items()))
 
 
-def _plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_workers: int | None) -> tuple["Recipe", list["Job"]]:
-    """The validated recipe and its jobs."""
-    from pydantic import ValidationError
-
-    from kobert_pipeline import recipe as recipes
-    from kobert_pipeline.options import explain as explained
-    from kobert_pipeline.pipeline import Recipe, jobs
-
-    content = recipes.load(recipe, settings or [])
-    try:
-        loaded = Recipe.model_validate(content)
-    except ValidationError as error:
-        raise UserError(f"recipe {recipe}: {explained(error)}") from None
-    given = loaded.data_dir or os.environ.get("KOBERT_DATA")
-    if not given:
-        raise UserError(
-            f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA"
-        )
-    if not Path(given).is_dir():
-        where = "" if Path(given).is_absolute() else f" (that is {Path(given).absolute()}, as seen from the current folder)"
-        raise UserError(f"data_dir {given} is not a folder{where}; give another with --set data_dir=PATH")
-    name = recipes.find(recipe).stem
-    return loaded, list(jobs(loaded, name, Path(given), run_dir or Path("runs") / name, num_workers))
-
-
 def _run(
     recipe: str,
     settings: list[str] | None,
@@ -235,22 +236,29 @@ def _run(
     only: str | None = None,
     until: str | None = None,
     redo: list[str] | None = None,
+    then: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
+    """Do what of the recipe is asked for, then `then`, and show what became of both."""
+    from kobert_pipeline.planning import plan
+
     for stage in redo or []:
         _stage_name(stage)
-    _, planned = _plan(recipe, settings, run_dir, num_workers)
+    _, planned = plan(recipe, settings, run_dir, num_workers)
     if not leads():
         follow(planned, only)
         return
     with locked(planned[0].folder.parent):
         outcomes = run_jobs(planned, only, until, redo)
+        uploaded = then() if then else None
     if as_json:
-        print_json({"stages": [outcome_row(outcome) for outcome in outcomes]})
+        print_json({"stages": [outcome_row(outcome) for outcome in outcomes]} | ({"upload": uploaded} if uploaded else {}))
     else:
         print_table(
             ["stage", "status", "seconds", "made", "where"],
             [[o.job.title, o.status, f"{o.seconds:.1f}", summary(o.counts), str(o.job.folder)] for o in outcomes],
         )
+        if uploaded:
+            print_upload(uploaded)
 
 
 def _stage_name(stage: str | None) -> None:

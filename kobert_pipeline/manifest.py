@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def listed(folder: Path) -> dict[str, Any]:
     return {str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": sha256(path)} for path in artefacts(folder)}
 
 
-def finish(folder: Path, record: Record, files: dict[str, Any], counts: dict[str, Any], seconds: float, **more: str) -> None:
+def finish(folder: Path, record: Record, files: dict[str, Any], counts: dict[str, Any], seconds: float, **more: Any) -> None:
     """Write the manifest, with the files `listed`: from now on the stage is finished."""
     write_json(
         folder / FINISHED,
@@ -110,6 +111,7 @@ def finish(folder: Path, record: Record, files: dict[str, Any], counts: dict[str
             "seconds": round(seconds, 2),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "versions": versions(),
+            "device": device(),
             **more,
         },
     )
@@ -220,7 +222,7 @@ def adopt(source: Path, folder: Path, record: Record, name: str) -> dict[str, An
             _link(source / file, folder / file)
         if made["fingerprint"] != record.fingerprint or listed(folder) != made["files"]:
             raise UserError(f"{source} was changed while it was taken over; run the same command again")
-        finish(folder, record, made["files"], made["counts"], made["seconds"], reused_from=name)
+        finish(folder, record, made["files"], made["counts"], made["seconds"], reused_from=name, device=made.get("device"))
     except (UserError, OSError):
         delete(folder)
         raise
@@ -245,3 +247,13 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def device() -> dict[str, Any]:
+    """What this process computes on: `name`, and the `count` of them that work together. A stage without torch runs on the CPU."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return {"name": torch.cuda.get_device_name(), "count": int(os.environ.get("WORLD_SIZE", "1"))}
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {"name": f"CPU ({models[0] if models else platform.machine()}, {os.cpu_count()} cores)", "count": 1}

@@ -27,7 +27,9 @@ from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.files import read_json
 from kobert_pipeline.options import Options
-from kobert_pipeline.publish.model_card import Facts, auto_class_of
+from kobert_pipeline.publish.costs import costs
+from kobert_pipeline.publish.licences import NOT_STATED, refusal, unstated
+from kobert_pipeline.publish.model_card import Facts, Results, auto_class_of, mean
 from kobert_pipeline.running import STAGES, Job
 
 
@@ -81,6 +83,8 @@ class Recipe(Options):
                     f"publish.{name}.source is '{published.source}', whose encoder is frozen: plain transformers has no class for "
                     f"such a model; fine-tune with encoder: tuned to publish, or give predict the run's model and --tokenizer"
                 )
+            if not published.permission and (why := refusal(_sources(self, published), published.license)):
+                raise ValueError(f"publish.{name}: {why}")
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():
             if prepared.max_length > positions:
@@ -152,19 +156,24 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
     for key, published in recipe.publish.items():
         seeds = recipe.finetune[published.source].seeds if published.source in recipe.finetune else []
         models = {f"{published.source}/{seed}": at["finetune"] / published.source / str(seed) for seed in seeds}
+        controls = {
+            one: [made["finetune"] / one / str(seed) for seed in recipe.finetune[one].seeds] for one in _controls(recipe, published)
+        }
         yield Job(
             "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key,
             reads={"tokenizer": at["tokenizer"], "pretrain": at["pretrain"], "corpus": at["corpus"], **models},
-            fixed=lambda: {"recipe": manifest.digest([name, *_published(recipe)])},
-            make=partial(_publish, recipe, name, key, data, run_dir.absolute(), [model.absolute() for model in models.values()]),
+            fixed=partial(_fixed, recipe, name, published, controls),
+            make=partial(_publish, recipe, name, key, data, run_dir.absolute(), [model.absolute() for model in models.values()], controls),
         )  # fmt: skip
 
 
-def _publish(recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir: Path, tuned: list[Path], out: Path) -> dict[str, Any]:
+def _publish(
+    recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir: Path, tuned: list[Path], controls: dict[str, list[Path]], out: Path
+) -> dict[str, Any]:
     """Gather what the run knows about a model, pick the seed that is best on dev, and hand both to the stage."""
     options = recipe.publish[key]
     made = {stage: manifest.read(run_dir / stage) for stage in ("corpus", "analysis", "tokenizer", "shards", "pretrain")}
-    model, results, paired = run_dir / "pretrain" / pretrain_stage.MODEL, {}, False
+    model, results, paired = run_dir / "pretrain" / pretrain_stage.MODEL, None, False
     auto_class = auto_class_of(read_json(model / "config.json"))
     if tuned:
         task = recipe.features[recipe.finetune[options.source].features or options.source].task
@@ -173,26 +182,67 @@ def _publish(recipe: Recipe, recipe_name: str, key: str, data_dir: Path, run_dir
         model, auto_class = best / finetune_stage.MODEL, task.auto_class
         paired = task.paired
         split = "test" if "test" in runs[best]["counts"] else "dev"
-        scores = {name: [one["counts"][split][name] for one in runs.values()] for name in runs[best]["counts"][split]}
-        results = {f"{options.source} ({split})": scores}
+        found = _finished(controls)
+        order = sorted(found, key=lambda one: -mean([made["counts"]["dev"][task.metric] for made in found[one]]))
+        of_controls = {one: _scores(found[one], split) for one in order}
+        results = Results(options.source, task.name, split, _scores(list(runs.values()), split), of_controls)
         made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
-    cutter, (dump, sources) = recipe.analysis.analyzer.cutter(data_dir), _published(recipe)
+    cutter, sources = recipe.analysis.analyzer.cutter(data_dir), _sources(recipe, options)
     facts = Facts(
         name=f"{recipe_name}-{key}", recipe=recipe_name, description=options.description, license=options.license,
         auto_class=auto_class, sources=sources, counts=_card_counts(made), results=results, paired=paired,
         analyzer=cutter.analyzer, style=cutter.style, library=cutter.library,
         plain_agreement=made["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
+        gives_vectors=not tuned and auto_class != "AutoModelForCausalLM", permission=options.permission,
+        costs=costs(made), emissions=options.emissions,
     )  # fmt: skip
-    told = ("options", "counts", "seconds", "versions")
-    stages = {stage: {key: one[key] for key in told} for stage, one in made.items()}
+    told = ("options", "counts", "seconds", "versions", "device")
+    stages = {stage: {key: one[key] for key in told if key in one} for stage, one in made.items()}
     stages["corpus"]["counts"].pop("contaminated_samples", None)  # other people's texts
-    return publish_stage.run(options, facts, {"recipe": dump, "stages": stages}, model, run_dir / "tokenizer", out)
+    counts = publish_stage.run(options, facts, {"recipe": _dump(recipe), "stages": stages}, model, run_dir / "tokenizer", out)
+    return counts | {"files_without_licence": 0 if options.permission else len(unstated(sources))}
 
 
-def _published(recipe: Recipe) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """The recipe without a place of the machine, and its sources with their licences."""
-    dump = {key: value for key, value in recipe.dump().items() if key != "data_dir"}
-    return dump, [source for reader in recipe.corpus.sources for source in reader.provenance()]
+def _dump(recipe: Recipe) -> dict[str, Any]:
+    """The recipe without a place of the machine."""
+    return {key: value for key, value in recipe.dump().items() if key != "data_dir"}
+
+
+def _sources(recipe: Recipe, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
+    """The files that a published model has learned from, what for, and their licences."""
+    found = [source | {"use": "pretrain"} for reader in recipe.corpus.sources for source in reader.provenance()]
+    if published.source in recipe.finetune:
+        featurized = recipe.features[recipe.finetune[published.source].features or published.source]
+        licence = featurized.license or NOT_STATED
+        found += [{"path": path, "license": licence, "use": "fine-tune"} for path in features_stage.train_files(featurized)]
+    return found
+
+
+def _controls(recipe: Recipe, published: publish_stage.PublishOptions) -> list[str]:
+    """The fine-tunings of the same network from random weights, on the features of the published one."""
+    if published.source not in recipe.finetune:
+        return []
+    wanted = recipe.finetune[published.source].features or published.source
+    same = [name for name, tuned in recipe.finetune.items() if tuned.weights == "random" and (tuned.features or name) == wanted]
+    return [name for name in same if name != published.source]
+
+
+def _finished(controls: dict[str, list[Path]]) -> dict[str, list[dict[str, Any]]]:
+    """The manifests of the controls that are done: one that was left out for want of time keeps nothing from being published."""
+    done = {name: folders for name, folders in controls.items() if all(map(manifest.is_finished, folders))}
+    return {name: [manifest.read(folder) for folder in folders] for name, folders in done.items()}
+
+
+def _scores(runs: list[dict[str, Any]], split: str) -> dict[str, list[float]]:
+    return {name: [one["counts"][split][name] for one in runs] for name in runs[0]["counts"][split]}
+
+
+def _fixed(recipe: Recipe, name: str, published: publish_stage.PublishOptions, controls: dict[str, list[Path]]) -> dict[str, str]:
+    """What a card depends on beside the folders that are read."""
+    found = {"recipe": manifest.digest([name, _dump(recipe), _sources(recipe, published)])}
+    if scores := {one: [made["counts"] for made in runs] for one, runs in _finished(controls).items()}:
+        found["controls"] = manifest.digest(scores)
+    return found
 
 
 def _card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -204,6 +254,5 @@ def _card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
         "vocabulary": f"{made['tokenizer']['counts']['vocab_size']:,}",
         "parameters": f"{trained['parameters']:,}",
         "pieces seen in pretraining": f"{trained['pieces_seen']:,}",
-        "seconds of pretraining": f"{made['pretrain']['seconds']:,.0f}",
         "held-out loss before and after": " -> ".join(losses),
     }

@@ -38,6 +38,16 @@ def outcome_row(outcome: "Outcome") -> dict[str, Any]:
     }
 
 
+def print_upload(uploaded: dict[str, Any]) -> None:
+    """What went where, or would go."""
+    seen = "private" if uploaded["private"] else "public, unless it is there and private"
+    size = sum(uploaded["files"].values())
+    print(f"\n{'would upload' if uploaded['dry_run'] else 'uploaded'} to {uploaded['repo']} ({seen}): {size:,} bytes")
+    print_table(["file", "bytes"], [[name, f"{count:,}"] for name, count in uploaded["files"].items()])
+    if uploaded["url"]:
+        print(uploaded["url"])
+
+
 def summary(counts: dict[str, Any]) -> str:
     """The few numbers of a stage that people look for."""
     shown = {

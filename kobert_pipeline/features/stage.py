@@ -33,6 +33,8 @@ class FeaturesOptions(Options):
     """Another number, another cut."""
     max_length: int = Field(128, ge=16)
     """Pieces in a window, special tokens included."""
+    license: str | None = Field(None, exclude=True)
+    """Licence of the training files, for the model cards; changes nothing of the features."""
 
 
 def train_files(options: FeaturesOptions) -> list[str]:

@@ -1,16 +1,36 @@
 """The model card: how to load it, how it was made, what it scored, what it is not for. Every number comes from the run's manifests."""
 
+import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
+from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
+from kobert_pipeline.publish.licences import unstated
+
+Scores = dict[str, list[float]]
+"""{metric: [value per seed]}"""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the fine-tuning `name` scored on a `split` of the `task`'s data. `controls` are the scores of the same network from random
+    weights on the same data, by the names of those fine-tunings, the best on dev first."""
+
+    name: str
+    task: str
+    split: str
+    scores: Scores
+    controls: dict[str, Scores] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class Facts:
-    """What the run knows about the model. `results`: {set: {metric: [value per seed]}}; `library` is what the analyzer needs;
+    """What the run knows about the model. `sources`: rows of `path`, `license` and `use`; `library` is what the analyzer needs;
     `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none; `paired` says whether
-    it labels pairs of texts."""
+    it labels pairs of texts, `gives_vectors` whether `sentence-transformers` may load it; `onnx_difference` is the largest between the ONNX
+    file and torch, None where there is none."""
 
     name: str
     recipe: str
@@ -22,9 +42,14 @@ class Facts:
     analyzer: str
     style: str
     library: str
-    results: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    results: Results | None = None
     plain_agreement: float | None = None
     paired: bool = False
+    gives_vectors: bool = False
+    onnx_difference: float | None = None
+    permission: str | None = None
+    costs: list[Cost] = field(default_factory=list)
+    emissions: EmissionsOptions | None = None
 
 
 PIPELINES = {
@@ -53,6 +78,17 @@ FILL = """from transformers import pipeline
 
 fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
 print(fill("대한민국의 수도는 [MASK]이다."))"""
+VECTORS = """from sentence_transformers import SentenceTransformer
+
+encoder = SentenceTransformer("PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(encoder.encode(["대한민국의 수도는 서울이다."]).shape)"""
+ONNX = """import onnxruntime
+from transformers import AutoTokenizer
+
+folder = "PATH/TO/THIS/FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+session = onnxruntime.InferenceSession(f"{folder}/onnx/model.onnx")
+outputs = session.run(None, dict(tokenizer(["배우들 연기가 정말 좋았다"], return_tensors="np")))"""
 USES = {
     "AutoModelForSequenceClassification": """from transformers import pipeline
 
@@ -117,18 +153,63 @@ def model_card(facts: Facts) -> str:
         facts.description,
         tokenizer_text(facts),
         f"```python\n{PAIRED if facts.paired else USES[facts.auto_class]}\n```",
+        *other_ways(facts),
         "## Results",
-        results_table(facts),
+        results_text(facts.results),
         "## How it was made",
         f"Recipe `{facts.recipe}` of kobert-pipeline; options and counts of every stage are in `training_manifest.json`.",
         table(["measure", "value"], [[name, value] for name, value in facts.counts.items()]),
         "## Data",
-        table(["file", "licence"], [[source["path"], source["license"]] for source in facts.sources]),
+        *data_text(facts),
+        "## Cost",
+        *cost_text(facts),
         "## Intended use and limits",
         "Korean text understanding and research. The model repeats what its data says, prejudice included; check it on your own data. "
         "Dev and test figures above were obtained with the model picked on a dev split cut from train and the test set read once per run.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def other_ways(facts: Facts) -> list[str]:
+    """The same by `sentence-transformers` and by ONNX Runtime, where the folder has their files."""
+    parts = []
+    if facts.gives_vectors:
+        parts += [
+            "As vectors of texts: the last states, averaged over all pieces but padding. The model was not trained to compare texts, so "
+            "fine-tune it before you rely on distances.",
+            f"```python\n{VECTORS}\n```",
+        ]
+    if facts.onnx_difference is not None:
+        parts += [
+            "Without torch: `onnx/model.onnx` takes any number of texts of any length that the model takes; its outputs differ from "
+            f"torch's by {facts.onnx_difference:.1e} at most (float32, checked when it was made).",
+            f"```python\n{ONNX}\n```",
+        ]
+    return parts
+
+
+def data_text(facts: Facts) -> list[str]:
+    """The files with their licences, and what is to be said of those."""
+    parts = [table(["file", "licence", "used to"], [[source["path"], source["license"], source["use"]] for source in facts.sources])]
+    if unstated(facts.sources):
+        parts.append("Where no licence is stated, find it out before you pass the model on.")
+    if facts.permission:
+        parts.append(f"Why it is published, in its maker's words: {facts.permission}")
+    return parts
+
+
+def cost_text(facts: Facts) -> list[str]:
+    """Hours by stage; CO2 only from numbers that were given."""
+    rows = [[cost.stage, f"{cost.hours:.3f}", cost.device] for cost in facts.costs]
+    parts = [table(["stage", "device hours", "on"], rows)] if rows else ["Not recorded."]
+    if facts.emissions:
+        given = facts.emissions
+        hours = sum(cost.hours for cost in facts.costs)
+        parts.append(
+            f"CO2: {hours:.3f} h x {given.watts:g} W / 1000 x {given.grams_per_kwh:g} g/kWh = {grams(facts.costs, given):,.1f} g; "
+            "power and grams are what its maker states."
+        )
+    return parts
 
 
 def tokenizer_text(facts: Facts) -> str:
@@ -148,21 +229,39 @@ def tokenizer_text(facts: Facts) -> str:
 
 def metadata(facts: Facts) -> dict[str, Any]:
     """YAML metadata with `model-index`, as the hub reads it."""
-    results = [
-        {
-            "task": {"type": PIPELINES[facts.auto_class]},
-            "dataset": {"name": task, "type": task},
-            "metrics": [hub_metric(name) | {"value": round(mean(values), 2)} for name, values in result.items()],
-        }
-        for task, result in facts.results.items()
-    ]
-    return {
+    found: dict[str, Any] = {
         "language": "ko",
         "license": facts.license,
         "library_name": "transformers",
         "pipeline_tag": PIPELINES[facts.auto_class],
-        "tags": ["korean", "morphemes", facts.analyzer],
-        "model-index": [{"name": facts.name, "results": results}] if results else [],
+        "tags": ["korean", "morphemes", facts.analyzer, *(["sentence-transformers"] if facts.gives_vectors else [])],
+        "model-index": [{"name": facts.name, "results": [indexed(facts, facts.results)]}] if facts.results else [],
+    }
+    if facts.emissions:
+        trained = [cost for cost in facts.costs if cost.stage.startswith(("pretrain", "finetune"))]
+        found["co2_eq_emissions"] = {
+            "emissions": round(grams(facts.costs, facts.emissions), 1),
+            "source": "device hours of all stages x power x grams per kWh, the last two as its maker states",
+            "training_type": "fine-tuning" if facts.results else "pre-training",
+            "hardware_used": "; ".join(dict.fromkeys(cost.device for cost in trained)),
+        }
+    return found
+
+
+def indexed(facts: Facts, results: Results) -> dict[str, Any]:
+    """An entry of `model-index`: the means, and beside each its spread and what the best control reached."""
+    metrics = []
+    for name, values in results.scores.items():
+        spread: dict[str, Any] = {"seeds": len(values), "min": round(min(values), 2), "max": round(max(values), 2)}
+        if len(values) > 1:
+            spread["standard_deviation"] = round(statistics.stdev(values), 2)
+        for control, scores in list(results.controls.items())[:1]:
+            spread |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
+        metrics.append(hub_metric(name) | {"value": round(mean(values), 2), "args": spread})
+    return {
+        "task": {"type": PIPELINES[facts.auto_class]},
+        "dataset": {"name": f"{results.name} ({results.split})", "type": results.task, "split": results.split},
+        "metrics": metrics,
     }
 
 
@@ -172,14 +271,26 @@ def hub_metric(name: str) -> dict[str, str]:
     return {"type": kind} if kind == name else {"type": kind, "name": name}
 
 
-def results_table(facts: Facts) -> str:
-    """Mean and spread over the seeds."""
+def results_text(results: Results | None) -> str:
+    """Mean and spread over the seeds, and the controls."""
+    if results is None:
+        return "Held-out losses are below; this model was not fine-tuned."
+    told = {"pretraining": results.scores} | {f"random weights (`{name}`)": scores for name, scores in results.controls.items()}
     rows = [
-        [task, name, f"{mean(values):.2f}", f"{min(values):.2f} to {max(values):.2f}", str(len(values))]
-        for task, result in facts.results.items()
-        for name, values in result.items()
+        [f"{results.name} ({results.split})", weights, name, f"{mean(values):.2f}", *spread_of(values)]
+        for weights, scores in told.items()
+        for name, values in scores.items()
     ]
-    return table(["set", "metric", "mean", "range", "seeds"], rows) if rows else "Held-out losses are below; this model was not fine-tuned."
+    found = table(["set", "started from", "metric", "mean", "standard deviation", "range", "seeds"], rows)
+    if results.controls:
+        return found
+    return found + "\n\nThe same network was not trained from random weights, so what pretraining added is not known."
+
+
+def spread_of(values: list[float]) -> list[str]:
+    """Standard deviation, range and number."""
+    deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else "-"
+    return [deviation, f"{min(values):.2f} to {max(values):.2f}", str(len(values))]
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

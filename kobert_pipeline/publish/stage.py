@@ -1,10 +1,12 @@
 """A model of the run -> a checkpoint folder: export, card, training manifest, and the check in a fresh process."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.files import whole, write_json
 from kobert_pipeline.options import Options
+from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.model_card import Facts, model_card
 
 VERSION = 1
@@ -16,22 +18,36 @@ class PublishOptions(Options):
     source: str = "pretrain"
     """`pretrain`, or the name of a fine-tuning (of its seeds, the best on dev)."""
     license: str = "apache-2.0"
-    """Licence of the weights; the data's licences may ask for another."""
+    """Licence of the weights. It is refused where a licence of the data does not allow it."""
+    permission: str | None = None
+    """Why the weights may be published though a licence of the data speaks against it (who permitted it, what you hold), for the card."""
     description: str = "A Korean BERT over morphemes, pretrained from scratch."
     """First sentence of the model card."""
     plain: bool = True
     """Also publish, in the folder `plain`, the vocabulary as a tokenizer that needs no analyzer."""
+    onnx: bool = False
+    """Also write `onnx/model.onnx`, compared with the model before it counts; wants `kobert-pipeline[onnx]`."""
+    emissions: EmissionsOptions | None = None
+    """Watts of a device and grams of CO2 per kilowatt hour, for the card; without them it says nothing of CO2."""
 
 
 def run(options: PublishOptions, facts: Facts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Raises UserError unless it verifies."""
     from kobert_pipeline.publish.export import export, export_plain
-    from kobert_pipeline.publish.verify import verify
+    from kobert_pipeline.publish.onnx_file import refuse_missing_libraries, write_onnx
+    from kobert_pipeline.publish.vectors import write_vector_files
+    from kobert_pipeline.publish.verify import SAMPLES, verify
 
+    if options.onnx:
+        refuse_missing_libraries()
     export(model, tokenizer, out)
     if options.plain:
         export_plain(model, tokenizer, out)
+    if facts.gives_vectors:
+        write_vector_files(out)
+    counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
+    card = replace(facts, onnx_difference=counts.get("onnx_max_difference"))
     with whole(out / "README.md") as part:
-        part.write_text(model_card(facts), encoding="utf-8")
+        part.write_text(model_card(card), encoding="utf-8")
     write_json(out / "training_manifest.json", history)
-    return verify(out, model, facts.auto_class)
+    return verify(out, model, facts.auto_class) | counts

@@ -1,0 +1,42 @@
+"""A recipe's name and its settings -> the validated recipe and its jobs."""
+
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kobert_pipeline import recipe as recipes
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.options import explain
+from kobert_pipeline.pipeline import Recipe, jobs
+from kobert_pipeline.running import Job
+
+
+def plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_workers: int | None) -> tuple[Recipe, list[Job]]:
+    """The recipe with `settings` laid over it, and everything it asks for. Raises UserError for a recipe or data folder that is none."""
+    content = recipes.load(recipe, settings or [])
+    try:
+        loaded = Recipe.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"recipe {recipe}: {explain(error)}") from None
+    given = loaded.data_dir or os.environ.get("KOBERT_DATA")
+    if not given:
+        raise UserError(
+            f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA"
+        )
+    if not Path(given).is_dir():
+        where = "" if Path(given).is_absolute() else f" (that is {Path(given).absolute()}, as seen from the current folder)"
+        raise UserError(f"data_dir {given} is not a folder{where}; give another with --set data_dir=PATH")
+    name = recipes.find(recipe).stem
+    return loaded, list(jobs(loaded, name, Path(given), run_dir or Path("runs") / name, num_workers))
+
+
+def published_folder(planned: list[Job], name: str | None) -> Path:
+    """The folder of the recipe's checkpoint `name`, or of its only one. Raises UserError where that is not one."""
+    folders = {job.name: job.folder for job in planned if job.stage == "publish"}
+    if name is None and len(folders) == 1:
+        return next(iter(folders.values()))
+    if name not in folders:
+        said = f"has no checkpoint {name!r}" if name else f"publishes {len(folders)} checkpoints"
+        raise UserError(f"the recipe {said}; choose one with --name (allowed: {', '.join(sorted(folders)) or 'nothing'})")
+    return folders[name]

@@ -1,0 +1,104 @@
+"""The card against `huggingface_hub`, which reads it on the hub: means, spread, controls, data, cost."""
+
+import statistics
+from dataclasses import replace
+
+import pytest
+from huggingface_hub import ModelCard
+
+from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
+from kobert_pipeline.publish.licences import NOT_STATED
+from kobert_pipeline.publish.model_card import Facts, Results, model_card
+
+SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
+CONTROLS = {"nsmc-random": {"accuracy": [85.3, 85.4], "macro_f1": [85.2, 85.3]}, "worse": {"accuracy": [80.0], "macro_f1": [79.0]}}
+SOURCES = [
+    {"path": "wiki.txt", "license": "CC BY-SA 3.0", "use": "pretrain"},
+    {"path": "train.txt", "license": "CC0-1.0", "use": "fine-tune"},
+]
+FACTS = Facts(
+    name="mini-nsmc", recipe="mini", description="What it is.", license="cc-by-sa-4.0", auto_class="AutoModelForSequenceClassification",
+    sources=SOURCES, counts={"documents": "3"}, analyzer="kiwi", style="surface", library="kiwipiepy",
+    results=Results("nsmc", "nsmc", "test", SCORES, CONTROLS), costs=[Cost("pretrain", 2.0, "H200"), Cost("finetune/nsmc", 1.0, "H200")],
+)  # fmt: skip
+
+
+def read(facts: Facts) -> ModelCard:
+    return ModelCard(model_card(facts))
+
+
+def test_model_index_holds_means_spread_and_the_best_control() -> None:
+    found = {result.metric_name or result.metric_type: result for result in read(FACTS).data.eval_results or []}
+    assert set(found) == set(SCORES)
+    for name, values in SCORES.items():
+        result = found[name]
+        assert result.metric_value == pytest.approx(statistics.mean(values), abs=0.005)
+        assert result.metric_args["standard_deviation"] == pytest.approx(statistics.stdev(values), abs=0.005)
+        assert (result.metric_args["seeds"], result.metric_args["min"], result.metric_args["max"]) == (3, min(values), max(values))
+        assert result.metric_args["random_weights"] == "nsmc-random"
+        assert result.metric_args["random_weights_mean"] == pytest.approx(statistics.mean(CONTROLS["nsmc-random"][name]), abs=0.005)
+        assert (result.dataset_type, result.dataset_split, result.task_type) == ("nsmc", "test", "text-classification")
+    assert found["macro_f1"].metric_type == "f1"
+
+
+def test_the_hub_writes_the_card_back_as_it_was() -> None:
+    """Nothing of the metadata is lost or bent by its parser."""
+    card = read(FACTS)
+    assert ModelCard(str(card)).data.to_dict() == card.data.to_dict()
+    assert card.data.model_name == "mini-nsmc"
+
+
+def test_the_table_shows_every_control_and_its_spread() -> None:
+    text = read(FACTS).text
+    assert "| nsmc (test) | pretraining | accuracy | 87.24 | 0.14 | 87.09 to 87.36 | 3 |" in text
+    assert "| nsmc (test) | random weights (`nsmc-random`) | accuracy | 85.35 | 0.07 | 85.30 to 85.40 | 2 |" in text
+    assert "| nsmc (test) | random weights (`worse`) | accuracy | 80.00 | - | 80.00 to 80.00 | 1 |" in text
+
+
+def test_a_card_without_controls_says_what_is_not_known() -> None:
+    card = read(replace(FACTS, results=replace(FACTS.results, controls={})))
+    assert "what pretraining added is not known" in card.text
+    assert "random_weights" not in str(card.data.eval_results)
+
+
+def test_data_names_files_licences_and_uses_the_permission_and_what_is_not_stated() -> None:
+    text = read(FACTS).text
+    assert "| wiki.txt | CC BY-SA 3.0 | pretrain |" in text
+    assert "| train.txt | CC0-1.0 | fine-tune |" in text
+    assert "no licence is stated" not in text and "in its maker's words" not in text
+    open_ = read(replace(FACTS, sources=[{"path": "x", "license": NOT_STATED, "use": "pretrain"}], permission="Agreed by letter.")).text
+    assert "Where no licence is stated" in open_
+    assert "Agreed by letter." in open_
+
+
+def test_co2_is_hours_times_power_times_the_mains_and_only_from_given_numbers() -> None:
+    silent = read(FACTS)
+    assert silent.data.to_dict().get("co2_eq_emissions") is None
+    assert "CO2" not in silent.text
+    told = read(replace(FACTS, emissions=EmissionsOptions(watts=700, grams_per_kwh=430)))
+    assert told.data.to_dict()["co2_eq_emissions"]["emissions"] == pytest.approx(3.0 * 0.7 * 430)
+    assert told.data.to_dict()["co2_eq_emissions"]["hardware_used"] == "H200"
+    assert "3.000 h x 700 W / 1000 x 430 g/kWh = 903.0 g" in told.text
+
+
+def test_costs_add_up_seeds_and_count_every_device() -> None:
+    gpu, cpu = {"name": "H200", "count": 4}, {"name": "CPU (some)", "count": 1}
+    made = {
+        "corpus": {"seconds": 360, "device": cpu},
+        "pretrain": {"seconds": 1800, "device": gpu},
+        "finetune/nsmc/1": {"seconds": 600, "device": gpu},
+        "finetune/nsmc/2": {"seconds": 1200, "device": cpu},
+        "shards": {"seconds": 36},
+    }
+    assert costs(made) == [
+        Cost("corpus", 0.1, "CPU (some)"),
+        Cost("pretrain", 2.0, "4 x H200"),
+        Cost("finetune/nsmc (2 seeds)", pytest.approx(600 * 4 / 3600 + 1200 / 3600), "4 x H200, CPU (some)"),
+        Cost("shards", 0.01, "not recorded"),
+    ]
+
+
+@pytest.mark.parametrize("given", [{"watts": 700}, {"grams_per_kwh": 430}, {"watts": 0, "grams_per_kwh": 430}])
+def test_half_of_the_numbers_for_co2_is_refused(given: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"watts|grams_per_kwh"):
+        EmissionsOptions.model_validate(given)

@@ -1,0 +1,43 @@
+"""`sentence-transformers` loads a published encoder, and its vectors are the mean of the states."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.publish.vectors import MODULES
+from kobert_pipeline.publish.verify import SAMPLES
+
+TEXTS = [*SAMPLES, "글", " ".join(SAMPLES * 30)]
+
+
+def mean_states(folder: Path, text: str) -> np.ndarray:
+    """The mean over all pieces of one text, special ones included, by hand."""
+    tokenizer = MorphemeTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        states = model(**tokenizer(text, truncation=True, return_tensors="pt")).last_hidden_state
+    return states[0].mean(0).numpy()
+
+
+def test_vectors_of_a_padded_batch_are_the_means_of_the_states(tiny) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    folder = tiny.run_dir / "publish" / "mlm"
+    encoder = sentence_transformers.SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
+    found = encoder.encode(TEXTS)
+    assert type(encoder.tokenizer).__name__ == "MorphemeTokenizer"
+    assert encoder.max_seq_length == 256
+    np.testing.assert_allclose(found, np.stack([mean_states(folder, text) for text in TEXTS]), atol=1e-6)
+
+
+def test_only_a_pretrained_encoder_has_the_files(tiny) -> None:
+    names = {"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json", "1_Pooling/config.json"}
+    for kind in ("mlm", "nsmc", "korquad"):
+        files = json.loads((tiny.run_dir / "publish" / kind / "manifest.json").read_text())["files"]
+        assert names & set(files) == (names if kind == "mlm" else set())
+    pooling = json.loads((tiny.run_dir / "publish" / "mlm" / MODULES[1]["path"] / "config.json").read_text())
+    assert pooling == {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
