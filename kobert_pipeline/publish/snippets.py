@@ -1,0 +1,66 @@
+"""How a published model is used, as the card shows it: one piece of Python for each kind of head. A test runs them."""
+
+PAIRED = """from transformers import pipeline
+
+classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(classify({"text": "한 남자가 기타를 친다.", "text_pair": "누군가 악기를 연주한다."}))"""
+FILL = """from transformers import pipeline
+
+fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(fill("대한민국의 수도는 [MASK]이다."))"""
+VECTORS = """from sentence_transformers import SentenceTransformer
+
+encoder = SentenceTransformer("PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(encoder.encode(["대한민국의 수도는 서울이다."]).shape)"""
+ONNX = """import onnxruntime
+from transformers import AutoTokenizer
+
+folder = "PATH/TO/THIS/FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+session = onnxruntime.InferenceSession(f"{folder}/onnx/model.onnx")
+outputs = session.run(None, dict(tokenizer(["배우들 연기가 정말 좋았다"], return_tensors="np")))"""
+USES = {
+    "AutoModelForSequenceClassification": """from transformers import pipeline
+
+classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(classify("배우들 연기가 정말 좋았다"))""",
+    "AutoModelForQuestionAnswering": """import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+folder = "PATH/TO/THIS/FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model = AutoModelForQuestionAnswering.from_pretrained(folder)
+question, context = "한글은 누가 만들었는가?", "한글은 세종대왕이 1443년에 만들었다."
+inputs = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True, truncation="only_second")
+offsets = inputs.pop("offset_mapping")[0].tolist()
+outputs = model(**inputs)
+inside = torch.tensor([side == 1 for side in inputs.sequence_ids(0)])
+scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
+scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
+start, end = divmod(int(scores.argmax()), len(offsets))
+print(context[offsets[start][0] : offsets[end][1]])""",
+    "AutoModelForMultipleChoice": """import torch
+from transformers import AutoModelForMultipleChoice, AutoTokenizer
+
+folder = "PATH/TO/THIS/FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model = AutoModelForMultipleChoice.from_pretrained(folder)
+text, candidates = "비가 오기 시작했다.", ["그는 우산을 폈다.", "그는 해를 피했다."]
+inputs = tokenizer([text] * len(candidates), candidates, padding=True, truncation=True, return_tensors="pt")
+scores = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]
+print(candidates[int(scores.argmax())])""",
+    "AutoModelForTokenClassification": """from transformers import pipeline
+
+tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, aggregation_strategy="simple")
+print(tag("세종대왕은 1443년에 한글을 만들었다."))""",
+    "AutoModelForPreTraining": FILL,
+    "AutoModelForMaskedLM": FILL,
+    "AutoModelForCausalLM": """from transformers import pipeline
+
+write = pipeline("text-generation", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(write("대한민국의 수도는"))""",
+    "AutoModel": """from transformers import pipeline
+
+embed = pipeline("feature-extraction", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(len(embed("대한민국의 수도는 서울이다.")[0]))""",
+}
