@@ -8,7 +8,7 @@ import yaml
 
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
 from kobert_pipeline.publish.licences import unstated
-from kobert_pipeline.publish.snippets import PAIRED, USES
+from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS
 
 Scores = dict[str, list[float]]
 """{metric: [value per seed]}"""
