@@ -67,6 +67,11 @@ class SpanTask(Task):
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[str]:
         """Per example the text of the best span over all its windows; "" when no window has a context."""
+        best = self.best_spans(logits, features)
+        return [example["context"][best[i][1] : best[i][2]] if i in best else "" for i, example in enumerate(features.examples)]
+
+    def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
+        """By example, what `best_span` finds over all its windows; without examples no window of which has a context."""
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
@@ -75,7 +80,7 @@ class SpanTask(Task):
             example = int(example_of[i])
             if found and (example not in best or found[0] > best[example][0]):
                 best[example] = found
-        return [example["context"][best[i][1] : best[i][2]] if i in best else "" for i, example in enumerate(features.examples)]
+        return best
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """KorQuAD's exact match and F1."""
