@@ -7,28 +7,28 @@ import typer
 
 from kobert_pipeline.errors import UserError
 
+Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file of its task.")]
 NOISE = "all, KIND or KIND=RATE,RATE: spaces-removed, spaces-dropped, spaces-inserted, key-neighbour, key-missed, ... Repeat for more."
+Noises = Annotated[list[str] | None, typer.Option(metavar="NOISE", help=NOISE)]
+NOISE_IN = "Add noise there alone: text, text_pair, question or context; default: everywhere."
+NoiseIn = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=NOISE_IN)]
+Out = Annotated[Path | None, typer.Option(metavar="OUT.json", help="Write the figures there, and a page beside it (OUT.md).")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")]
 
 
 def measure(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file of its task.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="OUT.json", help="Write the figures there, and a page beside it (OUT.md).", dir_okay=False)
-    ] = None,
-    noise: Annotated[list[str] | None, typer.Option(metavar="NOISE", help=NOISE)] = None,
-    noise_in: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Add noise there alone: text, text_pair, question or context; default: everywhere."),
-    ] = None,
+    checkpoint: Folder,
+    file: File,
+    out: Out = None,
+    noise: Noises = None,
+    noise_in: NoiseIn = None,
     errors: Annotated[bool, typer.Option("--errors", help="Sort the wrong answers to questions by what is wrong with them.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Examples to measure; default: all.")] = None,
     noise_limit: Annotated[int | None, typer.Option(min=1, help="Examples to try each noise on; default: all that are measured.")] = None,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 1,
     task: Annotated[str | None, typer.Option(help="The task, where the checkpoint does not say it.")] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")
-    ] = None,
+    setting: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Score a checkpoint on a labelled file: clean, by kind of text, under noise (--noise), and where its answers go wrong (--errors).

@@ -9,7 +9,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
-from kobert_pipeline.features.task import Example
+from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.measure import errors, noisy, subsets
 from kobert_pipeline.measure.checkpoint import Checkpoint, Predicted
@@ -37,11 +37,7 @@ def measured(
     takers = noisy.fields(task, names) if noises or names else ()
     if explain and not isinstance(task, SpanTask):
         raise UserError(f"errors are analysed of tasks that answer questions by spans of a text; {task.name} is none, leave --errors out")
-    if not file.is_file():
-        raise UserError(f"{file} does not exist; name a labelled file that the task {task.name} reads")
-    every = task.read(file)
-    if not every:
-        raise UserError(f"{file} holds no examples of the task {task.name}")
+    every = examples_of(task, file)
     examples = sample(every, limit)
     clean = checkpoint(examples)
     say(f"clean  {len(examples)} examples  {told(clean.scores)}")
@@ -54,10 +50,7 @@ def measured(
         "clean": {"examples": len(examples), "scores": rounded(clean.scores)},
     }
     if isinstance(task, SequenceTask):
-        found["subsets"] = [
-            {"name": name, "examples": len(numbers), "scores": rounded(score(checkpoint, clean, numbers))}
-            for name, numbers in subsets.subsets(examples)
-        ]
+        found["subsets"] = by_kind(checkpoint, clean)
     if noises:
         found["noise"] = under_noise(checkpoint, clean, noises, takers, noise_limit, say)
     if isinstance(task, SpanTask):
@@ -65,6 +58,24 @@ def measured(
     if explain:
         found["errors"] = errors.analysis(clean, task.max_answer_pieces)  # type: ignore[attr-defined]
     return found
+
+
+def examples_of(task: Task, file: Path) -> list[Example]:
+    """The examples of a file. Raises UserError for one that holds none, or is none."""
+    if not file.is_file():
+        raise UserError(f"{file} does not exist; name a labelled file that the task {task.name} reads")
+    examples = task.read(file)
+    if not examples:
+        raise UserError(f"{file} holds no examples of the task {task.name}")
+    return examples
+
+
+def by_kind(checkpoint: Checkpoint, clean: Predicted) -> list[dict[str, Any]]:
+    """A row per kind of text."""
+    return [
+        {"name": name, "examples": len(numbers), "scores": rounded(score(checkpoint, clean, numbers))}
+        for name, numbers in subsets.subsets(clean.features.examples)
+    ]
 
 
 def under_noise(
