@@ -12,6 +12,7 @@ import typer
 from kobert_pipeline.endings import end
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import locked
+from kobert_pipeline.measure.command import measure
 from kobert_pipeline.processes import leads, refuse_to_share
 from kobert_pipeline.running import STAGES, follow
 from kobert_pipeline.running import run as run_jobs
@@ -225,6 +226,9 @@ def predict(
 
     for result in predicted(checkpoint, _lines(texts), question, top_k, pair, tokenizer):
         print(json.dumps(result, ensure_ascii=False) if as_json else "  ".join(f"{key}: {value}" for key, value in result.items()))
+
+
+app.command()(measure)
 
 
 def _run(

@@ -41,8 +41,9 @@ ROOMS = {
     "explain":    "errors options recipe registry pretrain running pipeline",
     "compare":    "errors manifest publish",
     "show":       "recipe running",
+    "measure":    f"{GROUND} tokenizer features training finetune publish recipe use show",
     "endings":    "errors processes training",
-    "cli":        "errors endings files options processes recipe registry running planning status explain compare use show",
+    "cli":        "errors endings files options processes recipe registry running planning status explain compare use measure show",
     "__main__":   "cli",
     "__init__":   "",
 }  # fmt: skip

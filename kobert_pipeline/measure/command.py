@@ -1,0 +1,58 @@
+"""The command `kobert measure`. Nothing heavy is imported before it is needed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kobert_pipeline.errors import UserError
+
+Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file of its task.")]
+NOISE = "all, KIND or KIND=RATE,RATE: spaces-removed, spaces-dropped, spaces-inserted, key-neighbour, key-missed, ... Repeat for more."
+Noises = Annotated[list[str] | None, typer.Option(metavar="NOISE", help=NOISE)]
+NOISE_IN = "Add noise there alone: text, text_pair, question or context; default: everywhere."
+NoiseIn = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=NOISE_IN)]
+Out = Annotated[Path | None, typer.Option(metavar="OUT.json", help="Write the figures there, and a page beside it (OUT.md).")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")]
+
+
+def measure(
+    checkpoint: Folder,
+    file: File,
+    out: Out = None,
+    noise: Noises = None,
+    noise_in: NoiseIn = None,
+    errors: Annotated[bool, typer.Option("--errors", help="Sort the wrong answers to questions by what is wrong with them.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Examples to measure; default: all.")] = None,
+    noise_limit: Annotated[int | None, typer.Option(min=1, help="Examples to try each noise on; default: all that are measured.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the noise.")] = 1,
+    task: Annotated[str | None, typer.Option(help="The task, where the checkpoint does not say it.")] = None,
+    setting: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Score a checkpoint on a labelled file: clean, by kind of text, under noise (--noise), and where its answers go wrong (--errors).
+
+    Example: kobert measure runs/quickstart/publish/nsmc corpora/reviews_test.txt --noise spaces-removed --out nsmc.json
+    """
+    from kobert_pipeline.files import whole, write_json
+    from kobert_pipeline.measure.noise import conditions
+    from kobert_pipeline.show import print_json
+
+    noises = conditions(noise or [], seed)
+    if noise_in and not noises:
+        raise UserError("--noise-in says where noise is added; say which with --noise")
+    if out is not None and out.suffix != ".json":
+        raise UserError(f"--out {out}: give a name that ends in .json; the page is written beside it, with .md")
+
+    from kobert_pipeline.measure.checkpoint import Checkpoint
+    from kobert_pipeline.measure.measured import measured
+    from kobert_pipeline.measure.report import markdown
+
+    loaded = Checkpoint.load(checkpoint, task, setting)
+    found = {"checkpoint": checkpoint.name} | measured(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
+    if out is not None:
+        write_json(out, found)
+        with whole(out.with_suffix(".md")) as part:
+            part.write_text(markdown(found), encoding="utf-8")
+    print_json(found) if as_json else print(markdown(found), end="")
