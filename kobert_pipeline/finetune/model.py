@@ -85,7 +85,8 @@ def logits(model: Any, features: Features, batch_size: int, device: torch.device
     for rows in by_length(features, batch_size):
         with torch.autocast(torch.device(device).type, enabled=False):
             outputs = model(**taken(model, padded(features, rows, device)))
-        for name, value in outputs.items():
+        tensors = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}  # GPT-2 hands its cache over, too
+        for name, value in tensors.items():
             array = value.float().cpu().numpy()
             for row, values in zip(rows, array, strict=True):
                 found.setdefault(name, {})[int(row)] = values
