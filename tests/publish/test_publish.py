@@ -306,3 +306,20 @@ def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_pa
         {"type": "accuracy", "value": 70.0, "args": {"seeds": 2, "min": 50.0, "max": 90.0, "standard_deviation": 28.28}}
     ]
     assert "| 70.00 | 28.28 | 50.00 to 90.00 | 2 |" in (published / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_control_from_random_weights_stands_in_the_card_once_it_is_done(tiny, tmp_path, kobert) -> None:
+    """One that was left out keeps nothing from being published; when it is done, the card is no longer that of the recipe."""
+    run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
+    plan = "{epochs: 1, batch_size: 16, learning_rate: 5e-4}"
+    settings = [f"finetune.nsmc-random={{features: nsmc, weights: random, plan: {plan}}}", "publish={nsmc: {source: nsmc}}"]
+    arguments = ["--run-dir", run_dir, *(part for setting in settings for part in ("--set", setting))]
+    card = run_dir / "publish" / "nsmc" / "README.md"
+    assert kobert("publish", tiny.recipe, *arguments).code == 0
+    assert "random weights (`nsmc-random`)" not in card.read_text(encoding="utf-8")
+    assert kobert("finetune", tiny.recipe, *arguments).code == 0
+    assert "its input controls has changed" in kobert("publish", tiny.recipe, *arguments).complaint
+    assert kobert("publish", tiny.recipe, *arguments, "--redo").code == 0
+    score = json.loads((run_dir / "finetune" / "nsmc-random" / "1" / "manifest.json").read_text())["counts"]["test"]["accuracy"]
+    assert f"| nsmc (test) | random weights (`nsmc-random`) | accuracy | {score:.2f} | -" in card.read_text(encoding="utf-8")
+    assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(score, 2)
