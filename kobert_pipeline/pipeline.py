@@ -83,6 +83,8 @@ class Recipe(Options):
                     f"publish.{name}.source is '{published.source}', whose encoder is frozen: plain transformers has no class for "
                     f"such a model; fine-tune with encoder: tuned to publish, or give predict the run's model and --tokenizer"
                 )
+            if published.onnx and self._head(published).endswith("MultipleChoice"):
+                raise ValueError(f"publish.{name}.onnx: choices are not written as ONNX yet; leave it out")
             if not published.permission and (why := refusal(_sources(self, published), published.license)):
                 raise ValueError(f"publish.{name}: {why}")
         positions = self.pretrain.architecture.max_position_embeddings
@@ -93,6 +95,11 @@ class Recipe(Options):
                     f"(pretrain.architecture.max_position_embeddings); lower the one or raise the other"
                 )
         return self
+
+    def _head(self, published: publish_stage.PublishOptions) -> str:
+        """The class of what is published from a fine-tuning, "" from a pretraining."""
+        tuned = self.finetune.get(published.source)
+        return self.features[tuned.features or published.source].task.auto_class if tuned else ""
 
 
 def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: int | None = None) -> Iterator[Job]:
@@ -187,30 +194,60 @@ def _publish(
         of_controls = {one: _scores(found[one], split) for one in order}
         results = Results(options.source, task.name, split, _scores(list(runs.values()), split), of_controls)
         made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
-    cutter, sources = recipe.analysis.analyzer.cutter(data_dir), _sources(recipe, options)
+    cutter, sources = recipe.analysis.analyzer.cutter(data_dir), _placeless(_sources(recipe, options), data_dir)
     facts = Facts(
-        name=f"{recipe_name}-{key}", recipe=recipe_name, description=options.description, license=options.license,
+        name=f"{recipe_name}-{key}", recipe=recipe_name, description=options.description or _described(recipe), license=options.license,
         auto_class=auto_class, sources=sources, counts=_card_counts(made), results=results, paired=paired,
         analyzer=cutter.analyzer, style=cutter.style, library=cutter.library,
         plain_agreement=made["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
         gives_vectors=not tuned and auto_class != "AutoModelForCausalLM", permission=options.permission,
-        costs=costs(made), emissions=options.emissions,
+        costs=costs(made | _others(recipe, options, run_dir)), emissions=options.emissions,
     )  # fmt: skip
     told = ("options", "counts", "seconds", "versions", "device")
     stages = {stage: {key: one[key] for key in told if key in one} for stage, one in made.items()}
     stages["corpus"]["counts"].pop("contaminated_samples", None)  # other people's texts
-    counts = publish_stage.run(options, facts, {"recipe": _dump(recipe), "stages": stages}, model, run_dir / "tokenizer", out)
+    history = _placeless({"recipe": _dump(recipe), "stages": stages}, data_dir)
+    counts = publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
     return counts | {"files_without_licence": 0 if options.permission else len(unstated(sources))}
 
 
+def _placeless(value: Any, data_dir: Path) -> Any:
+    """`value` with every absolute path in it as a name: below data_dir, or the last part. Where a file lies is nobody's business."""
+    if isinstance(value, dict):
+        return {key: _placeless(one, data_dir) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_placeless(one, data_dir) for one in value]
+    if not isinstance(value, str) or not value.startswith("/"):
+        return value
+    path = Path(value)
+    return path.relative_to(data_dir).as_posix() if path.is_relative_to(data_dir) else path.name
+
+
+def _described(recipe: Recipe) -> str:
+    """The first sentence of a card that was given none."""
+    base = recipe.pretrain.base
+    return f"A Korean language model over morphemes, {f'trained on from {Path(base).name}' if base else 'pretrained from scratch'}."
+
+
+def _others(recipe: Recipe, published: publish_stage.PublishOptions, run_dir: Path) -> dict[str, dict[str, Any]]:
+    """The manifests of what was made for a model and is not in it: features, and the trials of a grid."""
+    if published.source not in recipe.finetune:
+        return {}
+    features = recipe.finetune[published.source].features or published.source
+    folders = [run_dir / "features" / features, *sorted((run_dir / "finetune" / published.source / "grid").glob("*"))]
+    return {folder.relative_to(run_dir).as_posix(): manifest.read(folder) for folder in folders if manifest.is_finished(folder)}
+
+
 def _dump(recipe: Recipe) -> dict[str, Any]:
-    """The recipe without a place of the machine."""
+    """The recipe without data_dir."""
     return {key: value for key, value in recipe.dump().items() if key != "data_dir"}
 
 
 def _sources(recipe: Recipe, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
     """The files that a published model has learned from, what for, and their licences."""
     found = [source | {"use": "pretrain"} for reader in recipe.corpus.sources for source in reader.provenance()]
+    if recipe.pretrain.base:
+        found.append({"path": recipe.pretrain.base, "license": recipe.pretrain.base_license or NOT_STATED, "use": "start"})
     if published.source in recipe.finetune:
         featurized = recipe.features[recipe.finetune[published.source].features or published.source]
         licence = featurized.license or NOT_STATED

@@ -12,7 +12,7 @@ from kobert_pipeline.finetune.model import TaskModule, measure
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.processes import leads
 from kobert_pipeline.training.device import device
-from kobert_pipeline.training.evaluations import Evaluations
+from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
 from kobert_pipeline.training.loop import train
 
 
@@ -21,14 +21,14 @@ class OnDev:
 
     def __init__(self, model: Any, task: Task, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None) -> None:
         self.model, self.task, self.dev, self.plan, self.kept = model, task, dev, plan, kept
-        self.found = Evaluations(out / "evaluations.json")
+        self.found = Evaluations(out / EVALUATIONS)
 
     def __call__(self, step: int) -> dict[str, float]:
         """The scores of `step`."""
         _, scores = measure(self.model, self.task, self.dev, 2 * self.plan.batch_size, device(), settle=True)
         # the first of equals is kept, and a step measured again after a resume is not better than itself
         earlier = [values[self.task.metric] for other, values in self.found.values.items() if other < step]
-        if self.kept and leads() and all(scores[self.task.metric] > score for score in earlier):
+        if self.kept and leads() and all(rounded(scores)[self.task.metric] > score for score in earlier):
             self.model.save_pretrained(self.kept)
         return self.found.add(step, scores)
 

@@ -33,7 +33,7 @@ SHORT = 128
 """Windows up to this many pieces are attended faster by plain products than by the fused kernel, in bf16 on CPU."""
 
 
-DROPOUTS = ("hidden_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop")
+DROPOUTS = ("hidden_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop", "summary_last_dropout")
 """What configs call the dropout of hidden states."""
 
 

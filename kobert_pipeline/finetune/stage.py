@@ -13,6 +13,7 @@ from kobert_pipeline.files import read_json, write_json_lines
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.options import Options
 from kobert_pipeline.processes import leads
+from kobert_pipeline.training.evaluations import EVALUATIONS
 
 VERSION = 1
 MODEL = "model"
@@ -28,7 +29,7 @@ class FinetuneOptions(Options):
     """`random`: the same network without pretraining, as a control."""
     seeds: list[int] = Field([1], min_length=1)
     """One run each."""
-    encoder: Literal["tuned", "frozen"] = "tuned"
+    encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
     """`frozen`: the feature-based approach (Devlin et al. 2019, section 5.3), for tasks that tag: a BiLSTM learns over the encoder's last
     four layers, which stay as they were. Such a model is not published."""
     plan: Plans = Plans()
@@ -65,6 +66,7 @@ def trial(options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Pat
     try:
         return _fitted(options, plan, seed, features, pretrained, out, None)
     except NotFinite as error:  # as happens to learning rates that are too high: it is not the one to take, and the others are tried
+        (out / EVALUATIONS).unlink(missing_ok=True)
         return {"not_finite": str(error).partition(";")[0]}
 
 
@@ -75,7 +77,7 @@ def chosen(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> 
         return next(iter(settings.values()))
     scores = {}
     for name, folder in trials.items():
-        found = read_json(folder / "evaluations.json") if (folder / "evaluations.json").is_file() else {}
+        found = read_json(folder / EVALUATIONS) if (folder / EVALUATIONS).is_file() else {}
         if found:
             scores[name] = max(values[task.metric] for values in found.values())
     if not scores:

@@ -14,7 +14,7 @@ from kobert_pipeline.processes import leads
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import device
-from kobert_pipeline.training.evaluations import DECIMALS, Evaluations
+from kobert_pipeline.training.evaluations import DECIMALS, EVALUATIONS, Evaluations
 from kobert_pipeline.training.fsdp import whole
 
 HELD_OUT_BATCHES = 8
@@ -37,7 +37,7 @@ class Measure:
         out: Path,
     ) -> None:
         self.module, self.mixed_precision, self.out = module, mixed_precision, out
-        self.found = Evaluations(out / "evaluations.json")
+        self.found = Evaluations(out / EVALUATIONS)
         self.held_out = Loader(held_out, options, vocabulary.get_vocab_size(), seed=0)
         self.words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
         self.characters = characters_of(vocabulary)

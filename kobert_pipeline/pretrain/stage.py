@@ -43,6 +43,8 @@ class PretrainOptions(Options):
     base: str | None = None
     """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from. Pieces that its
     vocabulary lacks start as the mean of those that spell them."""
+    base_license: str | None = Field(None, exclude=True)
+    """Licence of that checkpoint. What is published is held against it."""
     plan: Plan = Plan()
     """Optimizer, schedule, checkpoints."""
 

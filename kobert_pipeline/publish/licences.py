@@ -41,7 +41,9 @@ TABLE = (
     Terms("CC BY-SA 4.0", r"cc-by-sa(?:-([1-4]\.[05]))?(?:-kr)?", "share-alike", "cc-by-sa-4.0"),
     Terms("GFDL", r"gfdl(?:-(1\.[123]))?", "share-alike", "gfdl"),
     Terms("ODbL", r"odbl(?:-(1\.0))?", "share-alike", "odbl"),
-    Terms("GPL", r"a?l?gpl(?:-v?([23](?:\.[01])?))?", "share-alike", "gpl-3.0"),
+    Terms("GPL", r"gpl(?:-v?([23](?:\.0)?))?(?:-only|-or-later)?", "share-alike", "gpl-3.0"),
+    Terms("LGPL", r"lgpl(?:-v?([23](?:\.[01])?))?(?:-only|-or-later)?", "share-alike", "lgpl-3.0"),
+    Terms("AGPL", r"agpl(?:-v?(3(?:\.0)?))?(?:-only|-or-later)?", "share-alike", "agpl-3.0"),
     Terms("CC BY-NC 4.0", r"cc-by-nc(-[1-4]\.[05])?(-kr)?", "non-commercial", "cc-by-nc-4.0"),
     Terms("KOGL type 2", r"(kogl|공공누리)-?(type-?|제)?2(유형)?", "non-commercial", "cc-by-nc-4.0"),
     Terms("CC BY-NC-SA 4.0", r"cc-by-nc-sa(?:-([1-4]\.[05]))?(?:-kr)?", "non-commercial-share-alike", "cc-by-nc-sa-4.0"),
@@ -49,6 +51,14 @@ TABLE = (
     Terms("KOGL type 3", r"(kogl|공공누리)-?(type-?|제)?[34](유형)?", "no-derivatives"),
 )  # fmt: skip
 """The licences that are known. A name that is not here is refused: it may be a prohibition, or a slip of the pen in the name of one."""
+
+HUB = {
+    "apache-2.0", "mit", "isc", "unlicense", "bsd", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "pddl", "odc-by", "odbl", "gfdl", "other",
+    "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nd-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0",
+    "cc-by-nc-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "gpl", "gpl-2.0",
+    "gpl-3.0", "lgpl", "lgpl-2.1", "lgpl-3.0", "agpl-3.0", "mpl-2.0", "openrail",
+}  # fmt: skip
+"""Licences under the hub's own names for them."""
 
 REASONS: dict[Kind, str] = {
     "free": "asks nothing",
@@ -74,9 +84,7 @@ def objections(sources: list[dict[str, str]], licence: str) -> Iterator[tuple[st
     """(file, what its licence says against publishing under `licence`, what would mend it) of sources (`path`, `license`). A source may
     name several licences, parted by `/`, `,` or `;`: its parts are under one or another, so all of them must allow it."""
     for source in sources:
-        if source["license"] == NOT_STATED:
-            continue
-        for name in filter(None, (part.strip() for part in re.split(r"[/,;]", source["license"]))):
+        for name in parts(source["license"]):
             terms = terms_of(name)
             if terms is None:
                 known = did_you_mean(name, [one.title for one in TABLE])
@@ -84,6 +92,17 @@ def objections(sources: list[dict[str, str]], licence: str) -> Iterator[tuple[st
             elif not allows(terms, name, licence):
                 mend = f"set its license to {terms.model}" if terms.model else "leave that source out"
                 yield source["path"], f"is under {name}, which {REASONS[terms.kind]}, and the model would be under {licence}", mend
+
+
+def parts(licence: str) -> list[str]:
+    """The licences that an entry names; none where it states none."""
+    return [part.strip() for part in re.split(r"[/,;]", licence) if part.strip()] if licence != NOT_STATED else []
+
+
+def hub_name(licence: str) -> dict[str, str]:
+    """A licence as the metadata of the hub's cards spell it: `license`, and the name beside `other` where the hub knows none of it."""
+    name = normal(licence)
+    return {"license": name} if name in HUB else {"license": "other", "license_name": name}
 
 
 def allows(terms: Terms, name: str, licence: str) -> bool:
@@ -114,4 +133,4 @@ def refusal(sources: list[dict[str, str]], licence: str) -> str | None:
 
 def unstated(sources: list[dict[str, str]]) -> list[str]:
     """The files of which no licence is stated."""
-    return [source["path"] for source in sources if source["license"] == NOT_STATED]
+    return [source["path"] for source in sources if not parts(source["license"])]

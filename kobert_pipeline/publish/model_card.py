@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
-from kobert_pipeline.publish.licences import unstated
+from kobert_pipeline.publish.licences import hub_name, unstated
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS
 
 Scores = dict[str, list[float]]
@@ -167,7 +167,7 @@ def metadata(facts: Facts) -> dict[str, Any]:
     """YAML metadata with `model-index`, as the hub reads it."""
     found: dict[str, Any] = {
         "language": "ko",
-        "license": facts.license,
+        **hub_name(facts.license),
         "library_name": "transformers",
         "pipeline_tag": PIPELINES[facts.auto_class],
         "tags": ["korean", "morphemes", facts.analyzer, *(["sentence-transformers"] if facts.gives_vectors else [])],

@@ -21,8 +21,8 @@ class PublishOptions(Options):
     """Licence of the weights. It is refused where a licence of the data does not allow it."""
     permission: str | None = None
     """Why the weights may be published though a licence of the data speaks against it (who permitted it, what you hold), for the card."""
-    description: str = "A Korean BERT over morphemes, pretrained from scratch."
-    """First sentence of the model card."""
+    description: str | None = None
+    """First sentence of the model card; null: that it is a Korean model over morphemes, and whether it was pretrained from scratch."""
     plain: bool = True
     """Also publish, in the folder `plain`, the vocabulary as a tokenizer that needs no analyzer."""
     onnx: bool = False

@@ -1,6 +1,7 @@
 """Load the published folder in a fresh Python process that cannot import this package, and compare ids and logits."""
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -48,12 +49,15 @@ def verify(folder: Path, model: Path, auto_class: str) -> dict[str, float]:
     found = outputs_there(folder, auto_class)
     if found["ids"] != expected["ids"]:
         raise UserError(f"{folder} gives other ids in a fresh process than here; it must not be published")
-    difference = max(
+    differences = [
         abs(a - b)
         for ours, theirs in zip(expected["logits"], found["logits"], strict=True)
         for one, other in zip(ours, theirs, strict=True)
         for a, b in zip(one, other, strict=True)
-    )
+    ]
+    if not all(map(math.isfinite, differences)):
+        raise UserError(f"{folder} gives logits that are no finite numbers; its weights are damaged, and it must not be published")
+    difference = max(differences)
     if difference > TOLERANCE:
         raise UserError(f"{folder} gives logits in a fresh process that differ by {difference}; it must not be published")
     return {"verified_texts": len(SAMPLES), "max_logit_difference": difference}
@@ -93,6 +97,7 @@ def outputs_there(folder: Path, auto_class: str) -> dict[str, Any]:
             check=False,
         )
     if result.returncode:
-        raise UserError(f"{folder} does not load in a fresh process: {result.stderr.strip().splitlines()[-1]}")
+        said = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode} and said nothing"]
+        raise UserError(f"{folder} does not load in a fresh process: {said[-1]}")
     outputs: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
     return outputs

@@ -6,6 +6,13 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.processes import leads
 
 DECIMALS = 6
+EVALUATIONS = "evaluations.json"
+"""The file of a fine-tuning's or pretraining's evaluations."""
+
+
+def rounded(values: dict[str, float]) -> dict[str, float]:
+    """As they are kept: whoever compares them with kept ones rounds first, or equals differ."""
+    return {name: round(value, DECIMALS) for name, value in values.items()}
 
 
 class Evaluations:
@@ -25,7 +32,7 @@ class Evaluations:
 
     def add(self, step: int, values: dict[str, float]) -> dict[str, float]:
         """Keep the values of `step`, rounded to `DECIMALS`; returns them."""
-        self.values[step] = {name: round(value, DECIMALS) for name, value in values.items()}
+        self.values[step] = rounded(values)
         if leads():
             write_json(self.path, {str(step): self.values[step] for step in sorted(self.values)})
         return self.values[step]

@@ -65,6 +65,8 @@ def _sent(folder: Path, repo: str, private: bool, files: list[str]) -> str:
         return _upload(api, folder, repo, private, files)
     except OfflineModeIsEnabled:
         raise UserError("HF_HUB_OFFLINE is set, so nothing can be sent; unset it, or see with --dry-run what would be") from None
+    except RuntimeError as error:  # how the client tells that a large file failed, with the reason behind it
+        raise UserError(f"{repo}: {_answer(api, error.__cause__ or error)} ({' '.join(str(error).split())[:200]})") from None
     except (HTTPError, OSError, ValueError) as error:
         raise UserError(f"{repo}: {_answer(api, error)}") from None
 

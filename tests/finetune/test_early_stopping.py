@@ -41,6 +41,22 @@ def test_it_ends_where_a_counter_would_whatever_was_measured_later(scores: list[
     assert on_dev.best(found) == 1 + scores.index(max(scores[:found]))
 
 
+def test_a_score_like_the_best_before_it_does_not_take_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A third has more decimals than are kept."""
+    saved: list[int] = []
+
+    class Model:
+        def save_pretrained(self, folder: Path) -> None:
+            saved.append(step)
+
+    monkeypatch.setattr("kobert_pipeline.finetune.fitting.measure", lambda *given, **more: ([], {"accuracy": 100 / 3}))
+    on_dev = OnDev(Model(), Task.choose("nsmc"), None, FinetunePlan(), tmp_path, tmp_path / "model")  # type: ignore[arg-type]
+    for step in (3, 6, 9):
+        on_dev(step)
+    assert saved == [3]
+    assert on_dev.best(9) == 3
+
+
 def test_without_patience_it_never_ends() -> None:
     on_dev = OnDev(None, Task.choose("nsmc"), None, FinetunePlan(), Path("nowhere"), None)  # type: ignore[arg-type]
     on_dev.found.values = {step: {"accuracy": 1.0} for step in range(100)}

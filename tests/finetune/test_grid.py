@@ -136,6 +136,10 @@ def test_a_setting_that_diverges_is_not_taken_and_stops_nobody(
     counts = stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
     assert counts == {"not_finite": "the loss is nan at step 3 (not taken)"}
     assert stage.chosen(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
+    (tmp_path / bad).mkdir(exist_ok=True)
+    (tmp_path / bad / "evaluations.json").write_text('{"1": {"accuracy": 100.0}}')  # before it diverged it was the best
+    stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
+    assert stage.chosen(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kobert_pipeline import recipe
-from kobert_pipeline.publish.licences import NOT_STATED, TABLE, objections, refusal, terms_of, unstated
+from kobert_pipeline.publish.licences import NOT_STATED, TABLE, hub_name, objections, refusal, terms_of, unstated
 
 ALLOWED = [
     ("CC0-1.0", "apache-2.0"),
@@ -21,7 +21,10 @@ ALLOWED = [
     ("CC BY-NC 4.0", "cc-by-nc-4.0"),
     ("CC BY-NC 4.0", "cc-by-nc-sa-4.0"),
     ("CC BY-NC-SA 4.0", "cc-by-nc-sa-4.0"),
+    ("GPL-3.0-or-later", "gpl-3.0"),
+    ("LGPL-2.1", "lgpl-3.0"),
     (NOT_STATED, "apache-2.0"),
+    (" ", "apache-2.0"),
 ]
 REFUSED = [
     ("CC BY-SA 4.0", "apache-2.0", "shared under the same licence", "cc-by-sa-4.0"),
@@ -34,6 +37,8 @@ REFUSED = [
     ("CC BY-ND 2.0 KR", "cc-by-nd-4.0", "forbids passing on", "leave that source out"),
     ("CC BY-NC-ND 4.0", "cc-by-nc-sa-4.0", "forbids passing on", "leave that source out"),
     ("공공누리 제4유형", "mit", "forbids passing on", "leave that source out"),
+    ("AGPL-3.0", "lgpl-3.0", "shared under the same licence", "agpl-3.0"),
+    ("gpl-3.0-only", "lgpl-3.0", "shared under the same licence", "gpl-3.0"),
     ("CC BY-NX 4.0", "apache-2.0", "none of the licences that kobert knows", "did you mean 'CC BY"),
     ("research only", "apache-2.0", "none of the licences that kobert knows", "name one of those"),
 ]
@@ -77,6 +82,17 @@ def test_every_source_in_the_way_is_told_and_the_unstated_are_listed() -> None:
     rows = [{"path": name, "license": licence} for name, licence in (("a", "CC BY-ND 4.0"), ("b", "CC BY-NC 4.0"), ("c", NOT_STATED))]
     assert [path for path, _, _ in objections(rows, "mit")] == ["a", "b"]
     assert unstated(rows) == ["c"]
+    assert unstated(source("/")) == ["a.txt"]
+
+
+def test_the_card_spells_licences_as_the_hub_does() -> None:
+    assert hub_name("CC BY-SA 4.0") == {"license": "cc-by-sa-4.0"}
+    assert hub_name("My House Terms") == {"license": "other", "license_name": "my-house-terms"}
+
+
+def test_a_checkpoint_to_start_from_counts_as_data(corpora, tmp_path, kobert) -> None:
+    settings = ("pretrain.base=some/checkpoint", "pretrain.base_license=CC BY-NC 4.0")
+    assert "some/checkpoint is under CC BY-NC 4.0" in checked(kobert, corpora, tmp_path, *settings).complaint
 
 
 def checked(kobert, corpora, tmp_path, *settings: str) -> Any:

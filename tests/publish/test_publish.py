@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.pipeline import _placeless
 from kobert_pipeline.publish.export import export
 
 KINDS = {"nsmc": "AutoModelForSequenceClassification", "korquad": "AutoModelForQuestionAnswering", "mlm": "AutoModelForPreTraining"}
@@ -282,6 +283,15 @@ def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="differ by"):
         verify(folder, tiny.run_dir / "finetune" / "nsmc" / "1" / "model", KINDS["nsmc"])
+    weights["classifier.bias"] = weights["classifier.bias"] * np.float32("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match="no finite numbers"):
+        verify(folder, folder, KINDS["nsmc"])
+
+
+def test_where_a_file_lies_is_published_as_a_name_only() -> None:
+    given = {"path": ["/data/corpora/a.txt", "b/c.txt"], "base": "/models/mine", "n": 1, "label": "긍정/부정"}
+    assert _placeless(given, Path("/data")) == {"path": ["corpora/a.txt", "b/c.txt"], "base": "mine", "n": 1, "label": "긍정/부정"}
 
 
 def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:

@@ -22,6 +22,7 @@ class Hub:
 
     url: str = ""
     status: int = 200
+    blob_status: int = 200
     public: bool = False
     there: list[str] = field(default_factory=list)
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -34,7 +35,7 @@ class Hub:
         self.asked.append((method, path, given))
         if path.startswith("/blobs/"):
             self.blobs[path.removeprefix("/blobs/")] = body
-            return 200, {}
+            return self.blob_status, {}
         if self.status != 200:
             return self.status, {"error": "no"}
         if token != f"Bearer {SECRET}":
@@ -165,6 +166,14 @@ def test_a_dry_run_shows_what_would_go_where_and_asks_nobody(push, hub) -> None:
 def test_what_the_hub_refuses_is_one_sentence(status: int, said: str, push, hub) -> None:
     hub.status = status
     assert said in push().complaint
+    assert not hub.files
+
+
+def test_a_large_file_that_is_refused_is_one_sentence(push, hub) -> None:
+    hub.blob_status = 403
+    result = push()  # the client's bar of progress may end behind the sentence
+    assert result.code == 2
+    assert "write access" in result.err and "model.safetensors" in result.err and "Traceback" not in result.err
     assert not hub.files
 
 
