@@ -13,6 +13,7 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
+from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import read_json
 
@@ -112,11 +113,11 @@ def fitting(task: Task, model: Any) -> Task:
     head, kind = task.auto_class.removeprefix("AutoModel"), type(model).__name__
     if not kind.endswith(head):
         raise UserError(f"the task {task.name} needs a model of the kind {head}, and this is a {kind}; name another --task")
-    if not isinstance(task, SequenceTask):
-        return task
-    labels = [model.config.id2label[number] for number in range(model.config.num_labels)]
-    if task.labels is None:
-        return task.model_copy(update={"labels": labels})
-    if list(task.labels) != labels:
-        raise UserError(f"the checkpoint's labels are {', '.join(labels)}, those of the task {task.name} {', '.join(task.labels)}")
+    names = [model.config.id2label[number] for number in range(model.config.num_labels)]
+    if isinstance(task, SequenceTask | TaggingTask) and task.labels is None:
+        types = [name.removeprefix("B-") for name in names if name.startswith("B-")]
+        task = task.model_copy(update={"labels": types if isinstance(task, TaggingTask) else names})
+    wanted = list(task.config().get("id2label", {}).values())  # heads that score spans or choices name nothing
+    if wanted and wanted != names:
+        raise UserError(f"the checkpoint's labels are {', '.join(names)}, those of the task {task.name} {', '.join(wanted)}")
     return task

@@ -1,5 +1,6 @@
 """The command `kobert measure`. Nothing heavy is imported before it is needed."""
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -42,8 +43,12 @@ def measure(
     noises = conditions(noise or [], seed)
     if noise_in and not noises:
         raise UserError("--noise-in says where noise is added; say which with --noise")
+    if noise_limit is not None and not noises:
+        raise UserError("--noise-limit says how many examples noise is tried on; say which with --noise")
     if out is not None and out.suffix != ".json":
         raise UserError(f"--out {out}: give a name that ends in .json; the page is written beside it, with .md")
+    if out is not None:
+        make_ready(out)
 
     from kobert_pipeline.measure.checkpoint import Checkpoint
     from kobert_pipeline.measure.measured import measured
@@ -56,3 +61,15 @@ def measure(
         with whole(out.with_suffix(".md")) as part:
             part.write_text(markdown(found), encoding="utf-8")
     print_json(found) if as_json else print(markdown(found), end="")
+
+
+def make_ready(out: Path) -> None:
+    """Make the folder of `out` and try it, before anything is measured. Raises UserError where nothing can be written."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out.parent).close()
+        taken = next((path for path in (out, out.with_suffix(".md")) if path.is_dir()), None)
+    except OSError as error:
+        raise UserError(f"--out {out}: nothing can be written there ({error.strerror}); name another place") from None
+    if taken is not None:
+        raise UserError(f"--out {out}: {taken} is a folder; give another name")

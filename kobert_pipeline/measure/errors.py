@@ -79,10 +79,10 @@ def places(example: Example) -> list[Place]:
 
 def category(example: Example, prediction: str, span: Place | None, reach: Reach | None, longest: int) -> str | None:
     """Why `prediction` is wrong, one of `CATEGORIES`; None where it is right. `span` is where it stands, `longest` what is searched for."""
-    if reach is None:
-        return "no_answer_there" if prediction else None
-    if any(korquad_exact_match(prediction, text) for text, _ in example["answers"]):
+    if any(korquad_exact_match(prediction, text) for text in [text for text, _ in example["answers"]] or [""]):
         return None
+    if reach is None:
+        return "no_answer_there"
     if not reach.in_window:
         return "outside_windows"
     if reach.pieces > longest:

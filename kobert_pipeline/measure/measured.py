@@ -94,7 +94,7 @@ def under_noise(
             row["scores_against_original"] = rounded(checkpoint.task.score(got.predictions, examples))
             row["answers_changed"] = share(sum(map(answers_differ, spoilt, examples)), len(examples))
             row |= reachable(got)
-        else:
+        elif checkpoint.task.config().get("problem_type") != "regression":
             flipped = sum(one != clean.predictions[number] for one, number in zip(got.predictions, numbers, strict=True))
             row["predictions_changed"] = share(flipped, len(examples))
         rows.append(row)
@@ -114,9 +114,11 @@ def answers_differ(spoilt: Example, example: Example) -> bool:
 
 
 def reachable(got: Predicted) -> dict[str, float]:
-    """The best EM that the pieces allow, in percent of the examples with an answer."""
+    """The best EM that the pieces allow, in percent of the examples with an answer, and how many these are; empty where none has one."""
     reaches = [reach for reach in errors.reaches(got.features) if reach is not None]
-    return {"ceiling_exact_match": share(sum(reach.on_borders for reach in reaches), len(reaches))}
+    if not reaches:
+        return {}
+    return {"ceiling_exact_match": share(sum(reach.on_borders for reach in reaches), len(reaches)), "examples_with_answer": len(reaches)}
 
 
 def score(checkpoint: Checkpoint, got: Predicted, numbers: list[int]) -> dict[str, float]:

@@ -47,8 +47,8 @@ class Noise(NamedTuple):
 
 
 def conditions(wanted: list[str], seed: int) -> list[Noise]:
-    """The noises that `KIND`, `KIND=RATE,RATE` or `all` name. Raises UserError for other words."""
-    return [Noise(kind, rate, seed) for one in wanted for kind, rates in _named(one) for rate in rates]
+    """The noises that `KIND`, `KIND=RATE,RATE` or `all` name, each once. Raises UserError for other words."""
+    return list(dict.fromkeys(Noise(kind, rate, seed) for one in wanted for kind, rates in _named(one) for rate in rates))
 
 
 def _named(wanted: str) -> list[tuple[str, tuple[float, ...]]]:

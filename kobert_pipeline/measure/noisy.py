@@ -11,17 +11,17 @@ from kobert_pipeline.measure.noise import Noise
 
 
 def fields(task: Task, wanted: list[str]) -> tuple[str, ...]:
-    """The texts of the task's examples that take noise: those `wanted`, or all. Raises UserError for a task or name without any."""
+    """The texts of the task's examples that take noise: those `wanted`, or all, each once. Raises UserError for others."""
     if isinstance(task, SpanTask):
         known: tuple[str, ...] = ("question", "context")
-    elif isinstance(task, SequenceTask):
+    elif isinstance(task, SequenceTask) and "id2label" in task.config():  # one of several candidates is not labelled
         known = ("text", "text_pair") if task.paired else ("text",)
     else:
         raise UserError(f"noise is known for tasks that label texts or answer questions; {task.name} is neither, leave --noise out")
     for name in wanted:
         if name not in known:
             raise UserError(f"--noise-in {name}: the task {task.name} has the texts {', '.join(known)}")
-    return tuple(wanted) or known
+    return tuple(dict.fromkeys(wanted)) or known
 
 
 def noisy(examples: Iterable[Example], names: tuple[str, ...], noise: Noise) -> list[Example]:

@@ -48,11 +48,11 @@ def noise_note(noise: dict[str, Any]) -> str:
         "same examples without noise. Rates are per white space (dropped), per gap between two letters (inserted), per syllable (keys), "
         "per final consonant that has others of its sound (mistaken)."
     )
-    if any("scores_against_original" in row for row in noise["conditions"]):
-        note += (
-            " The first scores compare with the answer as it stands in the noisy text, the second (original) with the answer as it was; "
-            "'best EM' is what the pieces of the noisy text allow."
-        )
+    first = noise["conditions"][0]
+    if "scores_against_original" in first:
+        note += " The first scores compare with the answer as it stands in the noisy text, the second (original) with the answer as it was"
+        best = f"; 'best EM' is what the pieces of the noisy text allow{of_those(noise | first)}"
+        note += f"{best if 'ceiling_exact_match' in first else ''}."
     return note
 
 
@@ -105,7 +105,14 @@ def sample(shown: dict[str, str]) -> str:
 
 def ceiling(clean: dict[str, Any]) -> str:
     """The best EM, where there is one."""
-    return f" The pieces allow an exact match of {clean['ceiling_exact_match']:.2f} at best." if "ceiling_exact_match" in clean else ""
+    if "ceiling_exact_match" not in clean:
+        return ""
+    return f" The pieces allow an exact match of {clean['ceiling_exact_match']:.2f} at best{of_those(clean)}."
+
+
+def of_those(counts: dict[str, Any]) -> str:
+    """What a best EM is of, where some questions have no answer."""
+    return " of the questions with an answer" if counts.get("examples_with_answer", counts["examples"]) < counts["examples"] else ""
 
 
 def told(scores: dict[str, float]) -> str:
