@@ -31,7 +31,7 @@ class SequenceTask(Task):
         """One window per example, cut at `max_length`; of a pair the longer text is cut first."""
         texts = [example["text"] for example in examples]
         pairs = [example["text_pair"] for example in examples] if any("text_pair" in example for example in examples) else None
-        encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
+        encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length, return_token_type_ids=True)
         return {
             "windows": starts(encoded["input_ids"]),
             "input_ids": flat(encoded["input_ids"], np.int32),

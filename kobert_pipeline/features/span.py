@@ -37,6 +37,7 @@ class SpanTask(Task):
             max_length=max_length,
             stride=min(self.stride, max_length // 4),
             return_overflowing_tokens=True,
+            return_token_type_ids=True,
             return_offsets_mapping=True,
         )
         example_of = encoded["overflow_to_sample_mapping"]

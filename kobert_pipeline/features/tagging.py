@@ -96,6 +96,7 @@ class TaggingTask(Task):
             max_length=max_length,
             stride=stride,
             return_overflowing_tokens=True,
+            return_token_type_ids=True,
             return_offsets_mapping=True,
         )
         arrays = {
