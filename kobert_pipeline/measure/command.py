@@ -61,8 +61,8 @@ def measure(
 
 
 def make_ready(out: Path) -> None:
-    """Make the folder of `out` and try it, before anything is measured. Raises UserError for another ending than .json, and where nothing can be
-    written."""
+    """Make the folder of `out` and try it, before anything is measured. Raises UserError for another ending than .json, or where nothing
+    can be written."""
     if out.suffix != ".json":
         raise UserError(f"--out {out}: give a name that ends in .json; the page is written beside it, with .md")
     try:
