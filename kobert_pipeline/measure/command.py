@@ -41,12 +41,9 @@ def measure(
     from kobert_pipeline.show import print_json
 
     noises = conditions(noise or [], seed)
-    if noise_in and not noises:
-        raise UserError("--noise-in says where noise is added; say which with --noise")
-    if noise_limit is not None and not noises:
-        raise UserError("--noise-limit says how many examples noise is tried on; say which with --noise")
-    if out is not None and out.suffix != ".json":
-        raise UserError(f"--out {out}: give a name that ends in .json; the page is written beside it, with .md")
+    for option, given in {"--noise-in": noise_in, "--noise-limit": noise_limit}.items():
+        if given and not noises:
+            raise UserError(f"{option} is about the noise that is added; say which with --noise")
     if out is not None:
         make_ready(out)
 
@@ -64,7 +61,10 @@ def measure(
 
 
 def make_ready(out: Path) -> None:
-    """Make the folder of `out` and try it, before anything is measured. Raises UserError where nothing can be written."""
+    """Make the folder of `out` and try it, before anything is measured. Raises UserError for another ending than .json, or where nothing
+    can be written."""
+    if out.suffix != ".json":
+        raise UserError(f"--out {out}: give a name that ends in .json; the page is written beside it, with .md")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out.parent).close()

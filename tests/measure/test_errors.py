@@ -64,6 +64,7 @@ def test_what_no_model_could_answer_comes_first(found: Reach, expected: str) -> 
 def test_questions_without_an_answer() -> None:
     assert judged("세종대왕", "", None) == "no_answer_there"
     assert judged("", "", None) is None
+    assert judged(".", "", None) is None, "mere punctuation is scored as no answer"
 
 
 def test_reach_by_hand() -> None:

@@ -120,6 +120,7 @@ WRONG = [
     ("nsmc", ["--noise", "spaces-dropped=2"], "rates are numbers from 0 to 1"),
     ("nsmc", ["--noise", "all", "--noise-in", "question"], "the task nsmc has the texts text"),
     ("nsmc", ["--noise-in", "text"], "say which with --noise"),
+    ("nsmc", ["--noise-limit", "3"], "say which with --noise"),
     ("nsmc", ["--out", "figures.txt"], "a name that ends in .json"),
     ("nsmc", ["--task", "korquad"], "needs a model of the kind ForQuestionAnswering"),
     ("nsmc", ["--task", "nscm"], "did you mean 'nsmc'"),
@@ -136,6 +137,14 @@ WRONG = [
 def test_a_wish_that_cannot_be_is_one_sentence(name: str, more: list[str], said: str, tiny: Any, corpora: Path, kobert: Callable) -> None:
     file = corpora / FILES.get(name, FILES["nsmc"])
     assert said in kobert("measure", tiny.run_dir / "publish" / name, file, *more).complaint
+
+
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_measured(tmp_path: Path, kobert: Callable) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "figures.md").mkdir()
+    for out, said in {"file/figures.json": "nothing can be written there", "figures.json": "figures.md is a folder"}.items():
+        assert said in kobert("measure", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out).complaint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.md", "file"]
 
 
 def test_files_and_folders_that_are_none_are_named(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:

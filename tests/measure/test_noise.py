@@ -181,6 +181,7 @@ def test_words_of_the_command_name_noises() -> None:
     assert conditions(["spaces-dropped=0.1,1"], 7) == [Noise("spaces-dropped", 0.1, 7), Noise("spaces-dropped", 1.0, 7)]
     assert [noise.kind for noise in conditions(["spaces-removed"], 1)] == ["spaces-removed"]
     everything = conditions([ALL], 1)
+    assert conditions([ALL, "spaces-removed", "key-missed=0.05,0.05"], 1) == everything, "each once"
     assert {noise.kind for noise in everything} == set(KINDS)
     assert all(sum(noise.kind == kind for noise in everything) == 4 for kind in ("spaces-dropped", "spaces-inserted"))
 
