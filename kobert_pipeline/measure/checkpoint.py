@@ -13,6 +13,7 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
+from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import read_json
 
@@ -85,7 +86,8 @@ def noted_task(folder: Path, config: Any) -> dict[str, Any]:
     training manifest says all; without it the config still says the name and the length."""
     found: dict[str, Any] = {}
     for name, noted in (getattr(config, "task_specific_params", None) or {}).items():
-        found = {"task": {"name": name}} | {key: noted[key] for key in ("max_length",) if key in noted}
+        reading = {key: value for key, value in noted.items() if key in SpanTask.reading + TaggingTask.reading}
+        found = {"task": {"name": name} | reading} | {key: noted[key] for key in ("max_length",) if key in noted}
     path = folder / "training_manifest.json"
     if path.is_file():
         history = read_json(path)
