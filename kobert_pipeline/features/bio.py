@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 OUTSIDE = ("O", "-", "_")
 """How data sets write that a token is outside."""
-BEFORE = re.compile(r"([BIES])-(.+)", re.DOTALL)
+BEFORE = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
 BEHIND = re.compile(r"(.+)_([BI])", re.DOTALL)
 
 Tag = tuple[bool, str | None]
@@ -15,11 +15,11 @@ Tag = tuple[bool, str | None]
 
 
 def parsed(tag: str) -> Tag:
-    """`B-PER`, `I-PER` (IOBES: S as B, E as I), `PER_B`, `PER_I` (Naver), O; anything else is a type, whose neighbours make one span."""
+    """`B-PER`, `I-PER` (IOBES, BILOU: S and U as B, E and L as I), `PER_B`, `PER_I` (Naver), O; else a type, whose neighbours make one span."""
     if tag in OUTSIDE:
         return False, None
     if before := BEFORE.fullmatch(tag):
-        return before[1] in "BS", before[2]
+        return before[1] in "BSU", before[2]
     if behind := BEHIND.fullmatch(tag):
         return behind[2] == "B", behind[1]
     return False, tag

@@ -59,7 +59,7 @@ def example(place: str, identity: str, question: Any, context: Any, answers: lis
             raise UserError(f"{place}: an answer holds {type(text).__name__}, text was expected")
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise UserError(
-                f"{place}: answer_start is {start!r}; the character, counted from 0, where the answer {text!r} begins was expected"
+                f"{place}: answer_start is {start!r:.60}; the character, counted from 0, where the answer {text!r} begins was expected"
             )
         if (found := context[start : start + len(text)]) != text:
             raise UserError(f"{place}: answer_start is {start}, where {found!r} stands, not the answer {text!r}")

@@ -17,6 +17,7 @@ class SpanTask(Task):
     auto_class: ClassVar[str] = "AutoModelForQuestionAnswering"
     metric: ClassVar[str] = "f1"
     clean_training: ClassVar[bool] = True
+    reading: ClassVar[tuple[str, ...]] = ("stride", "max_answer_pieces", "max_question_pieces")
 
     stride: int = Field(128, ge=0)
     """Pieces that two windows of a context share."""

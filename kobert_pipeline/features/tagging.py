@@ -35,6 +35,7 @@ class TaggingTask(Task):
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
     metric: ClassVar[str] = "entity_f1"
+    reading: ClassVar[tuple[str, ...]] = ("stride",)
 
     labels: list[str] | None = Field(None, min_length=1)
     """The types of entities in the order of the model's outputs; null: those of the training files, sorted."""
@@ -66,7 +67,7 @@ class TaggingTask(Task):
 
     def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
         """An example; white space at the ends of entities is left out of them, since no piece holds any. Raises UserError for an entity
-        that lies beyond the text or over another, is blank, or has a type that is not allowed."""
+        that lies beyond the text or over another, is blank, or has a type that is not allowed or means none."""
         kept: list[tuple[int, int, str]] = []
         for start, end, kind in sorted(entities):
             inside = text[start:end]
@@ -75,6 +76,10 @@ class TaggingTask(Task):
             if kept and start < kept[-1][1]:
                 raise UserError(
                     f"{place}: two entities lie over each other, {text[slice(*kept[-1][:2])]!r:.40} and {inside!r:.40}; drop one"
+                )
+            if kind in OUTSIDE:
+                raise UserError(
+                    f"{place}: the type of {inside!r:.40} is {kind!r}, which means that there is no entity; rename it or leave it out"
                 )
             if self.labels is not None and kind not in self.labels:
                 raise UserError(f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}")

@@ -24,6 +24,8 @@ class Task(Plugin):
     """The score that selects a model on dev; larger is better."""
     clean_training: ClassVar[bool] = False
     """Whether training examples that share text with the test set are dropped."""
+    reading: ClassVar[tuple[str, ...]] = ()
+    """The options by which texts of any files are read; `noted` tells them where they are not the default."""
 
     @abstractmethod
     def read(self, path: Path) -> list[Example]:
@@ -56,7 +58,7 @@ class Task(Plugin):
 
     def noted(self) -> dict[str, Any]:
         """What whoever predicts with the model needs to know of the task; it stands in the model's config."""
-        return {"paired": True} if self.paired else {}
+        return ({"paired": True} if self.paired else {}) | self.model_dump(include=set(self.reading), exclude_defaults=True)
 
     def recalled(self, noted: dict[str, Any]) -> Self:
         """The task with what was `settled`, from what was `noted`."""

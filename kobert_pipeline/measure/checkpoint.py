@@ -86,7 +86,8 @@ def noted_task(folder: Path, config: Any) -> dict[str, Any]:
     training manifest says all; without it the config still says the name and the length."""
     found: dict[str, Any] = {}
     for name, noted in (getattr(config, "task_specific_params", None) or {}).items():
-        found = {"task": {"name": name}} | {key: noted[key] for key in ("max_length",) if key in noted}
+        reading = {key: value for key, value in noted.items() if key in SpanTask.reading + TaggingTask.reading}
+        found = {"task": {"name": name} | reading} | {key: noted[key] for key in ("max_length",) if key in noted}
     path = folder / "training_manifest.json"
     if path.is_file():
         history = read_json(path)

@@ -29,6 +29,17 @@ def load_tokenizer(folder: Path) -> Any:
     return MorphemeTokenizer.from_pretrained(folder)
 
 
+def task_of(model: Any) -> dict[str, Any]:
+    """What fine-tuning noted of the task, {} where there was none."""
+    given: dict[str, dict[str, Any]] = getattr(model.config, "task_specific_params", None) or {}
+    return next(iter(given.values()), {})
+
+
+def reading_of(model: Any, options: tuple[str, ...]) -> dict[str, Any]:
+    """Those of a task's `reading` options that were not the default in fine-tuning."""
+    return {name: value for name, value in task_of(model).items() if name in options}
+
+
 def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
     """The model with the head it was published with, in evaluation mode; without its tokenizer, that of a fine-tuning in a run will do."""
     import transformers

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.span import best_span
+from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.use.load import load_model, load_tokenizer
+from kobert_pipeline.features.unanswerable import null_scores
+from kobert_pipeline.finetune.model import logits, taken
+from kobert_pipeline.use.load import load_model, load_tokenizer, reading_of, task_of
 from kobert_pipeline.use.tagging import tag
 
 BATCH = 32
@@ -28,11 +28,10 @@ def predict(
     each text is followed by its candidates, with tabs between them. `tokenizer_folder` is a run's tokenizer, for a model of that run that
     is not published.
 
-    Raises UserError when the head and the input do not fit.
+    Raises UserError when the head and the input, or model and tokenizer, do not fit.
     """
-    model, tokenizer = load_model(folder, tokenizer_folder is None), load_tokenizer(tokenizer_folder or folder)
-    if tokenizer_folder:
-        tokenizer.model_max_length = windows_of(model, tokenizer)
+    model = load_model(folder, tokenizer_folder is None)
+    tokenizer = of_a_run(model, folder, tokenizer_folder) if tokenizer_folder else load_tokenizer(folder)
     kind = type(model).__name__
     if pair is not None and not takes_pairs(model):
         raise UserError(f"{folder} ({kind}) does not compare texts; leave --pair out")
@@ -55,10 +54,13 @@ def predict(
     return filled(model, tokenizer, texts, top_k)
 
 
-def task_of(model: Any) -> dict[str, Any]:
-    """What fine-tuning noted of the task, {} where there was none."""
-    given: dict[str, dict[str, Any]] = getattr(model.config, "task_specific_params", None) or {}
-    return next(iter(given.values()), {})
+def of_a_run(model: Any, folder: Path, tokenizer_folder: Path) -> Any:
+    """The tokenizer of a run, cutting where the model in `folder` needs it. Raises UserError where it has other pieces than the model."""
+    tokenizer, pieces = load_tokenizer(tokenizer_folder), model.config.vocab_size
+    if len(tokenizer) != pieces:
+        raise UserError(f"{tokenizer_folder} has {len(tokenizer)} pieces and the model in {folder} {pieces}; name the tokenizer of its run")
+    tokenizer.model_max_length = windows_of(model, tokenizer)
+    return tokenizer
 
 
 def takes_pairs(model: Any) -> bool:
@@ -86,8 +88,8 @@ def classify(model: Any, tokenizer: Any, texts: list[str], pairs: list[tuple[str
         batch = [column[i : i + BATCH] for column in columns]
         inputs = tokenizer(*batch, padding=True, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt")
         with torch.no_grad():
-            logits = model(**inputs).logits
-        for row, given in zip(logits, zip(*batch, strict=True), strict=True):
+            scores = model(**taken(model, inputs)).logits
+        for row, given in zip(scores, zip(*batch, strict=True), strict=True):
             results.append(dict(zip(("text", "text_pair"), given, strict=False)) | judged(model, row))
     return results
 
@@ -107,9 +109,9 @@ def choose(model: Any, tokenizer: Any, text: str, candidates: list[str]) -> dict
     texts = [text] * len(candidates)
     inputs = tokenizer(texts, candidates, padding=True, truncation=True, max_length=windows_of(model, tokenizer), return_tensors="pt")
     with torch.no_grad():
-        logits = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]  # (n, L) -> (1, n, L) -> (n,)
-    number = int(logits.argmax())
-    scores = [round(score, 4) for score in logits.softmax(-1).tolist()]
+        found = model(**taken(model, {name: tensor[None] for name, tensor in inputs.items()})).logits[0]  # (n, L) -> (1, n, L) -> (n,)
+    number = int(found.argmax())
+    scores = [round(score, 4) for score in found.softmax(-1).tolist()]
     return {"text": text, "choice": candidates[number], "number": number, "scores": scores}
 
 
@@ -122,30 +124,23 @@ def judged(model: Any, logits: Any) -> dict[str, Any]:
 
 
 def windows_of(model: Any, tokenizer: Any) -> int:
-    """Pieces of a window: as many as in fine-tuning, where the checkpoint says so."""
-    return int(task_of(model).get("max_length", min(384, tokenizer.model_max_length)))
+    """Pieces of a window: as many as in fine-tuning, where the checkpoint says so; never more than the model has positions."""
+    positions = model.config.max_position_embeddings
+    if model.config.model_type == "roberta":  # they begin behind that of its padding
+        positions -= model.config.pad_token_id + 1
+    return min(positions, int(task_of(model).get("max_length", min(384, tokenizer.model_max_length))))
 
 
 def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str, Any]:
     """The best span of `context` over all its windows, with its characters; `score` is the sum of its two logits, None for no span. A model
     of questions that may have no answer gives "" where `null_score`, that of no answer, exceeds `score` by more than its threshold."""
-    import torch
-
-    task = Task.choose("korquad")
+    task = Task.choose({"name": "korquad"} | reading_of(model, SpanTask.reading))
+    assert isinstance(task, SpanTask)
     example = {"id": "", "group": context, "question": question, "context": context, "answers": []}
-    arrays = task.featurize([example], tokenizer, windows_of(model, tokenizer))
-    features = Features(arrays, [example])
-    threshold = task_of(model).get("null_threshold")
-    best: tuple[float, int, int] | None = None  # no window of an empty context has an answer
-    null = np.inf
-    for i in range(len(features)):
-        rows = slice(*arrays["windows"][i : i + 2])
-        inputs = {name: torch.from_numpy(arrays[name][rows].astype(np.int64))[None] for name in ("input_ids", "token_type_ids")}
-        with torch.no_grad():
-            outputs = model(**inputs)
-        found = best_span(outputs.start_logits[0].numpy(), outputs.end_logits[0].numpy(), arrays["offsets"][rows], 30)
-        best = max(filter(None, (best, found)), default=None)
-        null = min(null, float(outputs.start_logits[0, 0] + outputs.end_logits[0, 0]))
+    features = Features(task.featurize([example], tokenizer, windows_of(model, tokenizer)), [example])
+    found = logits(model, features, BATCH, "cpu")
+    threshold, null = task_of(model).get("null_threshold"), null_scores(found, features)[0]
+    best = task.best_spans(found, features).get(0)  # no window of an empty context has an answer
     score, start, end = best or (None, 0, 0)
     if threshold is not None and score is not None and null - score > threshold:
         start, end = 0, 0
@@ -169,10 +164,10 @@ def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> dict[str, Any]:
     if int((inputs["input_ids"] == tokenizer.mask_token_id).sum()) < text.count(tokenizer.mask_token):
         raise UserError(f"a {tokenizer.mask_token} lies beyond the model's {tokenizer.model_max_length} pieces; shorten the text")
     with torch.no_grad():
-        outputs = model(**inputs)
-    logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
+        outputs = model(**taken(model, inputs))
+    found = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
     places = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero().flatten()
-    top = logits[0, places].softmax(-1).topk(min(top_k, logits.shape[-1]))
+    top = found[0, places].softmax(-1).topk(min(top_k, found.shape[-1]))
     words = [
         {tokenizer.convert_ids_to_tokens(int(piece)): round(float(value), 4) for piece, value in zip(pieces, values, strict=True)}
         for pieces, values in zip(top.indices, top.values, strict=True)

@@ -6,6 +6,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.tasks.tagging import Tagging
 from kobert_pipeline.finetune.model import logits
+from kobert_pipeline.use.load import reading_of
 
 BATCH = 32
 
@@ -14,7 +15,7 @@ def tag(model: Any, tokenizer: Any, texts: list[str], max_length: int) -> list[d
     """Per text its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean probability of their pieces'
     labels. Long texts are read in windows of `max_length` pieces. Raises UserError for a model that has other labels than O, B-X, I-X."""
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
-    task = Tagging(labels=[name.removeprefix("B-") for name in names[1::2]])
+    task = Tagging(labels=[name.removeprefix("B-") for name in names[1::2]], **reading_of(model, Tagging.reading))
     if list(task.config()["id2label"].values()) != names:
         raise UserError(f"this checkpoint's labels are {', '.join(names[:9])}; O, B-X, I-X, B-Y, I-Y and so on were expected")
     examples = [{"id": str(i), "group": text, "text": text, "entities": []} for i, text in enumerate(texts)]

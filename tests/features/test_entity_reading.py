@@ -78,6 +78,24 @@ def test_conll_is_read_by_its_first_and_last_column(tmp_path: Path) -> None:
     assert (second["text"], told(second)) == ("남해 바닷가 ,", [("남해 바닷가", "LOC")])
 
 
+def test_the_last_tag_and_the_single_one_of_bilou_are_read(tmp_path: Path) -> None:
+    lines = "김 B-PER\n민 I-PER\n수 L-PER\n박 U-PER\n부산 U-LOC\n"
+    [example] = Task.choose("ner").read(file(tmp_path / "a.txt", lines))
+    assert told(example) == [("김 민 수", "PER"), ("박", "PER"), ("부산", "LOC")]
+
+
+def test_comments_before_a_sentence_are_no_tokens(tmp_path: Path) -> None:
+    lines = "# columns = a b\n\n# sent_id = 1\n# text = 부산 #\n부산 B-LOC\n# O\n\n# O\n1 B-QT\n"
+    found = Task.choose("ner").read(file(tmp_path / "a.txt", lines))
+    assert [(one["id"], one["text"]) for one in found] == [("0", "부산 #"), ("1", "# 1")]
+
+
+def test_a_number_as_the_first_token_makes_no_file_naver_s(tmp_path: Path) -> None:
+    for number in ("2019", "1"):
+        [example] = Task.choose("ner").read(file(tmp_path / "a.txt", f"{number}\tSN\tB-DT\n년\tNNB\tI-DT\n"))
+        assert (example["text"], told(example)) == (f"{number} 년", [(f"{number} 년", "DT")])
+
+
 def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> None:
     path = file(tmp_path / "a.txt", NAVER)
     task = Task.choose("ner").fitted([path, file(tmp_path / "b.tsv", KLUE)])
@@ -145,6 +163,9 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
         ({"text": TEXT}, "line 2: there is no 'entities'"),
         ({"text": TEXT, "entities": [{"start": 0, "end": 3}]}, r"line 2: an entity is \{'start': 0, 'end': 3\}; \{start, end, label\} or"),
         ({"text": TEXT, "entities": [[0, "3", "PER"]]}, "line 2: an entity is"),
+        ({"text": TEXT, "entities": [[True, 3, "PER"]]}, "line 2: an entity is"),
+        ({"text": TEXT, "entities": [[0, 3, "O"]]}, "line 2: the type of '한지민' is 'O', which means that there is no entity"),
+        ({"text": TEXT, "entities": [[0, 3, "_"]]}, "line 2: the type of '한지민' is '_'"),
         ({"text": TEXT, "entities": [[0, 99, "PER"]]}, "line 2: an entity stands from 0 to 99"),
     ],
 )

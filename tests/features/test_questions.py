@@ -107,6 +107,12 @@ def test_options_name_the_columns_and_an_empty_answer_is_none(tmp_path: Path, na
     ]
 
 
+@pytest.mark.parametrize(("value", "answers"), [("1.0", 0), ("TRUE", 0), (1, 0), (1.0, 0), ("0", 1), (0.0, 1), (None, 1), ("", 1)])
+def test_a_question_is_impossible_as_tables_spell_it(tmp_path: Path, value: Any, answers: int) -> None:
+    path = table(tmp_path / "own.jsonl", OWN | {"is_impossible": value})
+    assert len(Task.choose(OPTIONS).read(path)[0]["answers"]) == answers
+
+
 PLAIN = {"question": "언제 불을 밝혔나?", "context": CONTEXT}
 HUB = PLAIN | {"id": "h", "answers": {"text": ["1903년", "1903"], "answer_start": [4, 4]}}
 LISTED = PLAIN | {"guid": "l", "answers": [ANSWER]}
@@ -138,6 +144,12 @@ def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path,
         ),
         ({}, PLAIN | {"answer": "1903년", "start": "사"}, "answer_start is '사'; the character"),
         ({}, PLAIN | {"answer": "1903년", "start": -3}, "answer_start is -3"),
+        ({}, PLAIN | {"answer": "1903년", "start": "9" * 5000}, "answer_start is '9{59}; the character"),
+        (
+            {},
+            PLAIN | {"answer": "1903년", "start": 4, "is_impossible": "yes"},
+            "line 1: is_impossible is 'yes'; true, false, 1, 0 or nothing",
+        ),
         ({}, PLAIN | {"answer": 1903, "start": 4}, "the column 'answer' holds 1903; a text, with its start"),
         ({}, PLAIN | {"answers": {"text": ["1903년"], "answer_start": []}}, "the column 'answers' holds .*; a text"),
         ({}, PLAIN | {"context": None, "answers": []}, "line 1: the context holds NoneType, text was expected"),

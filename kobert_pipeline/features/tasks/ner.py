@@ -4,12 +4,13 @@ Park et al., *KLUE*, NeurIPS 2021; Naver and Changwon National University, *NLP 
 """
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kobert_pipeline.corpus.opening import open_lines
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.bio import BEFORE, BEHIND
 from kobert_pipeline.features.tagging import TaggingTask, joined
 from kobert_pipeline.features.task import Example
 
@@ -44,17 +45,27 @@ class Ner(TaggingTask):
 
 
 def blocks(path: Path) -> Iterator[list[Line]]:
-    """The sentences of a file, without the lines that part documents in CoNLL 2003."""
+    """The sentences of a file, without the lines that part documents in CoNLL 2003, and without the comments before a sentence."""
     with open_lines(path) as file:
         lines = (Line(number, line.rstrip("\r\n")) for number, line in enumerate(file, 1) if not line.startswith("-DOCSTART-"))
-        yield from (list(found) for blank, found in groupby(lines, lambda line: not line.text.strip()) if not blank)
+        for blank, found in groupby(lines, lambda line: not line.text.strip()):
+            if not blank and (sentence := list(dropwhile(is_comment, found))):
+                yield sentence
+
+
+def is_comment(line: Line) -> bool:
+    """Whether a line before a sentence tells of it, as `# sent_id = 1`; `# O` is a token and its tag."""
+    return line.text.startswith("# ") and not (line.text.endswith(" O") or BEFORE.fullmatch(line.text.split()[-1]))
 
 
 def form_of(first: str) -> str:
     """The form of a file that begins with this line."""
     if first.startswith("##"):
         return "klue"
-    return "naver" if len(first.split("\t")) == 3 and first.split("\t")[0].isdigit() else "conll"
+    match first.split("\t"):
+        case ["1", _, tag] if tag == "-" or BEHIND.fullmatch(tag):
+            return "naver"
+    return "conll"
 
 
 def pair(path: Path, line: Line, form: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Questions of your own on contexts of your own, in SQuAD form or in any table that tasks read. No code is needed."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "answer": ("answers", "answer", "answer_text"), "start": ("answer_start", "start"),
 }  # fmt: skip
 IMPOSSIBLE = "is_impossible"
+TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0", "")
 
 
 class Span(UnanswerableTask):
@@ -52,9 +54,9 @@ class Span(UnanswerableTask):
 
 def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
     values: dict[str, Any] = {role: cell(row, column) for role, column in columns.items() if column}
-    impossible = cell(row, IMPOSSIBLE) if has(row.cells, IMPOSSIBLE) else False
+    impossible = has(row.cells, IMPOSSIBLE) and _truth(cell(row, IMPOSSIBLE), row.place)
     try:
-        answers = [] if str(impossible).lower() in ("true", "1") else pairs(values["answer"], values.get("start"))
+        answers = [] if impossible else pairs(values["answer"], values.get("start"))
     except (KeyError, TypeError):
         raise UserError(
             f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in a column that "
@@ -64,6 +66,14 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
     return example(row.place, str(values.get("id", number)), values["question"], values["context"], counted)
 
 
+def _truth(value: Any, place: str) -> bool:
+    """Whether a table says yes; nothing is no. Raises UserError for another word."""
+    word = "" if value is None else str(value).strip().lower()
+    if word not in TRUE + FALSE:
+        raise UserError(f"{place}: {IMPOSSIBLE} is {value!r:.60}; true, false, 1, 0 or nothing was expected")
+    return word in TRUE
+
+
 def _whole(start: Any) -> Any:
-    """A number that a table spells as text."""
-    return int(start) if isinstance(start, str) and start.strip().isascii() and start.strip().isdigit() else start
+    """A number that a table spells as text, of up to 18 digits."""
+    return int(start) if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}", start.strip()) else start

@@ -61,7 +61,7 @@ class Tagging(TaggingTask):
         return self.example(str(values.get("id", number)), text, entities, row.place)
 
     def _tag(self, tag: Any, place: str) -> str:
-        if isinstance(tag, int) and self.tag_names and 0 <= tag < len(self.tag_names):
+        if isinstance(tag, int) and not isinstance(tag, bool) and self.tag_names and 0 <= tag < len(self.tag_names):
             return self.tag_names[tag]
         return string(tag, place, "a tag (where tags are numbers, the option tag_names says what they stand for)")
 
@@ -84,6 +84,6 @@ def entity(value: Any, place: str) -> tuple[int, int, str]:
     """Start, end and type. Raises UserError for anything else."""
     parts = [value.get(key) for key in ("start", "end", "label")] if isinstance(value, dict) else value
     match parts:
-        case [int() as start, int() as end, str() as kind] if kind:
+        case [int() as start, int() as end, str() as kind] if kind and not isinstance(start, bool) and not isinstance(end, bool):
             return start, end, kind
     raise UserError(f"{place}: an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in characters from 0")
