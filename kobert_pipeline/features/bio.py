@@ -15,7 +15,7 @@ Tag = tuple[bool, str | None]
 
 
 def parsed(tag: str) -> Tag:
-    """`B-PER`, `I-PER` (IOBES, BILOU: S and U as B, E and L as I), `PER_B`, `PER_I` (Naver), O; else a type, whose neighbours make one span."""
+    """`B-PER`, `I-PER` (IOBES, BILOU: S and U as B, E and L as I), `PER_B`, `PER_I` (Naver), O; else a type: equal neighbours are one."""
     if tag in OUTSIDE:
         return False, None
     if before := BEFORE.fullmatch(tag):

@@ -15,9 +15,10 @@ def tag(model: Any, tokenizer: Any, texts: list[str], max_length: int) -> list[d
     """Per text its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean probability of their pieces'
     labels. Long texts are read in windows of `max_length` pieces. Raises UserError for a model that has other labels than O, B-X, I-X."""
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
-    task = Tagging(labels=[name.removeprefix("B-") for name in names[1::2]], **reading_of(model, Tagging.reading))
-    if list(task.config()["id2label"].values()) != names:
+    kinds = [name.removeprefix("B-") for name in names[1::2]]
+    if not kinds or len(set(kinds)) < len(kinds) or names != ["O", *(f"{side}-{kind}" for kind in kinds for side in "BI")]:
         raise UserError(f"this checkpoint's labels are {', '.join(names[:9])}; O, B-X, I-X, B-Y, I-Y and so on were expected")
+    task = Tagging(labels=kinds, **reading_of(model, Tagging.reading))
     examples = [{"id": str(i), "group": text, "text": text, "entities": []} for i, text in enumerate(texts)]
     features = Features(task.featurize(examples, tokenizer, max_length), examples)
     found = task.found(logits(model, features, BATCH, "cpu"), features) if texts else []

@@ -74,6 +74,13 @@ def test_entities_are_those_of_the_task(tokenizer: Any) -> None:
     assert [[[one["start"], one["end"], one["label"]] for one in row["entities"]] for row in found] == expected
 
 
+@pytest.mark.parametrize("names", [["O"], ["A", "O"], ["B-A", "I-A"], ["O", "B-A", "I-A", "B-A", "I-A"]])
+def test_other_labels_are_refused(names: list[str], tokenizer: Any) -> None:
+    labels = {"num_labels": len(names), "id2label": dict(enumerate(names))}
+    with pytest.raises(UserError, match="O, B-X, I-X, B-Y, I-Y and so on were expected"):
+        tag(random_model("AutoModelForTokenClassification", "bert", tokenizer, labels), tokenizer, ["나"], 64)
+
+
 def test_a_run_s_tokenizer_fits_its_model_and_cuts_at_its_positions(tokenizer: Any, tiny: Any, tmp_path: Path) -> None:
     random_model("AutoModelForMaskedLM", "bert", tokenizer).save_pretrained(tmp_path / "model")
     with pytest.raises(UserError, match=r"lies beyond the model's 64 pieces"):
