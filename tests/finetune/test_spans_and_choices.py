@@ -152,7 +152,7 @@ def test_a_published_model_leaves_questions_unanswered_by_its_threshold(run_dir:
 
 def test_a_question_answering_model_of_answerable_questions_is_used_as_before(tiny: Any) -> None:
     folder = tiny.run_dir / "publish" / "korquad"
-    assert read_json(folder / "config.json")["task_specific_params"] == {"korquad": {"max_length": 256}}
+    assert read_json(folder / "config.json")["task_specific_params"] == {"korquad": {"max_length": 256, "stride": 64}}
     assert predict(folder, ["한글은 세종대왕이 만들었다."], "누가?")[0].keys() == {"question", "answer", "start", "end", "score"}
 
 
