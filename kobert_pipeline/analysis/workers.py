@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +25,8 @@ CHUNK_CHARACTERS = 100_000
 """Characters in one task: a second or two of work."""
 AHEAD = 4
 """Tasks per worker that wait or are done ahead of what was asked for."""
+RESTARTS = 3
+"""Pools in a row that may break before a task is done."""
 
 
 NO_WORKERS = (
@@ -53,7 +56,8 @@ class Workers:
         from pebble import ProcessPool  # here, since a machine that only trains has not got it and reads this file for its options
 
         self.cutter, self.num_workers, self.timeout = cutter, num_workers, timeout
-        self.pool = ProcessPool(max_workers=num_workers, initializer=_begin, initargs=(cutter,), context=get_context("spawn"))
+        self.new_pool = partial(ProcessPool, max_workers=num_workers, initializer=_begin, initargs=(cutter,), context=get_context("spawn"))
+        self.pool, self.broken = self.new_pool(), 0
 
     def __enter__(self) -> "Workers":
         return self
@@ -81,9 +85,12 @@ class Workers:
         from pebble import ProcessExpired
 
         try:
-            return list(future.result())
+            cuts = list(future.result())
+            self.broken = 0
+            return cuts
         except BrokenProcessPool as error:
-            raise UserError(NO_WORKERS.format(error=error)) from None
+            self._restart(error)
+            return self._result(texts, self._schedule(texts))
         except ProcessExpired as error:
             reason = f"the analyzer died on it (exit code {error.exitcode})"
         except FutureTimeoutError:
@@ -94,6 +101,18 @@ class Workers:
             return [Failed(reason)]
         halves = (texts[: len(texts) // 2], texts[len(texts) // 2 :])
         return [cut for half in halves for cut in self._result(half, self._schedule(half))]
+
+    def _restart(self, error: Exception) -> None:
+        """Begin with new processes, unless that was done for an earlier task of the same pool. A pool also breaks where a worker dies
+        before it has said which task it took, so only one that breaks again and again has no workers at all."""
+        if self.pool.active:
+            return
+        self.broken += 1
+        if self.broken > RESTARTS:
+            raise UserError(NO_WORKERS.format(error=error)) from None
+        self.pool.stop()
+        self.pool.join()
+        self.pool = self.new_pool()
 
 
 def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:

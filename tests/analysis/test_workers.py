@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 from absurd import Moody
+from pebble import ProcessFuture
 
 from kobert_pipeline.analysis import stage
 from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
@@ -85,6 +87,19 @@ def test_absurd_texts_are_analysed_like_others(tmp_path):
     for row in (row for part in analysis_parts(tmp_path / "out") for row in read_analysis(part)):
         text = row.document.text
         assert "".join(text[one.start : one.end] for one in row.cut) == "".join(text.split())
+
+
+def test_a_pool_that_breaks_is_begun_anew_and_nothing_is_lost():
+    with Workers(Moody(), 1, 30) as workers:
+        first = workers._schedule([GOOD[0]])
+        assert len(workers._result([GOOD[0]], first)) == 1
+        broken = workers.pool
+        broken.stop()
+        broken.join()
+        future = ProcessFuture()
+        future.set_exception(BrokenProcessPool("All workers expired"))
+        assert len(workers._result([GOOD[0], GOOD[1]], future)) == 2
+        assert workers.pool is not broken and workers.broken == 0
 
 
 def test_a_document_that_fails_is_named_in_the_counts_and_left_out(tmp_path, monkeypatch):
