@@ -45,11 +45,10 @@ class Batches:
         chosen = mine if len(mine) else rows[:1]
         width = int(self.features.lengths[rows].max())  # that of the whole step: the softmax over a window's places counts its padding
         share = float(self.weights[mine].sum() / self.weights[rows].sum())
-        batch = padded(self.features, chosen, device, width) | {"share": torch.tensor(share, device=device)}
-        for name, array in self.targets.items():
-            laid = rectangle(self.features, array, chosen, width, IGNORE_INDEX) if self._of_pieces(array) else array[chosen]
-            batch[name] = torch.from_numpy(laid).to(device)
-        return batch
+        of_pieces = {name: array for name, array in self.targets.items() if self._of_pieces(array)}
+        batch = padded(self.features, chosen, device, width, of_pieces) | {"share": torch.tensor(share, device=device)}
+        of_rows = {name: array[chosen] for name, array in self.targets.items() if name not in of_pieces}
+        return batch | {name: torch.from_numpy(array).to(device) for name, array in of_rows.items()}
 
     def _of_pieces(self, array: np.ndarray) -> bool:
         return len(array) != len(self.features)  # a window holds two pieces at least, [CLS] and [SEP]
@@ -61,19 +60,19 @@ def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
 
 
-def padded(features: Features, rows: np.ndarray, device: torch.device | str, width: int | None = None) -> dict[str, torch.Tensor]:
-    """`input_ids, token_type_ids, attention_mask`, each (n, L), of choices (n, choices, L); L is that of the longest, or `width`."""
-    width = width or int(features.lengths[rows].max())
-    arrays = {name: rectangle(features, features.arrays[name], rows, width, fill) for name, fill in FILLS.items()}
-    arrays["attention_mask"] = cells(features, rows, width)[1].astype(np.int64)
-    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-
-
-def rectangle(features: Features, array: np.ndarray, rows: np.ndarray, width: int, fill: int) -> np.ndarray:
-    """The values that `array` (pieces,) has in the windows of these rows, (n, width) int64, with `fill` behind each; of choices
-    (n, choices, width)."""
-    index, real = cells(features, rows, width)
-    return np.where(real, array[index], fill).astype(np.int64)
+def padded(
+    features: Features,
+    rows: np.ndarray,
+    device: torch.device | str,
+    width: int | None = None,
+    labels: dict[str, np.ndarray] | None = None,
+) -> dict[str, torch.Tensor]:
+    """`input_ids, token_type_ids, attention_mask` and `labels` (pieces,), each (n, L), of choices (n, choices, L); L is `width`, or that of
+    the longest."""
+    index, real = cells(features, rows, width or int(features.lengths[rows].max()))
+    arrays = {name: np.where(real, features.arrays[name][index], fill) for name, fill in FILLS.items()} | {"attention_mask": real}
+    arrays |= {name: np.where(real, array[index], IGNORE_INDEX) for name, array in (labels or {}).items()}
+    return {name: torch.from_numpy(array.astype(np.int64)).to(device) for name, array in arrays.items()}
 
 
 def cells(features: Features, rows: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

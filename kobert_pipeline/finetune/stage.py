@@ -14,6 +14,7 @@ from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.options import Options
 from kobert_pipeline.processes import leads
 from kobert_pipeline.training.evaluations import EVALUATIONS
+from kobert_pipeline.training.positions import longest
 
 VERSION = 1
 MODEL = "model"
@@ -102,8 +103,7 @@ def _fitted(
     from kobert_pipeline.training.log import quiet_transformers
 
     task, max_length = task_of(features), read_json(features / "task.json")["max_length"]
-    config = read_json(pretrained / "config.json")
-    positions = config.get("max_position_embeddings") or config["n_positions"]
+    positions = longest(read_json(pretrained / "config.json"))
     if max_length > positions:
         raise UserError(f"features were made with max_length {max_length}, beyond the model's {positions} positions; lower max_length")
     train, dev = (Features.load(features / split) for split in ("train", "dev"))

@@ -14,7 +14,7 @@ from kobert_pipeline.processes import leads
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import device
-from kobert_pipeline.training.evaluations import DECIMALS, EVALUATIONS, Evaluations
+from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
 from kobert_pipeline.training.fsdp import whole
 
 HELD_OUT_BATCHES = 8
@@ -49,7 +49,7 @@ class Measure:
             values |= per_character(self.module, self.words, HELD_OUT_BATCHES, self.characters)
         earlier = [known["loss"] for other, known in self.found.values.items() if other < step]
         with whole(self.module):
-            if leads() and round(values["loss"], DECIMALS) < min(earlier, default=math.inf):
+            if leads() and rounded(values)["loss"] < min(earlier, default=math.inf):
                 self.module.architecture.save(self.module.model, self.out / BEST)
         return self.found.add(step, values)
 

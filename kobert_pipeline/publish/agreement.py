@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
+from kobert_pipeline.training.positions import longest
 
 if TYPE_CHECKING:
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -49,12 +50,6 @@ def _same(config: dict[str, Any], key: str, wanted: int) -> None:
 def segments(config: dict[str, Any]) -> int:
     """The segments that the model tells apart."""
     return int(config.get("type_vocab_size", 1))
-
-
-def longest(config: dict[str, Any]) -> int:
-    """The pieces that a model takes at most. RoBERTa's positions begin behind that of its padding."""
-    positions = int(config["n_positions"] if "n_positions" in config else config["max_position_embeddings"])
-    return positions - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else positions
 
 
 def refuse_other_shapes(model: Path, config: dict[str, Any]) -> None:

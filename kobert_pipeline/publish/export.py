@@ -5,7 +5,8 @@ from pathlib import Path
 
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.publish.agreement import longest, refuse_disagreement, segments
+from kobert_pipeline.publish.agreement import refuse_disagreement, segments
+from kobert_pipeline.training.positions import longest
 
 PLAIN = "plain"
 """Folder of the tokenizer that needs no analyzer, in the tokenizer's folder and in the published one."""

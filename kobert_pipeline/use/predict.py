@@ -9,6 +9,7 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.unanswerable import null_scores
 from kobert_pipeline.finetune.model import logits, taken
+from kobert_pipeline.training.positions import longest
 from kobert_pipeline.use.load import load_model, load_tokenizer, reading_of, task_of
 from kobert_pipeline.use.tagging import tag
 
@@ -125,10 +126,7 @@ def judged(model: Any, logits: Any) -> dict[str, Any]:
 
 def windows_of(model: Any, tokenizer: Any) -> int:
     """Pieces of a window: as many as in fine-tuning, where the checkpoint says so; never more than the model has positions."""
-    positions = model.config.max_position_embeddings
-    if model.config.model_type == "roberta":  # they begin behind that of its padding
-        positions -= model.config.pad_token_id + 1
-    return min(positions, int(task_of(model).get("max_length", min(384, tokenizer.model_max_length))))
+    return min(longest(model.config.to_dict()), int(task_of(model).get("max_length", min(384, tokenizer.model_max_length))))
 
 
 def answer(model: Any, tokenizer: Any, question: str, context: str) -> dict[str, Any]:

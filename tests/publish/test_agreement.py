@@ -13,8 +13,9 @@ from safetensors.numpy import load_file, save_file
 from kobert_pipeline import registry
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.publish.agreement import longest, refuse_disagreement
+from kobert_pipeline.publish.agreement import refuse_disagreement
 from kobert_pipeline.publish.export import export
+from kobert_pipeline.training.positions import longest
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 
