@@ -32,7 +32,7 @@ Settings = Annotated[
 ]
 RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
 REDO = "Delete this stage's results and make them again; repeat it for later stages, which are made from them."
-Redo = Annotated[list[str] | None, typer.Option(metavar="STAGE", help=REDO)]
+Redo = Annotated[list[str] | None, typer.Option(metavar="STAGE[/NAME]", help=f"{REDO} With a name: those alone (finetune/nsmc).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a text, each on its line.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that read and analyse; default: one per core.")]
@@ -245,8 +245,6 @@ def _run(
     """Do what of the recipe is asked for, then `then`, and show what became of both."""
     from kobert_pipeline.planning import plan
 
-    for stage in redo or []:
-        _stage_name(stage)
     _, planned = plan(recipe, settings, run_dir, num_workers)
     if not leads():
         follow(planned, only)

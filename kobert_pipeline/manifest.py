@@ -172,8 +172,14 @@ def refuse_if_changed(folder: Path, record: Record) -> None:
         return
     raise UserError(
         f"{folder} was made otherwise: {difference(before, record)}; "
-        f"use another --run-dir, or --redo {record.stage} to delete and make it again"
+        f"use another --run-dir, or --redo {'/'.join(inside(folder, record.stage))} to delete and make it again"
     )
+
+
+def inside(folder: Path, stage: str) -> list[str]:
+    """The folder's name in its run: the stage, and what of it."""
+    parts = folder.absolute().parts
+    return list(parts[len(parts) - 1 - parts[::-1].index(stage) :])
 
 
 def difference(before: dict[str, Any], record: Record) -> str:

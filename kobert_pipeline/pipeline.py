@@ -26,10 +26,11 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.files import read_json
+from kobert_pipeline.gathering import beside, card_counts, finished, null_threshold, placeless, results_of
 from kobert_pipeline.options import Options
 from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import NOT_STATED, refusal, unstated
-from kobert_pipeline.publish.model_card import Facts, Results, auto_class_of, mean
+from kobert_pipeline.publish.model_card import Facts, auto_class_of
 from kobert_pipeline.running import STAGES, Job
 
 
@@ -144,6 +145,7 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         featurized, pretrained = at["features"] / (tuned.features or key), made["pretrain"] / pretrain_stage.MODEL
         reads = {"features": featurized, "pretrain": at["pretrain"]}
         given = {name: value for name, value in tuned.dump().items() if name != "seeds"}
+        given["plan"] = {name: value for name, value in given["plan"].items() if name not in tuned.plan.varied}
         settings = tuned.plan.settings() if tuned.plan.varied else {}
         trials = {setting: at["finetune"] / key / "grid" / setting for setting in settings}
         for setting, plan in settings.items():
@@ -157,7 +159,8 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         for seed in tuned.seeds:
             yield Job(
                 "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, {**given, "seed": seed}, name=f"{key}/{seed}",
-                resumes=True, reads=reads | {f"grid/{setting}": folder for setting, folder in trials.items()},
+                resumes=True, reads=reads, weighs=tuple(trials.values()),
+                fixed=partial(finetune_stage.settled, tuned, featurized, trials),
                 make=partial(finetune_stage.run, tuned, seed, featurized.absolute(), pretrained, trials=tried),
             )  # fmt: skip
     for key, published in recipe.publish.items():
@@ -180,62 +183,41 @@ def _publish(
     """Gather what the run knows about a model, pick the seed that is best on dev, and hand both to the stage."""
     options = recipe.publish[key]
     made = {stage: manifest.read(run_dir / stage) for stage in ("corpus", "analysis", "tokenizer", "shards", "pretrain")}
-    model, results, paired = run_dir / "pretrain" / pretrain_stage.MODEL, None, False
-    auto_class = auto_class_of(read_json(model / "config.json"))
+    model, results, task = run_dir / "pretrain" / pretrain_stage.MODEL, None, None
+    behind: dict[str, dict[str, Any]] = {}
     if tuned:
-        task = recipe.features[recipe.finetune[options.source].features or options.source].task
+        features = recipe.finetune[options.source].features or options.source
+        task = recipe.features[features].task
         runs = {folder: manifest.read(folder) for folder in tuned}
         best = max(tuned, key=lambda folder: runs[folder]["counts"]["dev"][task.metric])
-        model, auto_class = best / finetune_stage.MODEL, task.auto_class
-        paired = task.paired
-        split = "test" if "test" in runs[best]["counts"] else "dev"
-        found = _finished(controls)
-        order = sorted(found, key=lambda one: -mean([made["counts"]["dev"][task.metric] for made in found[one]]))
-        of_controls = {one: _scores(found[one], split) for one in order}
-        results = Results(options.source, task.name, split, _scores(list(runs.values()), split), of_controls)
+        model = best / finetune_stage.MODEL
+        results = results_of(options.source, task.name, task.metric, list(runs.values()), controls)
         made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
-    cutter, sources = recipe.analysis.analyzer.cutter(data_dir), _placeless(_sources(recipe, options), data_dir)
+        behind = beside(run_dir, options.source, features)
+    config = read_json(model / "config.json")
+    auto_class = task.auto_class if task else auto_class_of(config)
+    cutter, sources = recipe.analysis.analyzer.cutter(data_dir), placeless(_sources(recipe, options), data_dir)
     facts = Facts(
         name=f"{recipe_name}-{key}", recipe=recipe_name, description=options.description or _described(recipe), license=options.license,
-        auto_class=auto_class, sources=sources, counts=_card_counts(made), results=results, paired=paired,
+        auto_class=auto_class, sources=sources, counts=card_counts(made), results=results,
+        paired=task is not None and task.paired, null_threshold=null_threshold(config),
         analyzer=cutter.analyzer, style=cutter.style, library=cutter.library,
         plain_agreement=made["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
         gives_vectors=not tuned and auto_class != "AutoModelForCausalLM", permission=options.permission,
-        costs=costs(made | _others(recipe, options, run_dir)), emissions=options.emissions,
+        costs=costs(made | behind), emissions=options.emissions,
     )  # fmt: skip
     told = ("options", "counts", "seconds", "versions", "device")
     stages = {stage: {key: one[key] for key in told if key in one} for stage, one in made.items()}
     stages["corpus"]["counts"].pop("contaminated_samples", None)  # other people's texts
-    history = _placeless({"recipe": _dump(recipe), "stages": stages}, data_dir)
+    history = placeless({"recipe": _dump(recipe), "stages": stages}, data_dir)
     counts = publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
     return counts | {"files_without_licence": 0 if options.permission else len(unstated(sources))}
-
-
-def _placeless(value: Any, data_dir: Path) -> Any:
-    """`value` with every absolute path in it as a name: below data_dir, or the last part. Where a file lies is nobody's business."""
-    if isinstance(value, dict):
-        return {key: _placeless(one, data_dir) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_placeless(one, data_dir) for one in value]
-    if not isinstance(value, str) or not value.startswith("/"):
-        return value
-    path = Path(value)
-    return path.relative_to(data_dir).as_posix() if path.is_relative_to(data_dir) else path.name
 
 
 def _described(recipe: Recipe) -> str:
     """The first sentence of a card that was given none."""
     base = recipe.pretrain.base
     return f"A Korean language model over morphemes, {f'trained on from {Path(base).name}' if base else 'pretrained from scratch'}."
-
-
-def _others(recipe: Recipe, published: publish_stage.PublishOptions, run_dir: Path) -> dict[str, dict[str, Any]]:
-    """The manifests of what was made for a model and is not in it: features, and the trials of a grid."""
-    if published.source not in recipe.finetune:
-        return {}
-    features = recipe.finetune[published.source].features or published.source
-    folders = [run_dir / "features" / features, *sorted((run_dir / "finetune" / published.source / "grid").glob("*"))]
-    return {folder.relative_to(run_dir).as_posix(): manifest.read(folder) for folder in folders if manifest.is_finished(folder)}
 
 
 def _dump(recipe: Recipe) -> dict[str, Any]:
@@ -248,6 +230,8 @@ def _sources(recipe: Recipe, published: publish_stage.PublishOptions) -> list[di
     found = [source | {"use": "pretrain"} for reader in recipe.corpus.sources for source in reader.provenance()]
     if recipe.pretrain.base:
         found.append({"path": recipe.pretrain.base, "license": recipe.pretrain.base_license or NOT_STATED, "use": "start"})
+    if recipe.tokenizer.base and recipe.tokenizer.keep == "all":
+        found.append({"path": recipe.tokenizer.base, "license": recipe.tokenizer.base_license or NOT_STATED, "use": "vocabulary"})
     if published.source in recipe.finetune:
         featurized = recipe.features[recipe.finetune[published.source].features or published.source]
         licence = featurized.license or NOT_STATED
@@ -260,36 +244,13 @@ def _controls(recipe: Recipe, published: publish_stage.PublishOptions) -> list[s
     if published.source not in recipe.finetune:
         return []
     wanted = recipe.finetune[published.source].features or published.source
-    same = [name for name, tuned in recipe.finetune.items() if tuned.weights == "random" and (tuned.features or name) == wanted]
-    return [name for name in same if name != published.source]
-
-
-def _finished(controls: dict[str, list[Path]]) -> dict[str, list[dict[str, Any]]]:
-    """The manifests of the controls that are done: one that was left out for want of time keeps nothing from being published."""
-    done = {name: folders for name, folders in controls.items() if all(map(manifest.is_finished, folders))}
-    return {name: [manifest.read(folder) for folder in folders] for name, folders in done.items()}
-
-
-def _scores(runs: list[dict[str, Any]], split: str) -> dict[str, list[float]]:
-    return {name: [one["counts"][split][name] for one in runs] for name in runs[0]["counts"][split]}
+    tuned = {name: one for name, one in recipe.finetune.items() if name != published.source and one.encoder == "tuned"}
+    return [name for name, one in tuned.items() if one.weights == "random" and (one.features or name) == wanted]
 
 
 def _fixed(recipe: Recipe, name: str, published: publish_stage.PublishOptions, controls: dict[str, list[Path]]) -> dict[str, str]:
     """What a card depends on beside the folders that are read."""
     found = {"recipe": manifest.digest([name, _dump(recipe), _sources(recipe, published)])}
-    if scores := {one: [made["counts"] for made in runs] for one, runs in _finished(controls).items()}:
+    if scores := {one: [made["counts"] for made in runs] for one, runs in finished(controls).items()}:
         found["controls"] = manifest.digest(scores)
     return found
-
-
-def _card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """The numbers of the model card, from the manifests."""
-    trained = made["pretrain"]["counts"]
-    losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
-    return {
-        "documents": f"{made['corpus']['counts']['documents_kept']:,}",
-        "vocabulary": f"{made['tokenizer']['counts']['vocab_size']:,}",
-        "parameters": f"{trained['parameters']:,}",
-        "pieces seen in pretraining": f"{trained['pieces_seen']:,}",
-        "held-out loss before and after": " -> ".join(losses),
-    }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline import manifest
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import read_json, sha256
 from kobert_pipeline.manifest import Record
 from kobert_pipeline.processes import several
@@ -28,7 +28,7 @@ SIGHT = 60.0
 @dataclass(frozen=True)
 class Job:
     """One folder to make: a stage, or one of several doings of it (`name`). `reads` are folders of earlier jobs, `raw` gives files of
-    the user, `fixed` whatever else the result depends on."""
+    the user, `fixed` whatever else the result depends on: for one, what it makes of the folders that it only `weighs`."""
 
     stage: str
     folder: Path
@@ -36,6 +36,7 @@ class Job:
     options: dict[str, Any]
     make: Callable[[Path], dict[str, Any]]
     reads: dict[str, Path] = field(default_factory=dict)
+    weighs: tuple[Path, ...] = ()
     raw: Callable[[], list[Path]] = list
     fixed: Callable[[], dict[str, str]] = dict
     resumes: bool = False
@@ -45,6 +46,16 @@ class Job:
     def title(self) -> str:
         """As shown to people: `finetune nsmc/1`."""
         return f"{self.stage} {self.name}".strip()
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """All folders of earlier jobs that it needs."""
+        return (*self.reads.values(), *self.weighs)
+
+    def is_among(self, named: list[str]) -> bool:
+        """Whether one of the names is its stage's, its own (`finetune/nsmc/1`), or that of several it is one of (`finetune/nsmc`)."""
+        own = self.title.replace(" ", "/", 1)
+        return any(own == name or own.startswith(f"{name}/") for name in named)
 
 
 @dataclass
@@ -67,9 +78,10 @@ def run(
     """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage was made otherwise or is damaged."""
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
-    for stage in redo or []:
-        if until and STAGES.index(stage) > STAGES.index(until):
-            raise UserError(f"--redo {stage} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
+    for name in redo or []:
+        _refuse_unknown(name, planned)
+        if until and STAGES.index(name.partition("/")[0]) > STAGES.index(until):
+            raise UserError(f"--redo {name} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
     for job in planned:
         manifest.sweep(job.folder)
     for job in [job for job in planned if only in (None, job.stage)]:
@@ -77,11 +89,22 @@ def run(
             break
         if only:
             _refuse_changed_sources(job, {one.folder: one for one in planned})
-        outcome = _do(job, verified, say, redo=job.stage in (redo or []))
+        outcome = _do(job, verified, say, redo=job.is_among(redo or []))
         outcomes.append(outcome)
         say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     _part()
     return outcomes
+
+
+def _refuse_unknown(name: str, planned: list[Job]) -> None:
+    """Raise UserError unless `name` is a stage, or a job of the recipe."""
+    stage = name.partition("/")[0]
+    if stage not in STAGES:
+        raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
+    if name != stage and not any(job.is_among([name]) for job in planned):
+        own = [job.name for job in planned if job.stage == stage and job.name]
+        names = {stage} | {f"{stage}/{one}" for job_name in own for one in (job_name, job_name.partition("/")[0])}
+        raise UserError(f"the recipe has nothing called {name}{did_you_mean(name, names)}")
 
 
 def follow(planned: list[Job], only: str | None) -> None:
@@ -132,7 +155,9 @@ def _part() -> None:
 def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
     """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's files and the
     analyzer: a machine that only trains has neither."""
-    for folder in job.reads.values():
+    for folder in job.weighs:
+        manifest.read(folder)
+    for folder in job.sources:
         source = planned[folder]
         _refuse_changed_sources(source, planned)
         if manifest.is_finished(folder):

@@ -16,7 +16,7 @@ def status_of(planned: list[Job]) -> list[dict[str, str]]:
     verified: dict[Path, dict[str, Any]] = {}
     rows: dict[Path, dict[str, str]] = {}
     for job in planned:
-        unsound = [rows[folder] for folder in job.reads.values() if folder in rows and rows[folder]["status"] != "done"]
+        unsound = [rows[folder] for folder in job.sources if folder in rows and rows[folder]["status"] != "done"]
         state = _state(job, verified) if not unsound else _behind(job, unsound[0])
         rows[job.folder] = {"job": job.title, "folder": str(job.folder), **state}
     return list(rows.values())

@@ -71,6 +71,14 @@ def trial(options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Pat
         return {"not_finite": str(error).partition(";")[0]}
 
 
+def settled(options: FinetuneOptions, features: Path, trials: Mapping[str, Path]) -> dict[str, str]:
+    """What a run depends on of the settings that were tried: the one that was chosen. Another list may choose the same."""
+    if not trials:
+        return {}
+    plan = chosen(options, task_of(features), trials)
+    return {"setting that is best on dev": next(name for name, one in options.plan.settings().items() if one == plan)}
+
+
 def chosen(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> FinetunePlan:
     """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as far as a score."""
     settings = options.plan.settings()

@@ -44,7 +44,7 @@ class Checkpoint:
     def load(cls, folder: Path, task: str | None = None, settings: list[str] | None = None) -> "Checkpoint":
         """What `folder` holds. `task` and `settings` (KEY=VALUE) lie over what it notes of its task. Raises UserError where that is too
         little, or where model and task do not fit."""
-        from kobert_pipeline.use.load import load_model, load_tokenizer
+        from kobert_pipeline.use.load import load_model, load_tokenizer, task_of
         from kobert_pipeline.use.predict import windows_of
 
         model, tokenizer = load_model(folder), load_tokenizer(folder)
@@ -57,8 +57,7 @@ class Checkpoint:
         for setting in settings or []:
             recipe.put(given, setting)
         fitted = fitting(chosen(given), model)
-        settled = (getattr(model.config, "task_specific_params", None) or {}).get(fitted.name, {})
-        return cls(model, tokenizer, fitted.recalled(settled), longest)
+        return cls(model, tokenizer, fitted.recalled(task_of(model)), longest)
 
     def __call__(self, examples: list[Example]) -> Predicted:
         """Predict by the code of fine-tuning, from features that the checkpoint's own tokenizer makes."""

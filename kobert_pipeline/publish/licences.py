@@ -11,7 +11,9 @@ from typing import Literal
 
 from kobert_pipeline.errors import did_you_mean
 
-Kind = Literal["free", "named", "share-alike", "non-commercial", "non-commercial-share-alike", "no-derivatives"]
+Kind = Literal[
+    "free", "named", "share-alike", "non-commercial", "non-commercial-share-alike", "no-derivatives", "non-commercial-no-derivatives"
+]  # fmt: skip
 
 NOT_STATED = "not stated"
 """What cards say of a source without a licence. Its folder is made, since it is the user's own disk; it is not sent anywhere."""
@@ -38,7 +40,8 @@ TABLE = (
     Terms("BSD", r"bsd(-[234]-clause)?", "named"),
     Terms("ODC-By", r"odc-by(-1\.0)?", "named"),
     Terms("KOGL type 1", r"(kogl|공공누리)-?(type-?|제)?1(유형)?", "named"),
-    Terms("CC BY-SA 4.0", r"cc-by-sa(?:-([1-4]\.[05]))?(?:-kr)?", "share-alike", "cc-by-sa-4.0"),
+    Terms("CC BY-SA 1.0", r"cc-by-sa-(1\.0)(?:-kr)?", "share-alike", "cc-by-sa-1.0"),  # the later ones allow later versions
+    Terms("CC BY-SA 4.0", r"cc-by-sa(?:-([2-4]\.[05]))?(?:-kr)?", "share-alike", "cc-by-sa-4.0"),
     Terms("GFDL", r"gfdl(?:-(1\.[123]))?", "share-alike", "gfdl"),
     Terms("ODbL", r"odbl(?:-(1\.0))?", "share-alike", "odbl"),
     Terms("GPL", r"gpl(?:-v?([23](?:\.0)?))?(?:-only|-or-later)?", "share-alike", "gpl-3.0"),
@@ -46,9 +49,12 @@ TABLE = (
     Terms("AGPL", r"agpl(?:-v?(3(?:\.0)?))?(?:-only|-or-later)?", "share-alike", "agpl-3.0"),
     Terms("CC BY-NC 4.0", r"cc-by-nc(-[1-4]\.[05])?(-kr)?", "non-commercial", "cc-by-nc-4.0"),
     Terms("KOGL type 2", r"(kogl|공공누리)-?(type-?|제)?2(유형)?", "non-commercial", "cc-by-nc-4.0"),
-    Terms("CC BY-NC-SA 4.0", r"cc-by-nc-sa(?:-([1-4]\.[05]))?(?:-kr)?", "non-commercial-share-alike", "cc-by-nc-sa-4.0"),
-    Terms("CC BY-ND 4.0", r"cc-by-nd(-[1-4]\.[05])?(-kr)?|cc-by-nc-nd(-[1-4]\.[05])?(-kr)?", "no-derivatives"),
-    Terms("KOGL type 3", r"(kogl|공공누리)-?(type-?|제)?[34](유형)?", "no-derivatives"),
+    Terms("CC BY-NC-SA 1.0", r"cc-by-nc-sa-(1\.0)(?:-kr)?", "non-commercial-share-alike", "cc-by-nc-sa-1.0"),
+    Terms("CC BY-NC-SA 4.0", r"cc-by-nc-sa(?:-([2-4]\.[05]))?(?:-kr)?", "non-commercial-share-alike", "cc-by-nc-sa-4.0"),
+    Terms("CC BY-ND 4.0", r"cc-by-nd(-[1-4]\.[05])?(-kr)?", "no-derivatives"),
+    Terms("CC BY-NC-ND 4.0", r"cc-by-nc-nd(-[1-4]\.[05])?(-kr)?", "non-commercial-no-derivatives"),
+    Terms("KOGL type 3", r"(kogl|공공누리)-?(type-?|제)?3(유형)?", "no-derivatives"),
+    Terms("KOGL type 4", r"(kogl|공공누리)-?(type-?|제)?4(유형)?", "non-commercial-no-derivatives"),
 )  # fmt: skip
 """The licences that are known. A name that is not here is refused: it may be a prohibition, or a slip of the pen in the name of one."""
 
@@ -67,6 +73,7 @@ REASONS: dict[Kind, str] = {
     "non-commercial": "forbids commercial use",
     "non-commercial-share-alike": "forbids commercial use, and wants what is made from it shared under the same licence",
     "no-derivatives": "forbids passing on what is made from it",
+    "non-commercial-no-derivatives": "forbids commercial use, and passing on what is made from it",
 }
 
 
@@ -110,7 +117,7 @@ def allows(terms: Terms, name: str, licence: str) -> bool:
     if terms.kind in ("free", "named"):
         return True
     model = terms_of(licence)
-    if terms.kind == "no-derivatives" or model is None:
+    if terms.kind.endswith("no-derivatives") or model is None:
         return False
     if terms.kind == "non-commercial":
         return model.kind.startswith("non-commercial")

@@ -8,7 +8,7 @@ import yaml
 
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
 from kobert_pipeline.publish.licences import hub_name, unstated
-from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS
+from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS
 
 Scores = dict[str, list[float]]
 """{metric: [value per seed]}"""
@@ -30,7 +30,8 @@ class Results:
 class Facts:
     """What the run knows about the model. `sources`: rows of `path`, `license` and `use`; `library` is what the analyzer needs;
     `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none; `paired` says whether
-    it labels pairs of texts, `gives_vectors` whether `sentence-transformers` may load it; `onnx_difference` is the largest between the ONNX
+    it labels pairs of texts, `null_threshold` by how much the score of no answer must exceed that of the best span, None where every
+    question is answered; `gives_vectors` whether `sentence-transformers` may load it; `onnx_difference` is the largest between the ONNX
     file and torch, None where there is none."""
 
     name: str
@@ -46,6 +47,7 @@ class Facts:
     results: Results | None = None
     plain_agreement: float | None = None
     paired: bool = False
+    null_threshold: float | None = None
     gives_vectors: bool = False
     onnx_difference: float | None = None
     permission: str | None = None
@@ -88,7 +90,7 @@ def model_card(facts: Facts) -> str:
         f"# {facts.name}",
         facts.description,
         tokenizer_text(facts),
-        f"```python\n{PAIRED if facts.paired else USES[facts.auto_class]}\n```",
+        f"```python\n{snippet(facts)}\n```",
         *other_ways(facts),
         "## Results",
         results_text(facts.results),
@@ -101,9 +103,24 @@ def model_card(facts: Facts) -> str:
         *cost_text(facts),
         "## Intended use and limits",
         "Korean text understanding and research. The model repeats what its data says, prejudice included; check it on your own data. "
-        "Dev and test figures above were obtained with the model picked on a dev split cut from train and the test set read once per run.",
+        + how_picked(facts.results),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def snippet(facts: Facts) -> str:
+    """Python that uses the model."""
+    if facts.null_threshold is not None:
+        return UNANSWERABLE.replace("NULL_THRESHOLD", f"{facts.null_threshold:.6g}")
+    return PAIRED if facts.paired else USES[facts.auto_class]
+
+
+def how_picked(results: Results | None) -> str:
+    """What the figures above are worth."""
+    if results is None:
+        return "The held-out loss above is of documents that were kept out of training; the model is that of the last step."
+    tested = " and the test set read once per run" if results.split == "test" else "; there was no test set"
+    return f"The figures above were obtained with the model picked on a dev split{tested}."
 
 
 def other_ways(facts: Facts) -> list[str]:

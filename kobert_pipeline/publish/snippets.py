@@ -19,12 +19,7 @@ folder = "PATH/TO/THIS/FOLDER"
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
 session = onnxruntime.InferenceSession(f"{folder}/onnx/model.onnx")
 outputs = session.run(None, dict(tokenizer(["배우들 연기가 정말 좋았다"], return_tensors="np")))"""
-USES = {
-    "AutoModelForSequenceClassification": """from transformers import pipeline
-
-classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
-print(classify("배우들 연기가 정말 좋았다"))""",
-    "AutoModelForQuestionAnswering": """import torch
+SPAN = """import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 folder = "PATH/TO/THIS/FOLDER"
@@ -37,7 +32,21 @@ outputs = model(**inputs)
 inside = torch.tensor([side == 1 for side in inputs.sequence_ids(0)])
 scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
 scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
-start, end = divmod(int(scores.argmax()), len(offsets))
+start, end = divmod(int(scores.argmax()), len(offsets))"""
+UNANSWERABLE = (
+    SPAN
+    + """
+null_score = outputs.start_logits[0, 0] + outputs.end_logits[0, 0]  # [CLS]: the context does not answer
+answered = null_score - scores.max() <= NULL_THRESHOLD
+print(context[offsets[start][0] : offsets[end][1]] if answered else "")"""
+)
+USES = {
+    "AutoModelForSequenceClassification": """from transformers import pipeline
+
+classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+print(classify("배우들 연기가 정말 좋았다"))""",
+    "AutoModelForQuestionAnswering": SPAN
+    + """
 print(context[offsets[start][0] : offsets[end][1]])""",
     "AutoModelForMultipleChoice": """import torch
 from transformers import AutoModelForMultipleChoice, AutoTokenizer

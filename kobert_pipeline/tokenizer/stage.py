@@ -52,6 +52,8 @@ class TokenizerOptions(Options):
     """Slots `[unused0]`, ... behind the special tokens, for tokens that a user names later."""
     base: str | None = None
     """Checkpoint (published folder, below data_dir) whose vocabulary is grown or swapped for this corpus."""
+    base_license: str | None = Field(None, exclude=True)
+    """Licence of `base`, which a published model's card names; with `keep: all` its vocabulary is passed on."""
     keep: Literal["all", "nothing"] = "all"
     """With `base`: `all` of its pieces keep their ids and new ones are added up to vocab_size (WordPiece), or `nothing` is kept and the
     vocabulary is trained anew. Either way `origins.json` says which old pieces spell a new one, for the embeddings to start from."""

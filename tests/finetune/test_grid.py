@@ -13,9 +13,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.files import write_json
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.training.loop import Stopped
@@ -190,11 +191,52 @@ def test_a_finished_grid_is_done_shown_and_skipped(gridded: tuple[Path, Path], k
     assert [(row["finetune"], row["seeds"], row["split"]) for row in compared] == [("nsmc", 2, "test")]
 
 
-def test_a_longer_list_keeps_what_was_tried_and_names_what_changed(gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
+def test_a_longer_list_whose_choice_is_the_same_repeats_nothing(gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
     recipe, run_dir = gridded
-    more = ("--run-dir", run_dir, "--set", "finetune.nsmc.plan.learning_rate=[1e-4, 5e-3, 1e-3]")
+    more = ("--run-dir", run_dir, "--set", "finetune.nsmc.plan.learning_rate=[1e-4, 5e-3, 1e-7]")
     shown = jobs_of(kobert("status", recipe, *more, "--json"))
     assert [shown[name] for name in TRIALS] == ["done", "done"]
-    assert shown["finetune nsmc/grid/learning_rate=0.001"] == "missing"
-    refused = kobert("finetune", recipe, *more)
-    assert refused.code == 2 and "learning_rate" in refused.complaint and "--redo finetune" in refused.complaint
+    assert shown["finetune nsmc/grid/learning_rate=1e-07"] == "missing"
+    assert shown["finetune nsmc/7"] == "waiting: it reads finetune nsmc/grid/learning_rate=1e-07, which is missing"
+    refused = kobert("publish", recipe, *more)
+    assert refused.code == 2 and "learning_rate=1e-07 is not finished" in refused.complaint
+    ran = {f"{row['stage']} {row['name']}": row["status"] for row in json.loads(kobert("finetune", recipe, *more, "--json").out)["stages"]}
+    assert ran.pop("finetune nsmc/grid/learning_rate=1e-07") == "done"
+    assert set(ran.values()) == {"skipped"} and len(ran) == 4
+
+
+def test_where_another_setting_wins_the_seeds_alone_are_made_again(gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
+    """The scores of the other setting are rigged, so that it is the better one."""
+    recipe, run_dir = gridded
+    chosen = read_json(run_dir / "finetune" / "nsmc" / "7" / "manifest.json")["counts"]["learning_rate"]
+    loser = run_dir / "finetune" / "nsmc" / "grid" / f"learning_rate={next(rate for rate in (1e-4, 5e-3) if rate != chosen)}"
+    measured = read_json(loser / "evaluations.json")
+    write_json(loser / "evaluations.json", {step: values | {"accuracy": 100.0} for step, values in measured.items()})
+    made = read_json(loser / "manifest.json")
+    write_json(loser / "manifest.json", made | {"files": manifest.listed(loser)})
+    refused = kobert("run", recipe, "--run-dir", run_dir, "--until", "finetune")
+    assert refused.code == 2
+    assert "its input setting that is best on dev has changed" in refused.complaint and "--redo finetune/nsmc/7 " in refused.complaint
+    redo = ("--redo", "finetune/nsmc/7", "--redo", "finetune/nsmc/8")
+    ran = json.loads(kobert("run", recipe, "--run-dir", run_dir, "--until", "finetune", *redo, "--json").out)["stages"]
+    assert {f"{row['stage']} {row['name']}": row["status"] for row in ran if row["status"] != "skipped"} == {
+        "finetune nsmc/7": "done",
+        "finetune nsmc/8": "done",
+    }
+    assert read_json(run_dir / "finetune" / "nsmc" / "7" / "manifest.json")["counts"]["learning_rate"] != chosen
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("finetune/nsmd", "the recipe has nothing called finetune/nsmd - did you mean 'finetune/nsmc'"),
+        ("finetune/nsmc/9", "nothing called finetune/nsmc/9"),
+        ("corpus/x", "nothing called corpus/x - did you mean 'corpus'? (allowed: corpus)"),
+        ("fintune/nsmc", "there is no stage 'fintune' - did you mean 'finetune'"),
+        ("", "there is no stage ''"),
+    ],
+)
+def test_redo_of_what_the_recipe_has_not_is_refused(name: str, said: str, gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
+    recipe, run_dir = gridded
+    refused = kobert("run", recipe, "--run-dir", run_dir, "--redo", name)
+    assert refused.code == 2 and said in refused.complaint

@@ -102,3 +102,10 @@ def test_costs_add_up_seeds_and_count_every_device() -> None:
 def test_half_of_the_numbers_for_co2_is_refused(given: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"watts|grams_per_kwh"):
         EmissionsOptions.model_validate(given)
+
+
+def test_what_is_said_of_the_figures_is_true_of_this_model() -> None:
+    assert "picked on a dev split and the test set read once per run." in read(FACTS).text
+    assert "there was no test set." in read(replace(FACTS, results=replace(FACTS.results, split="dev"))).text
+    pretrained = read(replace(FACTS, results=None, auto_class="AutoModelForMaskedLM")).text
+    assert "dev split" not in pretrained and "test set" not in pretrained and "held-out loss above" in pretrained

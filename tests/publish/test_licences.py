@@ -6,6 +6,8 @@ import pytest
 import yaml
 
 from kobert_pipeline import recipe
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.planning import plan
 from kobert_pipeline.publish.licences import NOT_STATED, TABLE, hub_name, objections, refusal, terms_of, unstated
 
 ALLOWED = [
@@ -20,6 +22,10 @@ ALLOWED = [
     ("GFDL", "gfdl"),
     ("CC BY-NC 4.0", "cc-by-nc-4.0"),
     ("CC BY-NC 4.0", "cc-by-nc-sa-4.0"),
+    ("CC BY-NC 4.0", "cc-by-nc-nd-4.0"),
+    ("공공누리 제2유형", "공공누리 제4유형"),
+    ("CC BY-SA 1.0", "cc-by-sa-1.0"),
+    ("CC BY-SA 2.0 KR", "cc-by-sa-4.0"),
     ("CC BY-NC-SA 4.0", "cc-by-nc-sa-4.0"),
     ("GPL-3.0-or-later", "gpl-3.0"),
     ("LGPL-2.1", "lgpl-3.0"),
@@ -31,12 +37,17 @@ REFUSED = [
     ("CC BY-SA 4.0", "cc-by-sa-3.0", "shared under the same licence", "cc-by-sa-4.0"),
     ("CC BY-SA 4.0 / MIT", "mit", "shared under the same licence", "cc-by-sa-4.0"),
     ("CC BY-SA 4.0", "gfdl", "shared under the same licence", "cc-by-sa-4.0"),
+    ("CC BY-SA 1.0", "cc-by-sa-4.0", "shared under the same licence", "cc-by-sa-1.0"),
+    ("CC BY-NC-SA 1.0", "cc-by-nc-sa-4.0", "shared under the same licence", "cc-by-nc-sa-1.0"),
+    ("CC BY-NC-ND 4.0", "cc-by-nc-nd-4.0", "and passing on", "leave that source out"),
+    ("CC BY-NC 4.0", "cc-by-nd-4.0", "forbids commercial use", "cc-by-nc-4.0"),
     ("CC BY-NC 4.0", "apache-2.0", "forbids commercial use", "cc-by-nc-4.0"),
     ("CC-BY-NC", "cc-by-sa-4.0", "forbids commercial use", "cc-by-nc-4.0"),
     ("CC BY-NC-SA 4.0", "cc-by-nc-4.0", "forbids commercial use", "cc-by-nc-sa-4.0"),
     ("CC BY-ND 2.0 KR", "cc-by-nd-4.0", "forbids passing on", "leave that source out"),
-    ("CC BY-NC-ND 4.0", "cc-by-nc-sa-4.0", "forbids passing on", "leave that source out"),
-    ("공공누리 제4유형", "mit", "forbids passing on", "leave that source out"),
+    ("CC BY-NC-ND 4.0", "cc-by-nc-sa-4.0", "and passing on", "leave that source out"),
+    ("공공누리 제3유형", "mit", "forbids passing on", "leave that source out"),
+    ("공공누리 제4유형", "mit", "and passing on", "leave that source out"),
     ("AGPL-3.0", "lgpl-3.0", "shared under the same licence", "agpl-3.0"),
     ("gpl-3.0-only", "lgpl-3.0", "shared under the same licence", "gpl-3.0"),
     ("CC BY-NX 4.0", "apache-2.0", "none of the licences that kobert knows", "did you mean 'CC BY"),
@@ -93,6 +104,14 @@ def test_the_card_spells_licences_as_the_hub_does() -> None:
 def test_a_checkpoint_to_start_from_counts_as_data(corpora, tmp_path, kobert) -> None:
     settings = ("pretrain.base=some/checkpoint", "pretrain.base_license=CC BY-NC 4.0")
     assert "some/checkpoint is under CC BY-NC 4.0" in checked(kobert, corpora, tmp_path, *settings).complaint
+
+
+def test_a_vocabulary_that_is_passed_on_counts_as_data(corpora, tmp_path) -> None:
+    """With `keep: nothing` the base only says which embeddings to start from."""
+    settings = [f"data_dir={corpora}", "tokenizer.base=some/checkpoint", "tokenizer.base_license=CC BY-ND 4.0"]
+    with pytest.raises(UserError, match=r"some/checkpoint is under CC BY-ND 4\.0"):
+        plan("quickstart", settings, tmp_path, None)
+    plan("quickstart", [*settings, "tokenizer.keep=nothing"], tmp_path, None)
 
 
 def checked(kobert, corpora, tmp_path, *settings: str) -> Any:

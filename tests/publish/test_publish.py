@@ -11,8 +11,12 @@ import pytest
 import yaml
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.pipeline import _placeless
+from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.gathering import null_threshold, placeless
+from kobert_pipeline.pipeline import _controls
+from kobert_pipeline.planning import plan
 from kobert_pipeline.publish.export import export
+from kobert_pipeline.publish.model_card import Facts, snippet
 
 KINDS = {"nsmc": "AutoModelForSequenceClassification", "korquad": "AutoModelForQuestionAnswering", "mlm": "AutoModelForPreTraining"}
 TEXTS = [
@@ -212,6 +216,23 @@ def test_card_names_data_licences_recipe_and_limits(folder) -> None:
     assert "None" not in re.sub(r"```.*?```", "", text, flags=re.S)
 
 
+@pytest.mark.parametrize(("threshold", "answers"), [(1e6, True), (-1e6, False)])
+def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(threshold, answers, tiny, tmp_path, capsys) -> None:
+    from kobert_pipeline.use.predict import predict
+
+    folder = shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "mrc", ignore=shutil.ignore_patterns("manifest.json"))
+    config = read_json(folder / "config.json")
+    noted = config.pop("task_specific_params")["korquad"]
+    write_json(folder / "config.json", config | {"task_specific_params": {"mrc": noted | {"null_threshold": threshold}}})
+    kept = null_threshold(read_json(folder / "config.json"))
+    facts = Facts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", null_threshold=kept)
+    code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
+    exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
+    found = predict(folder, ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")[0]["answer"]
+    assert capsys.readouterr().out.strip() == found
+    assert bool(found) is answers
+
+
 @pytest.fixture(scope="module")
 def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
     """What the code of each card prints, once its folder is named."""
@@ -291,7 +312,7 @@ def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
 
 def test_where_a_file_lies_is_published_as_a_name_only() -> None:
     given = {"path": ["/data/corpora/a.txt", "b/c.txt"], "base": "/models/mine", "n": 1, "label": "긍정/부정"}
-    assert _placeless(given, Path("/data")) == {"path": ["corpora/a.txt", "b/c.txt"], "base": "mine", "n": 1, "label": "긍정/부정"}
+    assert placeless(given, Path("/data")) == {"path": ["corpora/a.txt", "b/c.txt"], "base": "mine", "n": 1, "label": "긍정/부정"}
 
 
 def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:
@@ -316,6 +337,14 @@ def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_pa
         {"type": "accuracy", "value": 70.0, "args": {"seeds": 2, "min": 50.0, "max": 90.0, "standard_deviation": 28.28}}
     ]
     assert "| 70.00 | 28.28 | 50.00 to 90.00 | 2 |" in (published / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_frozen_encoder_is_no_control_of_a_tuned_one(corpora, tmp_path) -> None:
+    tagging = "{task: ner, train: ner/train.txt, test: ner/test.txt}"
+    tuned = "n: {}, control: {features: n, weights: random}, frozen: {features: n, weights: random, encoder: frozen}"
+    settings = [f"data_dir={corpora}", f"features={{n: {tagging}}}", f"finetune={{{tuned}}}", "publish={n: {source: n}}"]
+    recipe, _ = plan("quickstart", settings, tmp_path, None)
+    assert _controls(recipe, recipe.publish["n"]) == ["control"]
 
 
 def test_a_control_from_random_weights_stands_in_the_card_once_it_is_done(tiny, tmp_path, kobert) -> None:

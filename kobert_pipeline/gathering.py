@@ -1,0 +1,64 @@
+"""What a run knows about a model beside the model: read from its manifests, for the card and the training manifest."""
+
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline import manifest
+from kobert_pipeline.publish.model_card import Results, mean
+
+
+def results_of(name: str, task: str, metric: str, runs: list[dict[str, Any]], controls: dict[str, list[Path]]) -> Results:
+    """What the fine-tuning `name` scored by its manifests `runs`, on test where there is one, beside the controls that are done, the best
+    on dev (by `metric`) first."""
+    split = "test" if "test" in runs[0]["counts"] else "dev"
+    found = finished(controls)
+    order = sorted(found, key=lambda one: -mean([made["counts"]["dev"][metric] for made in found[one]]))
+    return Results(name, task, split, scores(runs, split), {one: scores(found[one], split) for one in order})
+
+
+def finished(controls: dict[str, list[Path]]) -> dict[str, list[dict[str, Any]]]:
+    """The manifests of the controls that are done: one that was left out for want of time keeps nothing from being published."""
+    done = {name: folders for name, folders in controls.items() if all(map(manifest.is_finished, folders))}
+    return {name: [manifest.read(folder) for folder in folders] for name, folders in done.items()}
+
+
+def scores(runs: list[dict[str, Any]], split: str) -> dict[str, list[float]]:
+    """Every score on a split, a value per run."""
+    return {name: [one["counts"][split][name] for one in runs] for name in runs[0]["counts"][split]}
+
+
+def beside(run_dir: Path, source: str, features: str) -> dict[str, dict[str, Any]]:
+    """The manifests of what was made for a fine-tuned model and is not in it: features, and the trials of a grid."""
+    folders = [run_dir / "features" / features, *sorted((run_dir / "finetune" / source / "grid").glob("*"))]
+    return {folder.relative_to(run_dir).as_posix(): manifest.read(folder) for folder in folders if manifest.is_finished(folder)}
+
+
+def null_threshold(config: dict[str, Any]) -> float | None:
+    """Of a model whose questions may have no answer, by how much the score of none must exceed that of the best span."""
+    noted = (config.get("task_specific_params") or {}).values()
+    return next((float(one["null_threshold"]) for one in noted if "null_threshold" in one), None)
+
+
+def card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """The numbers of the model card, from the manifests."""
+    trained = made["pretrain"]["counts"]
+    losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
+    return {
+        "documents": f"{made['corpus']['counts']['documents_kept']:,}",
+        "vocabulary": f"{made['tokenizer']['counts']['vocab_size']:,}",
+        "parameters": f"{trained['parameters']:,}",
+        "pieces seen in pretraining": f"{trained['pieces_seen']:,}",
+        "held-out loss before and after": " -> ".join(losses),
+    }
+
+
+def placeless(value: Any, data_dir: Path) -> Any:
+    """`value` with every absolute path in it as a name: below data_dir, or the last part. Where a file lies is nobody's business."""
+    if isinstance(value, dict):
+        return {key: placeless(one, data_dir) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [placeless(one, data_dir) for one in value]
+    if not isinstance(value, str) or not value.startswith("/"):
+        return value
+    path = Path(value)
+    return path.relative_to(data_dir).as_posix() if path.is_relative_to(data_dir) else path.name
