@@ -10,8 +10,11 @@ from kobert_pipeline.use.load import checkpoint
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-MISLEADING = ["tokenizer.json", "vocab.txt", "pytorch_model.bin", "onnx/*"]
-"""Files of an earlier upload that loaders would prefer to ours, or that would no longer fit it; they are deleted along with the upload."""
+MISLEADING = [
+    "tokenizer.json", "vocab.txt", "pytorch_model.bin", "onnx/*", "plain/*",
+    "modules.json", "1_Pooling/*", "config_sentence_transformers.json", "sentence_bert_config.json",
+]  # fmt: skip
+"""Files of an earlier upload that loaders would prefer to ours, or that would no longer fit it; those that are not sent are deleted."""
 ANSWERS = {
     401: "does not accept the token; log in anew with `hf auth login`, or set HF_TOKEN",
     403: "does not let this token write there; use a token with write access, or a repository of your own",

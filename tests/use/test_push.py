@@ -142,7 +142,7 @@ def test_exactly_the_files_of_the_manifest_arrive_whole(push, hub, tiny) -> None
 
 
 def test_what_would_mislead_loaders_of_an_earlier_upload_goes(push, hub) -> None:
-    hub.there = ["tokenizer.json", "picture.png"]
+    hub.there = ["tokenizer.json", "modules.json", "1_Pooling/config.json", "plain/old.txt", "picture.png"]
     assert push().code == 0
     assert hub.there == ["picture.png"]
     assert "morphemes.json" in hub.files
