@@ -6,7 +6,7 @@ from typing import Any
 
 from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.publish.model_card import mean, table
+from kobert_pipeline.publish.model_card import mean, spread, table
 
 
 def compared(run_dirs: list[Path]) -> list[dict[str, Any]]:
@@ -33,8 +33,11 @@ def _scores(folder: Path) -> dict[str, Any]:
     split = "test" if runs and "test" in runs[0]["counts"] else "dev"
     names = runs[0]["counts"][split] if runs else {}
     scores = {name: [run["counts"][split][name] for run in runs] for name in names}
-    summary = {name: {"mean": round(mean(v), 2), "min": round(min(v), 2), "max": round(max(v), 2)} for name, v in scores.items()}
-    return {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary}
+    summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in scores.items()}
+    tried = {
+        path.parent.name: manifest.read(path.parent)["counts"].get("dev") for path in sorted(folder.glob(f"grid/*/{manifest.FINISHED}"))
+    }
+    return {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary} | ({"tried_on_dev": tried} if tried else {})
 
 
 def differences(run_dirs: list[Path]) -> dict[str, list[Any]]:

@@ -205,12 +205,10 @@ def indexed(facts: Facts, results: Results) -> dict[str, Any]:
     """An entry of `model-index`: the means, and beside each its spread and what the best control reached."""
     metrics = []
     for name, values in results.scores.items():
-        spread: dict[str, Any] = {"seeds": len(values), "min": round(min(values), 2), "max": round(max(values), 2)}
-        if len(values) > 1:
-            spread["standard_deviation"] = round(statistics.stdev(values), 2)
+        beside: dict[str, Any] = {"seeds": len(values), **spread(values)}
         for control, scores in list(results.controls.items())[:1]:
-            spread |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
-        metrics.append(hub_metric(name) | {"value": round(mean(values), 2), "args": spread})
+            beside |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
+        metrics.append(hub_metric(name) | {"value": round(mean(values), 2), "args": beside})
     return {
         "task": {"type": PIPELINES[facts.auto_class]},
         "dataset": {"name": f"{results.name} ({results.split})", "type": results.task, "split": results.split},
@@ -242,14 +240,21 @@ def results_text(results: Results | None) -> str:
 
 def spread_of(values: list[float]) -> list[str]:
     """Standard deviation, range and number."""
-    deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else "-"
-    return [deviation, f"{min(values):.2f} to {max(values):.2f}", str(len(values))]
+    found = spread(values)
+    deviation = f"{found['standard_deviation']:.2f}" if len(values) > 1 else "-"
+    return [deviation, f"{found['min']:.2f} to {found['max']:.2f}", str(len(values))]
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Range, and standard deviation where there are several."""
+    found = {"min": min(values), "max": max(values)} | ({"standard_deviation": statistics.stdev(values)} if len(values) > 1 else {})
+    return {name: round(value, 2) for name, value in found.items()}
 
 
 def mean(values: list[float]) -> float:

@@ -3,6 +3,8 @@
 import itertools
 import json
 import shutil
+import statistics
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -189,6 +191,25 @@ def test_a_finished_grid_is_done_shown_and_skipped(gridded: tuple[Path, Path], k
     assert [row["status"] for row in again] == ["skipped"] * 4
     compared = json.loads(kobert("compare", run_dir, "--json").out)["runs"]
     assert [(row["finetune"], row["seeds"], row["split"]) for row in compared] == [("nsmc", 2, "test")]
+    folders = {path.parent.name: path for path in sorted((run_dir / "finetune" / "nsmc" / "grid").glob("*/manifest.json"))}
+    assert compared[0]["tried_on_dev"] == {name: read_json(path)["counts"]["dev"] for name, path in folders.items()}
+
+
+def test_the_page_of_results_gives_spread_and_what_was_tried(gridded: tuple[Path, Path], tmp_path: Path) -> None:
+    _, run_dir = gridded
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "notes.md").write_text("What to think of it.\n", encoding="utf-8")
+    script = Path(__file__).resolve().parents[2] / "scripts" / "results"
+    command = [sys.executable, str(script), str(run_dir), "tiny", "kobert run tiny.yaml", "two cores", "notes.md"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    page = (tmp_path / "docs" / "results" / "tiny.md").read_text(encoding="utf-8")
+    made = {path.parent.name: read_json(path)["counts"] for path in sorted((run_dir / "finetune").rglob("manifest.json"))}
+    scores = [made[seed]["test"]["accuracy"] for seed in ("7", "8")]
+    told = f"{statistics.mean(scores):.2f} | {statistics.stdev(scores):.2f} | {min(scores):.2f} to {max(scores):.2f} | 2"
+    assert f"| nsmc | test | accuracy | {told} |" in page
+    for rate in ("0.0001", "0.005"):
+        assert f"| nsmc | learning_rate={rate} | accuracy {made[f'learning_rate={rate}']['dev']['accuracy']:.2f} |" in page
+    assert "$ kobert run tiny.yaml" in page and page.endswith("What to think of it.\n")
 
 
 def test_a_longer_list_whose_choice_is_the_same_repeats_nothing(gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
