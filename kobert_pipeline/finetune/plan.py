@@ -19,7 +19,7 @@ class FinetunePlan(Plan):
     epochs: int = Field(2, gt=0)
     """Times that every training example is seen."""
     batch_size: int = Field(32, gt=0)
-    """Windows in a step."""
+    """Examples in a step; of texts that are read in several windows (answers, entities), windows."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout of hidden states, those that the task's head reads included."""
     # not in the fingerprint where they do nothing: runs from before they were there are still the same
