@@ -134,10 +134,13 @@ def test_a_wrong_file_is_told_in_one_sentence(tmp_path, name, content, options, 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"delimiter": ",,"}, "delimiter"),
-        ({"delimiter": ""}, "delimiter"),
-        ({"delimiter": '"'}, "delimiter"),
-        ({"delimiter": "\n"}, "delimiter"),
+        (
+            {"delimiter": r"\t"},
+            r'delimiter: one character is needed, no quote and no line end, not .* \(a tab in YAML: "\\t", in double quotes\)',
+        ),
+        ({"delimiter": ""}, "delimiter: one character is needed, no quote and no line end, not ''"),
+        ({"delimiter": '"'}, "delimiter: one character is needed"),
+        ({"delimiter": "\n"}, "delimiter: one character is needed"),
         ({"text": []}, "text: needs the name of a column, or a list of some"),
         ({"text": ""}, "text: needs the name of a column, or a list of some"),
     ],

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import COMPRESSED, open_lines
@@ -41,7 +41,7 @@ class Csv(Reader):
     """Column of the document's id; null numbers the lines."""
     group_by: str | None = None
     """Column whose neighbouring equal values make one document, a cell a paragraph. Such documents are never `ordered`."""
-    delimiter: str | None = Field(None, pattern=r'^[^"\r\n\x00]$')
+    delimiter: str | None = None
     """Character that parts cells; null: a comma in .csv files, a tab in .tsv and .txt files."""
     quoted: bool | None = None
     """Whether a cell in double quotes may hold delimiters, line ends and doubled quotes; null: unless the delimiter is a tab."""
@@ -56,6 +56,15 @@ class Csv(Reader):
         if not text:
             raise ValueError("needs the name of a column, or a list of some")
         return text
+
+    @field_validator("delimiter")
+    @classmethod
+    def _one_character(cls, delimiter: str | None) -> str | None:
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
+            raise ValueError(
+                f'one character is needed, no quote and no line end, not {delimiter!r} (a tab in YAML: "\\t", in double quotes)'
+            )
+        return delimiter
 
     def documents(self, path: Path) -> Iterator[Document]:
         """One per cell of a text, or per run of equal `group_by`."""
