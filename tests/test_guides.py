@@ -1,5 +1,7 @@
 """The guides in docs/: a reader who types what they say gets what they promise."""
 
+import csv
+import json
 import re
 import shlex
 import shutil
@@ -41,6 +43,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the guide's recipe, and the bundled corpora under its names."""
     place = tmp_path_factory.mktemp("own")
     shutil.copytree(REPO / "corpora" / "documents", place / "mydata" / "texts")
+    pairs = list(csv.reader(blocks("csv")[2].splitlines()))
+    (place / "mydata" / "pairs.csv").write_text(blocks("csv")[2], encoding="utf-8")
+    (place / "mydata" / "texts" / "pairs.txt").write_text("\n\n".join(pairs[1][:2] + pairs[2][:2]), encoding="utf-8")
     for name in ("reviews_train.txt", "reviews_test.txt"):
         shutil.copy(REPO / "corpora" / name, place / "mydata")
     recipe = blocks("yaml")[0]
@@ -88,6 +93,8 @@ def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "null_score: " in answers
     assert "choice: 그는 " in choices
     assert "entities: [" in visits
+    counts = json.loads((place / "runs" / "apart" / "corpus" / "manifest.json").read_text(encoding="utf-8"))["counts"]
+    assert counts["documents_dropped_contaminated"] == 4  # each text of the two pairs
     assert "unknown" in (place / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 

@@ -15,6 +15,8 @@ from typing import IO, Any, cast
 from kobert_pipeline.corpus.encoding import decoded, detect
 from kobert_pipeline.errors import UserError
 
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""Ends of names of files that are decompressed on the way."""
 ZSTD_WINDOW = 2**31
 """Long-distance zstd frames are read too."""
 

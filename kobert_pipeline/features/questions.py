@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.corpus.opening import open_lines
+from kobert_pipeline.corpus.opening import COMPRESSED, open_lines
 from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.tables import COMPRESSED
 from kobert_pipeline.features.task import Example
 
 

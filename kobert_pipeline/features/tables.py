@@ -1,23 +1,21 @@
 """Tables of labelled examples, each row with its place in its file: TSV, CSV, JSON Lines, JSON and Parquet, the last never compressed.
 
-A CSV file is read by the rules of CSV: a field in double quotes may hold commas, line ends and doubled quotes. In a TSV file a quote is a
-character like any other, since KorNLI, KorSTS and their like are full of unpaired ones: a tab parts columns, a line end rows, and nothing
-else means anything. Lines without a character hold no row.
+What is read, and how, is what the corpus's readers of these files read, so that an evaluation set is the same text there and here.
 """
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kobert_pipeline.corpus.opening import open_lines, read_json_text
+from kobert_pipeline.corpus.opening import COMPRESSED, open_lines, read_json_text
+from kobert_pipeline.corpus.readers.csv import read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import opened, read_rows
 from kobert_pipeline.errors import UserError, did_you_mean
 
 IDS = ("guid", "id")
 """What known sets call the column of an example's id."""
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 class Row(NamedTuple):
@@ -77,41 +75,18 @@ def cell(row: Row, column: str) -> Any:
 
 
 def _tsv(path: Path) -> Iterator[Row]:
-    with open_lines(path) as lines:
-        yield from _under_header(path, ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(lines, 1)))
+    return _table(path, "\t", quoted=False)
 
 
 def _csv(path: Path) -> Iterator[Row]:
+    return _table(path, ",", quoted=True)
+
+
+def _table(path: Path, delimiter: str, quoted: bool) -> Iterator[Row]:
+    """The records below the first, which names the columns, as rows."""
     with open_lines(path) as lines:
-        yield from _under_header(path, _records(path, lines))
-
-
-def _records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """The number of each record's first line, and its fields."""
-    reader = csv.reader(lines, strict=True)
-    while True:
-        number = reader.line_num + 1
-        try:
-            yield number, next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise UserError(f"{path}, line {number}: not CSV ({error}); a field with a quote in it is quoted, its quotes doubled") from None
-
-
-def _under_header(path: Path, records: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
-    """The records below the first as rows; it names the columns."""
-    _, header = next(records, (1, []))
-    header = [name.strip() for name in header]
-    twice = next((name for name in header if name and header.count(name) > 1), None)
-    if twice:
-        raise UserError(f"{path}: two columns of its first line are called '{twice}'; rename one")
-    for number, cells in records:
-        if cells in ([], [""]):
-            continue
-        if len(cells) != len(header):
-            raise UserError(f"{path}, line {number}: {len(cells)} columns, {len(header)} were expected, as in the first line")
-        yield Row(f"{path}, line {number}", dict(zip(header, cells, strict=True)))
+        for record in islice(read_records(path, lines, delimiter, quoted), 1, None):
+            yield Row(f"{path}, line {record.line}", dict(record.cells))
 
 
 def _json_lines(path: Path) -> Iterator[Row]:

@@ -18,12 +18,13 @@ FILLS = {"input_ids": PAD_ID, "token_type_ids": 0}
 
 
 class Batches:
-    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per window or per piece."""
+    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per piece; a row is a
+    window, or the windows of one example's choices."""
 
     def __init__(self, features: Features, targets: dict[str, np.ndarray], batch_size: int, seed: int) -> None:
         self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
         self.per_epoch = -(-len(features) // batch_size)
-        self.weights = np.ones(len(features), np.int64)  # (n,): what each window counts in the loss, which is a mean
+        self.weights = np.ones(len(features), np.int64)  # (n,): what each row counts in the loss, which is a mean
         for array in filter(self._of_pieces, targets.values()):
             self.weights = np.add.reduceat(array != IGNORE_INDEX, features.arrays["windows"][:-1], dtype=np.int64)
         self.epoch = lru_cache(maxsize=1)(self._epoch)
@@ -51,7 +52,7 @@ class Batches:
         return batch | {name: torch.from_numpy(array).to(device) for name, array in of_rows.items()}
 
     def _of_pieces(self, array: np.ndarray) -> bool:
-        return len(array) != len(self.features)  # a window holds two pieces at least, [CLS] and [SEP]
+        return len(array) != len(self.features)  # a row holds two pieces at least, [CLS] and [SEP]
 
 
 def by_length(features: Features, batch_size: int) -> list[np.ndarray]:

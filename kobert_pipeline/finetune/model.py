@@ -33,8 +33,11 @@ SHORT = 128
 """Windows up to this many pieces are attended faster by plain products than by the fused kernel, in bf16 on CPU."""
 
 
-DROPOUTS = ("hidden_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop", "summary_last_dropout")
-"""What configs call the dropout of hidden states."""
+DROPOUTS = (
+    "hidden_dropout_prob", "classifier_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop",
+    "summary_last_dropout",
+)  # fmt: skip
+"""What configs call the dropout of hidden states, and of the last ones before a head."""
 
 
 def taken(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -50,12 +53,13 @@ def build(task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan"
 
     auto = transformers.AutoModel if frozen else getattr(transformers, task.auto_class)
     config = transformers.AutoConfig.from_pretrained(pretrained, **task.config())
-    # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
     # predictions use windows of the same length, and ask for as many texts
     config.task_specific_params = {task.name: {"max_length": max_length} | task.noted()}
+    # fine-tuning sees every example several times; attention dropout would rule out the fast kernels on CPU
     for name in DROPOUTS:
         if hasattr(config, name):
             setattr(config, name, plan.dropout)
+    config.classifier_dropout = plan.dropout  # GPT-2's token classifier reads it, and takes 0.1 where the config knows no such field
     model = auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
     if plan.mixed_precision == "bf16" and max_length <= SHORT and not torch.cuda.is_available():
         model.set_attn_implementation("eager")

@@ -19,9 +19,9 @@ class FinetunePlan(Plan):
     epochs: int = Field(2, gt=0)
     """Times that every training example is seen."""
     batch_size: int = Field(32, gt=0)
-    """Windows in a step."""
+    """Examples in a step; of texts that are read in several windows (answers, entities), windows."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Dropout of hidden states."""
+    """Dropout of hidden states, those that the task's head reads included."""
     # not in the fingerprint where they do nothing: runs from before they were there are still the same
     layer_decay: float = Field(1.0, gt=0, le=1, exclude_if=lambda value: value == 1)
     """Each layer learns at this share of the rate of the layer above it, the head at the full one; 1: all learn alike."""

@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+from kobert_pipeline.corpus.readers.csv import Csv
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.corpus.readers.parquet import Parquet
@@ -19,7 +20,7 @@ from kobert_pipeline.corpus.readers.squad import Squad
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.errors import UserError
 
-READERS = [Text, JsonLines, Nsmc, Parquet, Squad]
+READERS = [Text, JsonLines, Nsmc, Parquet, Squad, Csv]
 COMPRESSIONS = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,

@@ -7,6 +7,11 @@ import json
 import pyarrow
 import pyarrow.parquet
 import pytest
+from front_end import PROPERTY
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mwparserfromhell.nodes import Tag
+from plain_prose import plain_prose
 
 from kobert_pipeline.corpus.readers.datasets import HubDataset
 from kobert_pipeline.corpus.readers.json import Json
@@ -55,7 +60,70 @@ def test_a_dump_gives_its_articles_as_prose(tmp_path, name):
     ],
 )
 def test_markup_becomes_prose(markup, text):
-    assert prose(markup) == text
+    assert prose(markup) == plain_prose(markup) == text
+
+
+names = st.sampled_from(
+    ["lang", "nobr", "lang-en", "출처", " Big ", "ref", "br", "table", "b", "math", "div", "파일:가.png", "분류:나", "문서"]
+)
+words = st.sampled_from(
+    [
+        "가",
+        "나 다",
+        "\n",
+        "* 라",
+        " ",
+        "== 마 ==\n",
+        "|",
+        "||",
+        "}}",
+        "{{",
+        "]]",
+        "[[",
+        "<ref>",
+        "</b>",
+        "{|",
+        "|}",
+        "|-",
+        "''",
+        "&amp;",
+        "=",
+    ]
+)
+
+
+def around(inner):
+    """Templates, links, tags and tables with `inner` in any of their places, names and attributes included."""
+    one = st.one_of(names, inner)
+    forms = [
+        "{{%s|%s|%s}}",
+        "[[%s|%s%s]]",
+        "<%s a=%s>%s</%s>",
+        "<%s %s/>%s",
+        "{| %s\n|-\n| %s || %s\n|}",
+        "[http://a.kr/%s %s]%s",
+        "{{{%s|%s}}}%s",
+    ]
+    return st.builds(lambda form, *parts: form % (*parts, parts[0])[: form.count("%s")], st.sampled_from(forms), one, one, one)
+
+
+markups = st.lists(st.recursive(st.one_of(words, names), around, max_leaves=12), max_size=8).map("".join)
+
+
+@PROPERTY
+@given(markup=markups)
+@example(markup="<br><{{nobr|ref}}>가</{{nobr|ref}}><b {{lang|en|a}}='[[파일:가|나]]'>다</b>")
+@example(markup="{{nobr|<ref>{{nobr|가}}</ref>{{lang|en|[[파일:가|{{nobr|나}}]]<br/>}}}}")
+def test_prose_is_what_looking_for_each_node_gives(markup):
+    assert prose(markup) == plain_prose(markup)
+
+
+def test_a_page_is_walked_through_a_few_times_however_many_templates_it_has(monkeypatch):
+    asked = []
+    children = Tag.__children__
+    monkeypatch.setattr(Tag, "__children__", lambda tag: asked.append(tag) or children(tag))
+    assert len(prose("<b>글</b>{{nobr|이다}}[[파일:가.png]]\n" * 300).splitlines()) == 300
+    assert len(asked) == 900  # for tags, templates, links
 
 
 @pytest.mark.parametrize("content", [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]])

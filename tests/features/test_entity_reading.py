@@ -72,6 +72,25 @@ def test_naver_is_read_by_eojeols(tmp_path: Path) -> None:
     assert (second["text"], second["entities"]) == ("끝.", [])
 
 
+@pytest.mark.parametrize("separator", ["\t", " "])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("turned", [False, True])
+def test_numbers_are_no_tokens_whatever_the_tags_of_a_file_in_naver_s_form(
+    tmp_path: Path, turned: bool, first: int, separator: str
+) -> None:
+    """Its sentences may begin with the shortest, without any entity."""
+    lines = []
+    for line in ("1\t끝.\t-\n\n" + NAVER).splitlines():
+        number, *columns = line.split("\t")
+        name, _, side = columns[1].partition("_") if columns else ("", "", "")
+        tag = f"{side}-{name}" if side else "O"
+        kept = [str(int(number) - 1 + first), columns[0], tag if turned else columns[1]] if columns else []
+        lines.append(separator.join(kept))
+    found = Task.choose("ner").read(file(tmp_path / "train_data", "\n".join(lines)))
+    assert [example["text"] for example in found] == ["끝.", "한지민 작가는 남해 바닷가에서 3 4", "끝."]
+    assert [told(example) for example in found] == [[], [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")], []]
+
+
 def test_conll_is_read_by_its_first_and_last_column(tmp_path: Path) -> None:
     first, second = Task.choose("ner").read(file(tmp_path / "a.txt", CONLL))
     assert (first["text"], told(first)) == ("한지민 작가", [("한지민", "PER")])
@@ -94,6 +113,9 @@ def test_a_number_as_the_first_token_makes_no_file_naver_s(tmp_path: Path) -> No
     for number in ("2019", "1"):
         [example] = Task.choose("ner").read(file(tmp_path / "a.txt", f"{number}\tSN\tB-DT\n년\tNNB\tI-DT\n"))
         assert (example["text"], told(example)) == (f"{number} 년", [(f"{number} 년", "DT")])
+    lines = "1\tSN\tB-QT\n2\tSN\tB-QT\n3\tSN\tB-QT\n출발\tNNG\tO\n!\tSF\tO\n\n" + "가자\tVV\tO\n!\tSF\tO\n"
+    first, second = Task.choose("ner").read(file(tmp_path / "a.txt", lines))
+    assert (first["text"], told(first), second["text"]) == ("1 2 3 출발 !", [("1", "QT"), ("2", "QT"), ("3", "QT")], "가자 !")
 
 
 def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> None:
@@ -114,7 +136,9 @@ def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> Non
     [
         ("## a\n가\tB-PS\n나 O\n", r"line 3: '나 O' was found where a character, a tab and its tag was expected"),
         ("## a\n가\tB-PS\n나\t\n", r"line 3: '나\\t' was found where a character"),
-        ("1\t가\tPER_B\n2\t나\n", "line 2: .* where number, eojeol and tag, parted by tabs was expected"),
+        ("1\t가\tPER_B\n2\t나\n", "line 2: .* where number, eojeol and tag was expected"),
+        ("1 가 B-PER\n2 나 밤 O\n3 다 O\n", "line 2: '2 나 밤 O' was found where number, eojeol and tag was expected"),
+        ("1\t가\tNNP\tB-PER\n2\t나\tNNB\tO\n", "line 1: .* was found where number, eojeol and tag was expected"),
         ("가 O\n나\n", "line 2: '나' was found where a token and its tag was expected"),
     ],
 )

@@ -1,7 +1,6 @@
 """A Wikipedia dump (`kowiki-*-pages-articles.xml.bz2`), streamed: articles as prose, without templates, tables, notes and headings."""
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree import ElementTree
@@ -53,23 +52,54 @@ def pages(path: Path) -> Iterator[tuple[str, str, str]]:
 def prose(markup: str) -> str:
     """Wiki markup as paragraphs, a line each."""
     import mwparserfromhell
+    from mwparserfromhell.nodes import Heading
 
     code = mwparserfromhell.parse(markup)
-    for heading in code.filter_headings(recursive=False):
-        _remove(code, heading)
-    for tag in code.filter_tags(recursive=True):
-        if str(tag.tag).strip().lower() in NOT_PROSE:
-            _remove(code, tag)
-        elif str(tag.tag).strip().lower() == "br":
-            _put(code, tag, "\n")
-    for template in reversed(code.filter_templates(recursive=True)):  # those inside others first
-        if (shown := _shown(template)) is not None:
-            _put(code, template, shown)
-    for link in code.filter_wikilinks(recursive=True):
-        if str(link.title).strip().lower().startswith(NOT_TEXT):
-            _remove(code, link)
+    code.nodes = [node for node in code.nodes if not isinstance(node, Heading)]
+    exchange(code, _for_tag)
+    exchange(code, _for_template, inner_first=True)  # what a template shows may hold others
+    exchange(code, _for_link)
     text = code.strip_code(normalize=True, collapse=True)
     return "\n".join(line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line))
+
+
+def exchange(code: Any, put: Callable[[Any], list[Any] | None], inner_first: bool = False) -> None:
+    """Put for each node of `code`, in place, those that `put` gives for it, or leave it where that gives None. Nodes that lie in others are
+    asked for before these (`inner_first`), or after them where they stay. Every list of nodes is made once, whereas
+    `Wikicode.replace` looks for each node through the whole page."""
+    nodes: list[Any] = []
+    for node in code.nodes:
+        new = None if inner_first else put(node)
+        if new is None:
+            for inner in node.__children__():
+                exchange(inner, put, inner_first)
+            new = put(node) if inner_first else None
+        nodes += [node] if new is None else new
+    code.nodes = nodes
+
+
+def _for_tag(node: Any) -> list[Any] | None:
+    """Nothing for what is no prose, a line end for one."""
+    from mwparserfromhell.nodes import Tag, Text
+
+    name = str(node.tag).strip().lower() if isinstance(node, Tag) else ""
+    return [] if name in NOT_PROSE else [Text("\n")] if name == "br" else None
+
+
+def _for_template(node: Any) -> list[Any] | None:
+    """What a template shows."""
+    import mwparserfromhell
+    from mwparserfromhell.nodes import Template
+
+    shown = _shown(node) if isinstance(node, Template) else None
+    return None if shown is None else list(mwparserfromhell.parse(shown).nodes)
+
+
+def _for_link(node: Any) -> list[Any] | None:
+    """Nothing for pictures and categories."""
+    from mwparserfromhell.nodes import Wikilink
+
+    return [] if isinstance(node, Wikilink) and str(node.title).strip().lower().startswith(NOT_TEXT) else None
 
 
 def _shown(template: Any) -> str | None:
@@ -77,16 +107,6 @@ def _shown(template: Any) -> str | None:
     name = str(template.name).strip().lower()
     number = "1" if name.startswith("lang-") else SHOWN.get(name)
     return str(template.get(number).value) if number and template.has(number) else None
-
-
-def _put(code: Any, node: Any, text: str) -> None:
-    with suppress(ValueError):  # it went with what it lay in
-        code.replace(node, text)
-
-
-def _remove(code: Any, node: Any) -> None:
-    with suppress(ValueError):  # it went with what it lay in
-        code.remove(node)
 
 
 def _tag(element: ElementTree.Element) -> str:

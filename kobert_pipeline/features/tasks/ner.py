@@ -23,17 +23,17 @@ class Line(NamedTuple):
 
 
 class Ner(TaggingTask):
-    """Sentences with a token and its tag a line, in the form of KLUE, of Naver's challenge or of CoNLL; a file's first line tells.
+    """Sentences with a token and its tag a line, in the form of KLUE, of Naver's challenge or of CoNLL, as the file's lines tell.
 
-    KLUE: `## id`, then characters. Naver: number, eojeol and a tag such as PER_B, parted by tabs. CoNLL: token first, tag last, parted by
-    tabs or spaces. Tokens that are not characters are joined by a space."""
+    KLUE: `## id`, then characters. Naver: number, eojeol and a tag such as PER_B or B-PER. CoNLL: token first, tag last. Columns are parted
+    by tabs or spaces. Tokens that are not characters are joined by a space."""
 
     name: Literal["ner"] = "ner"
 
     def read(self, path: Path) -> list[Example]:
         """Every sentence. Raises UserError, with the line, for one that lacks a tag or has one of another type than `labels`."""
         sentences = list(blocks(path))
-        form = form_of(sentences[0][0].text) if sentences else "conll"
+        form = form_of(sentences)
         return [self._sentence(path, number, lines, form) for number, lines in enumerate(sentences)]
 
     def _sentence(self, path: Path, number: int, lines: list[Line], form: str) -> Example:
@@ -58,21 +58,34 @@ def is_comment(line: Line) -> bool:
     return line.text.startswith("# ") and not (line.text.endswith(" O") or BEFORE.fullmatch(line.text.split()[-1]))
 
 
-def form_of(first: str) -> str:
-    """The form of a file that begins with this line."""
+def form_of(sentences: list[list[Line]]) -> str:
+    """The form of a file's sentences. Naver's begins as that does, or most of its lines are numbered; CoNLL's hold numbers, too."""
+    first = sentences[0][0].text if sentences else ""
     if first.startswith("##"):
         return "klue"
     match first.split("\t"):
         case ["1", _, tag] if tag == "-" or BEHIND.fullmatch(tag):
             return "naver"
-    return "conll"
+    numbered = [is_numbered(line, number) for lines in sentences for number, line in enumerate(lines)]
+    return "naver" if 2 * sum(numbered) > len(numbered) else "conll"
+
+
+def is_numbered(line: Line, before: int) -> bool:
+    """Whether a line is a number, a token and its tag; `before` lines stand before it in its sentence, counted from 0 or 1."""
+    fields = columns(line)
+    return len(fields) > 2 and fields[0] in (str(before), str(before + 1))
+
+
+def columns(line: Line) -> list[str]:
+    """The columns of a line, parted by tabs where there is one."""
+    return line.text.split("\t") if "\t" in line.text else line.text.split()
 
 
 def pair(path: Path, line: Line, form: str) -> tuple[str, str]:
     """Token and tag of a line. Raises UserError for another number of columns."""
-    fields = line.text.split() if form == "conll" and "\t" not in line.text else line.text.split("\t")
+    fields = line.text.split("\t") if form == "klue" else columns(line)
     right = len(fields) >= 2 if form == "conll" else len(fields) == {"klue": 2, "naver": 3}[form]
     if not right or not all(fields):
-        told = {"klue": "a character, a tab and its tag", "naver": "number, eojeol and tag, parted by tabs", "conll": "a token and its tag"}
+        told = {"klue": "a character, a tab and its tag", "naver": "number, eojeol and tag", "conll": "a token and its tag"}
         raise UserError(f"{path}, line {line.number}: {line.text!r:.60} was found where {told[form]} was expected")
     return fields[1 if form == "naver" else 0], fields[-1]
