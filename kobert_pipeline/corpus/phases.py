@@ -154,7 +154,13 @@ class Sift:
 @lru_cache(maxsize=1)
 def _evaluation(options: str, data_dir: Path) -> Evaluation:
     read = CorpusOptions.model_validate_json(options)
-    return Evaluation(clean(document.text, read.cleaning) for reader in read.decontaminate for document in reader.read(data_dir))
+    documents = (document for reader in read.decontaminate for document in reader.read(data_dir))
+    return Evaluation(clean(text, read.cleaning) for document in documents for text in texts_of(document))
+
+
+def texts_of(document: Document) -> list[str]:
+    """The texts that an evaluation set asks about: of gathered reviews each by itself, since a short one is only found as a whole."""
+    return [document.text] if document.ordered else document.text.split("\n")
 
 
 def evaluation(options: CorpusOptions, data_dir: Path) -> Evaluation:

@@ -186,3 +186,12 @@ def test_both_texts_of_pairs_are_kept_out_of_the_corpus(tmp_path, columns, kept)
     assert counts["documents_dropped_contaminated"] == 3 - kept
     texts = [document.text for part in sorted((tmp_path / "out").glob("part-*")) for document in read_documents(part)]
     assert len(texts) == kept and "이 글은 어디에도 없는 글이라서 남는다" in texts
+
+
+@pytest.mark.parametrize("group_by", [None, "movie"])
+def test_gathered_reviews_of_an_evaluation_set_are_each_kept_out(tmp_path, group_by):
+    (tmp_path / "test.csv").write_text("movie,text\n1,배우들 연기가 정말 좋았다\n1,지루해서 졸다가 나왔음\n", encoding="utf-8")
+    (tmp_path / "a.txt").write_text("지루해서 졸다가 나왔음\n\n이 글은 어디에도 없는 글이라서 남는다", encoding="utf-8")
+    held = {"name": "csv", "path": "test.csv", "group_by": group_by}
+    options = CorpusOptions(sources=[{"name": "text", "path": "a.txt"}], decontaminate=[held])
+    assert stage.run(options, tmp_path, tmp_path / "out", num_workers=1)["documents_dropped_contaminated"] == 1
