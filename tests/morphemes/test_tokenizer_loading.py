@@ -80,7 +80,19 @@ print("\\n" + json.dumps(answer))
     assert answer.startswith("raised: ")
 
 
-@pytest.mark.parametrize("name", ["BertTokenizer", "BertTokenizerFast", "ElectraTokenizer", "RobertaTokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BertTokenizer",
+        "BertTokenizerFast",
+        "ElectraTokenizer",
+        "RobertaTokenizer",
+        "PreTrainedTokenizerFast",
+        "AlbertTokenizer",
+        "GPT2Tokenizer",
+        "T5Tokenizer",
+    ],
+)
 def test_a_class_of_transformers_raises_and_comes_up_with_no_other_vocabulary(front_end, name):
     with pytest.raises((Exception,), match=r"\w"):  # each with words of its own
         getattr(transformers, name).from_pretrained(front_end.tokenizer)
