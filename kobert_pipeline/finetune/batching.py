@@ -18,11 +18,12 @@ FILLS = {"input_ids": PAD_ID, "token_type_ids": 0}
 
 
 class Batches:
-    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per piece; a row is a
-    window, or the windows of one example's choices."""
+    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per piece; a row is a window, or
+    the windows of one example's choices. Windows are padded to a multiple of `pad_to_multiple_of`, but not beyond the longest of all."""
 
-    def __init__(self, features: Features, targets: dict[str, np.ndarray], batch_size: int, seed: int) -> None:
+    def __init__(self, features: Features, targets: dict[str, np.ndarray], batch_size: int, seed: int, pad_to_multiple_of: int = 1) -> None:
         self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
+        self.pad_to_multiple_of, self.longest = pad_to_multiple_of, int(features.lengths.max())
         self.per_epoch = -(-len(features) // batch_size)
         self.weights = np.ones(len(features), np.int64)  # (n,): what each row counts in the loss, which is a mean
         for array in filter(self._of_pieces, targets.values()):
@@ -45,6 +46,7 @@ class Batches:
         mine = np.array_split(rows, parts)[part]
         chosen = mine if len(mine) else rows[:1]
         width = int(self.features.lengths[rows].max())  # that of the whole step: the softmax over a window's places counts its padding
+        width = min(-(-width // self.pad_to_multiple_of) * self.pad_to_multiple_of, self.longest)
         share = float(self.weights[mine].sum() / self.weights[rows].sum())
         of_pieces = {name: array for name, array in self.targets.items() if self._of_pieces(array)}
         batch = padded(self.features, chosen, device, width, of_pieces) | {"share": torch.tensor(share, device=device)}

@@ -47,7 +47,9 @@ def fit(
     model: Any, task: Task, train_set: Features, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None = None
 ) -> dict[str, Any]:
     """Train `model` by `plan`, whose seed is the run's. Steps, loss, the best step and its scores on dev; `kept` then holds its weights."""
-    batches = Batches(train_set, task.targets(train_set), plan.batch_size, plan.seed)
+    # under bf16 the CPU's library keeps memory for every shape it has met: gigabytes, for as many widths as windows have
+    multiple = 8 if plan.mixed_precision == "bf16" else 1
+    batches = Batches(train_set, task.targets(train_set), plan.batch_size, plan.seed, pad_to_multiple_of=multiple)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = OnDev(model, task, dev, plan, out, kept)
     slower = shares(model, plan.layer_decay) if plan.layer_decay < 1 else None

@@ -50,6 +50,22 @@ def test_batches_are_a_function_of_seed_and_step() -> None:
     assert [other.batch(step, 0, 1)["labels"].tolist() for step in range(5)] != sequential[:5]
 
 
+@given(window_lengths, st.integers(1, 8), st.integers(1, 16))
+def test_padding_to_a_multiple_adds_padding_alone_and_no_place_that_no_window_has(
+    lengths: list[int], batch_size: int, multiple: int
+) -> None:
+    features = features_of(lengths)
+    plain, rounded = Batches(features, {}, batch_size, 1), Batches(features, {}, batch_size, 1, pad_to_multiple_of=multiple)
+    for step in range(plain.per_epoch):
+        one, other = plain.batch(step, 0, 1), rounded.batch(step, 0, 1)
+        narrow, wide = one["input_ids"].shape[1], other["input_ids"].shape[1]
+        assert narrow <= wide < narrow + multiple
+        assert wide % multiple == 0 or wide == max(lengths)
+        for name in ("input_ids", "token_type_ids", "attention_mask"):
+            assert torch.equal(other[name][:, :narrow], one[name])
+        assert not other["attention_mask"][:, narrow:].any()
+
+
 def test_parts_are_the_whole_batch_cut_up_and_as_wide() -> None:
     """A head for spans takes a softmax over all places of a window, padding included."""
     batches = batches_of(LENGTHS, 8)
