@@ -7,13 +7,16 @@ from kobert_pipeline import manifest
 from kobert_pipeline.publish.model_card import Results, mean
 
 
-def results_of(name: str, task: str, metric: str, runs: list[dict[str, Any]], controls: dict[str, list[Path]]) -> Results:
-    """What the fine-tuning `name` scored by its manifests `runs`, on test where there is one, beside the controls that are done, the best
-    on dev (by `metric`) first."""
-    split = "test" if "test" in runs[0]["counts"] else "dev"
+def results_of(name: str, task: str, metric: str, runs: dict[str, dict[str, Any]], controls: dict[str, list[Path]]) -> Results:
+    """What the fine-tuning `name` scored by its manifests `runs` (by seed), on test where there is one, beside the controls that are done,
+    the best on dev (by `metric`) first. The seed that is published is the best on dev."""
+    made = list(runs.values())
+    split = "test" if "test" in made[0]["counts"] else "dev"
+    seed = max(runs, key=lambda one: runs[one]["counts"]["dev"][metric])
     found = finished(controls)
-    order = sorted(found, key=lambda one: -mean([made["counts"]["dev"][metric] for made in found[one]]))
-    return Results(name, task, split, scores(runs, split), {one: scores(found[one], split) for one in order})
+    order = sorted(found, key=lambda one: -mean([run["counts"]["dev"][metric] for run in found[one]]))
+    of_controls = {one: scores(found[one], split) for one in order}
+    return Results(name, task, split, scores(made, split), of_controls, seed, runs[seed]["counts"][split])
 
 
 def finished(controls: dict[str, list[Path]]) -> dict[str, list[dict[str, Any]]]:
@@ -39,16 +42,21 @@ def null_threshold(config: dict[str, Any]) -> float | None:
     return next((float(one["null_threshold"]) for one in noted if "null_threshold" in one), None)
 
 
-def card_counts(made: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """The numbers of the model card, from the manifests."""
+def card_counts(made: dict[str, dict[str, Any]], config: dict[str, Any]) -> dict[str, str]:
+    """The numbers of the model card, from the manifests and the model's config."""
     trained = made["pretrain"]["counts"]
+    layers, width = (config.get(name, config.get(other)) for name, other in (("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd")))
+    noted: dict[str, Any] = next(iter((config.get("task_specific_params") or {}).values()), {})
     losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
     return {
         "documents": f"{made['corpus']['counts']['documents_kept']:,}",
         "vocabulary": f"{made['tokenizer']['counts']['vocab_size']:,}",
+        "architecture": f"{config['model_type']}, {layers} layers of width {width}",
         "parameters": f"{trained['parameters']:,}",
         "pieces seen in pretraining": f"{trained['pieces_seen']:,}",
         "held-out loss before and after": " -> ".join(losses),
+        **({"labels": ", ".join(config["id2label"].values())} if noted and "id2label" in config else {}),
+        **({"pieces of a window in fine-tuning, at most": f"{noted['max_length']:,}"} if "max_length" in noted else {}),
     }
 
 

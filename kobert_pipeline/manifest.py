@@ -170,9 +170,11 @@ def refuse_if_changed(folder: Path, record: Record) -> None:
     before = read_json(path)
     if before["fingerprint"] == record.fingerprint:
         return
+    name = inside(folder, record.stage)
+    several = f" (or {'/'.join(name[:2])}, all of it)" if len(name) > 2 else ""
     raise UserError(
-        f"{folder} was made otherwise: {difference(before, record)}; "
-        f"use another --run-dir, or --redo {'/'.join(inside(folder, record.stage))} to delete and make it again"
+        f"{folder} was made otherwise: {difference(before, record, name[:2])}; "
+        f"use another --run-dir, or give `kobert run` --redo {'/'.join(name)}{several} to delete and make it again"
     )
 
 
@@ -182,12 +184,12 @@ def inside(folder: Path, stage: str) -> list[str]:
     return list(parts[len(parts) - 1 - parts[::-1].index(stage) :])
 
 
-def difference(before: dict[str, Any], record: Record) -> str:
-    """What changed between a stored record and this one, in words."""
+def difference(before: dict[str, Any], record: Record, name: list[str] | None = None) -> str:
+    """What changed between a stored record and this one, in words; `name` is the section of the recipe, the stage's by default."""
     old, new = flat(before["options"]), flat(record.options)
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
-            return f"option {record.stage}.{key} was {old.get(key)!r} and is now {new.get(key)!r}"
+            return f"option {'.'.join([*(name or [record.stage]), key])} was {old.get(key)!r} and is now {new.get(key)!r}"
     for key in sorted(before["inputs"].keys() | record.inputs.keys()):
         if before["inputs"].get(key) != record.inputs.get(key):
             return f"its input {key} has changed"

@@ -188,26 +188,25 @@ def _publish(
     if tuned:
         features = recipe.finetune[options.source].features or options.source
         task = recipe.features[features].task
-        runs = {folder: manifest.read(folder) for folder in tuned}
-        best = max(tuned, key=lambda folder: runs[folder]["counts"]["dev"][task.metric])
-        model = best / finetune_stage.MODEL
-        results = results_of(options.source, task.name, task.metric, list(runs.values()), controls)
-        made |= {f"finetune/{folder.parent.name}/{folder.name}": one for folder, one in runs.items()}
+        runs = {folder.name: manifest.read(folder) for folder in tuned}
+        results = results_of(options.source, task.name, task.metric, runs, controls)
+        model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
+        made |= {f"finetune/{options.source}/{seed}": one for seed, one in runs.items()}
         behind = beside(run_dir, options.source, features)
     config = read_json(model / "config.json")
     auto_class = task.auto_class if task else auto_class_of(config)
     cutter, sources = recipe.analysis.analyzer.cutter(data_dir), placeless(_sources(recipe, options), data_dir)
     facts = Facts(
         name=f"{recipe_name}-{key}", recipe=recipe_name, description=options.description or _described(recipe), license=options.license,
-        auto_class=auto_class, sources=sources, counts=card_counts(made), results=results,
+        auto_class=auto_class, sources=sources, counts=card_counts(made, config), results=results,
         paired=task is not None and task.paired, null_threshold=null_threshold(config),
-        analyzer=cutter.analyzer, style=cutter.style, library=cutter.library,
+        evaluated=placeless(_evaluated(recipe, options), data_dir), analyzer=cutter.analyzer, style=cutter.style, library=cutter.library,
         plain_agreement=made["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
         gives_vectors=not tuned and auto_class != "AutoModelForCausalLM", permission=options.permission,
         costs=costs(made | behind), emissions=options.emissions,
     )  # fmt: skip
     told = ("options", "counts", "seconds", "versions", "device")
-    stages = {stage: {key: one[key] for key in told if key in one} for stage, one in made.items()}
+    stages = {stage: {key: one[key] for key in told if key in one} for stage, one in (made | behind).items()}
     stages["corpus"]["counts"].pop("contaminated_samples", None)  # other people's texts
     history = placeless({"recipe": _dump(recipe), "stages": stages}, data_dir)
     counts = publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
@@ -237,6 +236,15 @@ def _sources(recipe: Recipe, published: publish_stage.PublishOptions) -> list[di
         licence = featurized.license or NOT_STATED
         found += [{"path": path, "license": licence, "use": "fine-tune"} for path in features_stage.train_files(featurized)]
     return found
+
+
+def _evaluated(recipe: Recipe, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
+    """The files that say how good a published model is."""
+    if published.source not in recipe.finetune:
+        return []
+    featurized = recipe.features[recipe.finetune[published.source].features or published.source]
+    files = {"choose (dev)": featurized.dev, "evaluate (test)": featurized.test}
+    return [{"path": path, "license": featurized.license or NOT_STATED, "use": use} for use, path in files.items() if path]
 
 
 def _controls(recipe: Recipe, published: publish_stage.PublishOptions) -> list[str]:

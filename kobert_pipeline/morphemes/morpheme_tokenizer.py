@@ -29,12 +29,9 @@ from .pause import no_collection
 from .sequence import Pieces, pieces_of
 
 VOCABULARY_FILE = "morphemes.json"
-NO_VOCABULARY = {
-    "vocab": [["see morphemes.json", "no score"]],
-    "merges": [["load this tokenizer with AutoTokenizer.from_pretrained(folder, trust_remote_code=True)", ""]],
-}
-"""Saved beside the settings, and not read by this class: classes that do read them (`BertTokenizer`, ...) would otherwise come up with no
-vocabulary at all and spell every text [UNK]. With these they raise, and `AutoTokenizer` without the flag says what stands in `merges`."""
+NOT_A_VOCABULARY = "see morphemes.json; load with AutoTokenizer.from_pretrained(folder, trust_remote_code=True)"
+"""Saved as `vocab`, which this class does not read: classes that do (`BertTokenizer`, ...) would otherwise come up with no vocabulary at
+all and spell every text [UNK]. With it they raise."""
 SETTINGS_OF_A_LOADING = ("is_local", "local_files_only")
 """What `transformers` saves of how a tokenizer was loaded."""
 
@@ -245,7 +242,7 @@ class MorphemeTokenizer(TokenizersBackend):
 
 def _guard(path: Path) -> None:
     """Say in the saved settings that other classes find no vocabulary here, and nothing of how this one was loaded."""
-    settings = json.loads(path.read_text(encoding="utf-8")) | NO_VOCABULARY
+    settings = json.loads(path.read_text(encoding="utf-8")) | {"vocab": NOT_A_VOCABULARY}
     settings = {name: value for name, value in settings.items() if name not in SETTINGS_OF_A_LOADING}
     path.write_text(json.dumps(settings, ensure_ascii=False, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

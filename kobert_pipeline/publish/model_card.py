@@ -17,18 +17,22 @@ Scores = dict[str, list[float]]
 @dataclass(frozen=True)
 class Results:
     """What the fine-tuning `name` scored on a `split` of the `task`'s data. `controls` are the scores of the same network from random
-    weights on the same data, by the names of those fine-tunings, the best on dev first."""
+    weights on the same data, by the names of those fine-tunings, the best on dev first. `seed` is that of the weights in the folder, `own`
+    what they scored by themselves."""
 
     name: str
     task: str
     split: str
     scores: Scores
     controls: dict[str, Scores] = field(default_factory=dict)
+    seed: str = ""
+    own: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the run knows about the model. `sources`: rows of `path`, `license` and `use`; `library` is what the analyzer needs;
+    """What the run knows about the model. `sources` that it was made from and those it was `evaluated` on: rows of `path`, `license` and
+    `use`; `library` is what the analyzer needs;
     `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none; `paired` says whether
     it labels pairs of texts, `null_threshold` by how much the score of no answer must exceed that of the best span, None where every
     question is answered; `gives_vectors` whether `sentence-transformers` may load it; `onnx_difference` is the largest between the ONNX
@@ -51,6 +55,7 @@ class Facts:
     gives_vectors: bool = False
     onnx_difference: float | None = None
     permission: str | None = None
+    evaluated: list[dict[str, str]] = field(default_factory=list)
     costs: list[Cost] = field(default_factory=list)
     emissions: EmissionsOptions | None = None
 
@@ -143,7 +148,7 @@ def other_ways(facts: Facts) -> list[str]:
 
 def data_text(facts: Facts) -> list[str]:
     """The files with their licences, and what is to be said of those."""
-    parts = [table(["file", "licence", "used to"], [[source["path"], source["license"], source["use"]] for source in facts.sources])]
+    parts = [table(["file", "licence", "used to"], [[one["path"], one["license"], one["use"]] for one in facts.sources + facts.evaluated])]
     if unstated(facts.sources):
         parts.append("Where no licence is stated, find it out before you pass the model on.")
     if facts.permission:
@@ -232,10 +237,13 @@ def results_text(results: Results | None) -> str:
         for weights, scores in told.items()
         for name, values in scores.items()
     ]
-    found = table(["set", "started from", "metric", "mean", "standard deviation", "range", "seeds"], rows)
-    if results.controls:
-        return found
-    return found + "\n\nThe same network was not trained from random weights, so what pretraining added is not known."
+    parts = [table(["set", "started from", "metric", "mean", "standard deviation", "range", "seeds"], rows)]
+    if results.own:
+        own = ", ".join(f"{name} {value:.2f}" for name, value in results.own.items())
+        parts.append(f"The weights in this folder are those of seed {results.seed}, the best on dev; by themselves they scored: {own}.")
+    if not results.controls:
+        parts.append("The same network was not trained from random weights, so what pretraining added is not known.")
+    return "\n\n".join(parts)
 
 
 def spread_of(values: list[float]) -> list[str]:
