@@ -16,9 +16,10 @@ from kobert_pipeline.measure.command import measure
 from kobert_pipeline.processes import leads, refuse_to_share
 from kobert_pipeline.running import STAGES, follow
 from kobert_pipeline.running import run as run_jobs
-from kobert_pipeline.show import outcome_row, print_json, print_table, print_upload, recipe_description, summary
+from kobert_pipeline.show import Commands, first_sentence, outcome_row, print_json, print_table, print_upload, recipe_description, summary
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -112,7 +113,8 @@ def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False)
 
     planned = plan(recipe, setting, None, None)[1]
     for job in planned:
-        job.raw()
+        for look in (job.raw, job.wants, job.check):
+            look()
     if as_json:
         print_json({"recipe": recipe, "jobs": [job.title for job in planned]})
     else:
@@ -144,7 +146,7 @@ def list_(
     found = {
         name: {key: recipe_description(path) for key, path in recipe.shipped().items()}
         if name == "recipes"
-        else {key: (plugin.__doc__ or "").strip().splitlines()[0] for key, plugin in registry.variants(name).items()}
+        else {key: first_sentence(plugin.__doc__ or "") for key, plugin in registry.variants(name).items()}
         for name in families
     }
     if as_json:

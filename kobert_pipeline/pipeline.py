@@ -118,6 +118,7 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), resumes=True,
         reads={"corpus": at["corpus"]}, raw=partial(recipe.analysis.analyzer.files, data_dir),
         fixed=lambda: {"analyzer": recipe.analysis.analyzer.cutter(data_dir).version},
+        wants=partial(recipe.analysis.analyzer.cutter, data_dir),
         make=partial(analysis_stage.run, recipe.analysis, made["corpus"], data, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
@@ -134,6 +135,7 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         yield Job(
             "features", at["features"] / key, features_stage.VERSION, prepared.dump(), name=key,
             reads={"tokenizer": at["tokenizer"]}, raw=partial(features_stage.raw_files, prepared, data_dir),
+            check=partial(features_stage.prepared, prepared, data_dir),
             make=partial(features_stage.run, prepared, made["tokenizer"], data),
         )  # fmt: skip
     yield Job(
@@ -172,7 +174,7 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
         yield Job(
             "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key,
             reads={"tokenizer": at["tokenizer"], "pretrain": at["pretrain"], "corpus": at["corpus"], **models},
-            fixed=partial(_fixed, recipe, name, published, controls),
+            fixed=partial(_fixed, recipe, name, published, controls), wants=partial(publish_stage.refuse_missing_libraries, published),
             make=partial(_publish, recipe, name, key, data, run_dir.absolute(), [model.absolute() for model in models.values()], controls),
         )  # fmt: skip
 

@@ -28,7 +28,8 @@ SIGHT = 60.0
 @dataclass(frozen=True)
 class Job:
     """One folder to make: a stage, or one of several doings of it (`name`). `reads` are folders of earlier jobs, `raw` gives files of
-    the user, `fixed` whatever else the result depends on: for one, what it makes of the folders that it only `weighs`."""
+    the user, `fixed` whatever else the result depends on: for one, what it makes of the folders that it only `weighs`. `check` reads
+    the user's files as far as that takes seconds, for `kobert check`; `wants` refuses, before anything begins, what lacks a library."""
 
     stage: str
     folder: Path
@@ -39,6 +40,8 @@ class Job:
     weighs: tuple[Path, ...] = ()
     raw: Callable[[], list[Path]] = list
     fixed: Callable[[], dict[str, str]] = dict
+    check: Callable[[], object] = dict
+    wants: Callable[[], object] = dict
     resumes: bool = False
     name: str = ""
 
@@ -84,9 +87,12 @@ def run(
             raise UserError(f"--redo {name} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
     for job in planned:
         manifest.sweep(job.folder)
-    for job in [job for job in planned if only in (None, job.stage)]:
-        if until and STAGES.index(job.stage) > STAGES.index(until):
-            break
+    last = STAGES.index(until) if until else len(STAGES)
+    chosen = [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
+    for job in chosen:
+        if job.is_among(redo or []) or not manifest.is_finished(job.folder):
+            job.wants()
+    for job in chosen:
         if only:
             _refuse_changed_sources(job, {one.folder: one for one in planned})
         outcome = _do(job, verified, say, redo=job.is_among(redo or []))

@@ -1,12 +1,35 @@
 """How `kobert` shows things: tables, one JSON object, and the few numbers of a stage that people look for."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typer.core import TyperGroup
+
 if TYPE_CHECKING:
     from kobert_pipeline.running import Outcome
+
+
+UNCUT = 100_000
+"""Columns of what is no terminal: wider than any table."""
+
+
+class Commands(TyperGroup):
+    """Commands that `--help` lists with the first sentence of each, whole."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list; the short help that a command was given is not cut as that which is made of its help."""
+        for command in self.commands.values():
+            command.short_help = first_sentence(command.help or "")
+        super().format_commands(ctx, formatter)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a docstring, wrapped lines joined."""
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    return re.split(r"(?<=[.])\s(?=[A-Z])", paragraph)[0]
 
 
 def print_json(value: Any) -> None:
@@ -15,14 +38,14 @@ def print_json(value: Any) -> None:
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
-    """A plain table, Hangul counted as two columns."""
+    """A plain table, Hangul counted as two columns; fitted to the terminal, and a line a row where there is none."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table(*header, box=None, pad_edge=False, header_style="bold")
+    table = Table(*(Column(name, overflow="fold") for name in header), box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
-    width = None if sys.stdout.isatty() else 200
+    width = None if sys.stdout.isatty() else UNCUT
     Console(width=width, highlight=False).print(table)
 
 

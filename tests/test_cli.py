@@ -17,6 +17,7 @@ import typer
 from kobert_pipeline import cli, pipeline, recipe
 from kobert_pipeline.errors import os_error
 from kobert_pipeline.pipeline import Recipe
+from kobert_pipeline.show import first_sentence
 
 STAGES = cli.STAGES
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
@@ -311,7 +312,19 @@ def test_list_names_recipes_and_every_variant(kobert) -> None:
     assert all(text for members in found.values() for text in members.values())
     table = kobert("list").out
     assert all(name in table for members in found.values() for name in members)
+    assert all(text in table for members in found.values() for text in members.values()), "a row is not cut where there is no terminal"
     assert set(kobert("list", "readers", "--json").json) == {"readers"}
+
+
+def test_first_sentences_are_shown_whole_in_lists(kobert, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = " ".join(kobert("--help").out.split())
+    for name, command in typer.main.get_command(cli.app).commands.items():  # type: ignore[attr-defined]
+        assert f"{name} {first_sentence(command.help)} " in f"{shown} "
+    assert "..." not in shown.partition("Commands:")[2]
+    wrapped = "Reads a file,\n    plain or .gz, of 3.5 GB. Then more.\n\n    Example: none."
+    assert first_sentence(wrapped) == "Reads a file, plain or .gz, of 3.5 GB."
+    assert kobert("list", "tasks", "--json").json["tasks"]["span"].endswith("an empty answer is none.")
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -374,6 +387,72 @@ def test_explain_counts_an_architecture_like_its_real_model(kobert) -> None:
     model = Bert().model(Bert().config(32_000), "pretraining").base_model
     assert found["parameters"]["total"] == sum(parameter.numel() for parameter in model.parameters())
     assert "num_hidden_layers" in [row[0] for row in found["options"]]
+
+
+@pytest.mark.parametrize("kind", BAD_TASK)
+def test_check_refuses_what_the_stage_refuses_of_a_task_file(kind: str, data_copy, tiny, tmp_path, monkeypatch, kobert) -> None:
+    change, said = BAD_TASK[kind]
+    change(data_copy)
+    monkeypatch.chdir(tmp_path)
+    complaint = kobert("check", tiny.recipe, "--set", f"data_dir={data_copy}").complaint
+    for words in said:
+        assert words in complaint
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"train": "글,부류\n가,하나\n나,둘\n"}, "no column is the text of the task classification"),
+        ({"train": "text,label\n가,\n나,둘\n"}, "line 2: the label is ''"),
+        ({"train": ""}, "train.csv is empty"),
+        ({"train": "\0\0\1"}, "binary file"),
+        ({"train": "text,label\n"}, "holds no examples"),
+        ({"train": "text,label\n가,하나\n나,둘\n다,둘\n"}, "the dev split"),
+        ({"test": "text,label\n새 글,셋\n"}, "test.csv, line 2: the label is '셋'; allowed are 둘, 하나"),
+        ({"test": "text,label\n"}, "the test split"),
+        ({"test": "text,label\n글 1,둘\n"}, "1 of the 1 examples"),
+    ],
+)
+def test_check_reads_the_files_of_a_task_of_ones_own(
+    files: dict[str, str], said: str, data_copy, tiny, tmp_path, monkeypatch, kobert
+) -> None:
+    good = {"train": "text,label\n" + "".join(f"글 {i},{'하나' if i % 2 else '둘'}\n" for i in range(60)), "test": "text,label\n새 글,둘\n"}
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--set", f"data_dir={data_copy}", "--set", "features.own={task: classification, train: train.csv, test: test.csv}"]
+    for content, judge in ((good, lambda result: result.code == 0), (good | files, lambda result: said in result.complaint)):
+        for name, text in content.items():
+            (data_copy / f"{name}.csv").write_text(text, encoding="utf-8")
+        assert judge(kobert("check", tiny.recipe, *arguments))
+
+
+def test_a_library_that_publishing_wants_is_missed_before_anything_begins(tiny, tmp_path, monkeypatch, kobert) -> None:
+    from kobert_pipeline.publish import onnx_file
+
+    run_dir = tmp_path / "runs" / "x"
+    wanted = ("--set", "publish={mood: {source: nsmc, onnx: true}}")
+    monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxgone",))
+    assert "wants onnxgone, which is not installed; pip install" in kobert("check", tiny.recipe, *wanted).complaint
+    assert "onnxgone" in kobert("run", tiny.recipe, "--run-dir", run_dir, *wanted).complaint
+    assert not list(run_dir.glob("*/*")), "no stage has begun"
+    monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxgone", "ortgone", "numpy", "scriptgone"))
+    assert "wants onnxgone, ortgone and scriptgone, which are not installed" in kobert("check", tiny.recipe, *wanted).complaint
+    tiny.copy(run_dir)
+    assert kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "finetune", *wanted).code == 0
+    monkeypatch.setattr(onnx_file, "LIBRARIES", ("numpy",))
+    assert kobert("check", tiny.recipe, *wanted).code == 0
+
+
+def test_an_analyzer_without_its_library_is_missed_before_the_corpus_is_read(tiny, tmp_path, monkeypatch, kobert) -> None:
+    from kobert_pipeline.morphemes import cutter
+
+    def gone(name: str) -> None:
+        raise ImportError(f"no library for {name}; run: pip install it")
+
+    monkeypatch.setattr(cutter, "analyzer", gone)
+    run_dir = tmp_path / "runs" / "x"
+    for arguments in (["check"], ["run", "--run-dir", run_dir]):
+        assert "analysis.analyzer: texts are cut by kiwi" in kobert(*arguments, tiny.recipe).complaint
+    assert not list(run_dir.glob("*/*")), "no stage has begun"
 
 
 def test_check_lists_the_jobs_and_does_nothing(tiny, tmp_path, monkeypatch, kobert) -> None:

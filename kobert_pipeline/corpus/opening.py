@@ -91,8 +91,9 @@ def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str
     with _refusing(path, "text in UTF-8, CP949 or UTF-16") as head:
         found = detect(head)
         if found is None:
-            what = "a binary file (it holds null bytes)" if b"\x00" in head else f"not text in UTF-8, CP949 or UTF-16{_guess(head)}"
-            raise UserError(f"{path} is {what}; if you know its encoding, name it by the source's option `encoding`")
+            wanted = "text in UTF-8, CP949 or UTF-16"
+            what = f"a binary file (it holds null bytes), {wanted} was expected" if b"\x00" in head else f"not {wanted}{_guess(head)}"
+            raise UserError(f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding")
         with _binary(path) as raw:
             if found.startswith("utf-16") or found == "utf-32":
                 yield iter(io.TextIOWrapper(raw, encoding=found, newline="\n"))

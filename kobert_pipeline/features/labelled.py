@@ -18,6 +18,8 @@ class LabelledTask(SequenceTask):
 
     known: ClassVar[dict[str, tuple[str, ...]]]
     """What known sets call the columns `text`, `text_pair` and `label`; the first that a file has is taken."""
+    whence: ClassVar[str] = ""
+    """What is said of the labels that are allowed where one is not: where they come from, if not from the task itself."""
     symmetric: ClassVar[bool] = False
     """Whether (a, b) and (b, a) ask the same: they stay on one side of a dev split."""
 
@@ -48,7 +50,7 @@ class LabelledTask(SequenceTask):
             spelled = spelling(value)
             if spelled not in allowed:
                 told = [f"{written} ({self.labels[i]})" if written != self.labels[i] else written for written, i in allowed.items()]
-                raise UserError(f"{place}: the label is {value!r:.60}; allowed are {', '.join(told[:20])}")
+                raise UserError(f"{place}: the label is {value!r:.60}; allowed are {', '.join(told[:20])}{self.whence}")
             return allowed[spelled]
 
         return index

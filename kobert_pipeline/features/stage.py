@@ -9,7 +9,7 @@ from pydantic import Field
 from kobert_pipeline.corpus.decontaminate import Evaluation
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.task import Example, Task, refuse_empty
 from kobert_pipeline.files import write_json
 from kobert_pipeline.options import Options
 
@@ -55,8 +55,7 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     """Write `train/`, `dev/` and `test/` to `out`."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
-    options = options.model_copy(update={"task": options.task.fitted([data_dir / name for name in train_files(options)])})
-    splits, counts = split(options, data_dir)
+    options, splits, counts = prepared(options, data_dir)
     loaded = MorphemeTokenizer.from_pretrained(tokenizer)
     for name, examples in splits.items():
         features = Features(options.task.featurize(examples, loaded, options.max_length), examples)
@@ -67,25 +66,40 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     return counts
 
 
+def prepared(options: FeaturesOptions, data_dir: Path) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
+    """What is made of the task files before a tokenizer is needed: the options with what the task learns from its training files, the
+    splits and their counts. Everything that is wrong with a task file is refused here, so `kobert check` calls it too."""
+    paths = [data_dir / name for name in train_files(options)]
+    options = options.model_copy(update={"task": options.task.fitted(paths)})
+    splits, counts = split(options, data_dir)
+    for examples in splits.values():
+        options.task.refuse_unlike(examples)
+    return options, splits, counts
+
+
 def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Example]], dict[str, int]]:
-    """The examples of each split, and how many training examples were dropped."""
+    """The examples of each split, and how many training examples were dropped, or stand in the test set too."""
     task = options.task
     names = train_files(options)
     train = [example for name in names for example in task.read(data_dir / name)]
+    refuse_empty("train", [data_dir / name for name in names], len(train))
     splits: dict[str, list[Example]] = {}
-    if options.test:
-        splits["test"] = task.read(data_dir / options.test)
+    for name, file in (("test", options.test), ("dev", options.dev)):
+        if file:
+            splits[name] = task.read(data_dir / file)
+            refuse_empty(name, [data_dir / file], len(splits[name]))
     counts = {"train_examples_read": len(train)}
     if task.clean_training and options.test:
         held = Evaluation({task.content(example) for example in splits["test"]})
         clear = {text: not held.holds(text) for text in {task.content(example) for example in train}}
         train = [example for example in train if clear[task.content(example)]]
         counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
-    if options.dev:
-        splits["dev"] = task.read(data_dir / options.dev)
-    else:
-        splits["dev"] = [example for example in train if is_dev(example["group"], options)]
-        train = [example for example in train if not is_dev(example["group"], options)]
+    elif options.test:
+        counts["train_examples_in_test"] = shared(options, train, splits["test"])
+    if not options.dev:
+        cut = [is_dev(example["group"], options) for example in train]
+        splits["dev"] = [example for example, held_out in zip(train, cut, strict=True) if held_out]
+        train = [example for example, held_out in zip(train, cut, strict=True) if not held_out]
     splits["train"] = [example for example in train if example["group"]]
     for name, examples in splits.items():
         if not examples:
@@ -95,6 +109,19 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
                 f"read, {dropped} dropped because their texts stand in the test set, and dev_share is {options.dev_share}; check these"
             )
     return splits, counts
+
+
+def shared(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:
+    """How many training examples have a text, white space left out, that stands in the test set too. Official sets share some short ones,
+    so nothing is dropped. Raises UserError where more than half of the test examples stand in train: one file was taken for both."""
+    texts, held = ({example["group"] for example in examples} - {""} for examples in (train, test))
+    known = sum(example["group"] in texts for example in test)
+    if 2 * known > len(test):
+        raise UserError(
+            f"features: {known:,} of the {len(test):,} examples of the test file {options.test} stand in what is learned from "
+            f"({', '.join(train_files(options))}); a score on them says nothing, so give a test file with other texts, or leave test out"
+        )
+    return sum(example["group"] in held for example in train)
 
 
 def is_dev(group: str, options: FeaturesOptions) -> bool:

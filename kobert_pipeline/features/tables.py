@@ -53,7 +53,7 @@ def column_of(role: str, path: Path, first: Row, task: str, given: str | None, k
     if given:
         if not has(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
-            raise UserError(f"{path}: there is no column '{given}'{guess}")
+            raise UserError(f"{path}: there is no column '{given}'{guess}; say which it is with the option {role} of the task")
         return given
     found = next((column for column in known if has(first.cells, column)), None)
     if found is None and known and needed:

@@ -20,7 +20,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, parsed, spans
 from kobert_pipeline.features.format import Features, flat, starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_scores
-from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.task import Example, Task, refuse_empty
 
 IGNORE_INDEX = -100
 """The label of pieces that the loss leaves out."""
@@ -58,7 +58,9 @@ class TaggingTask(Task):
         """With the types of the training files, unless they were given. Raises UserError where there is no entity."""
         if self.labels is not None:
             return self
-        found = {kind for path in train for example in self.read(path) for *_, kind in example["entities"]}
+        examples = [example for path in train for example in self.read(path)]
+        refuse_empty("train", train, len(examples))
+        found = {kind for example in examples for *_, kind in example["entities"]}
         if not found:
             raise UserError(
                 f"{', '.join(map(str, train))}: there is no entity to learn from; every tag is O, or every list of entities empty"
@@ -82,7 +84,10 @@ class TaggingTask(Task):
                     f"{place}: the type of {inside!r:.40} is {kind!r}, which means that there is no entity; rename it or leave it out"
                 )
             if self.labels is not None and kind not in self.labels:
-                raise UserError(f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}")
+                raise UserError(
+                    f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}, "
+                    f"those of the training files unless the option labels of the task names all"
+                )
             kept.append((end - len(inside.lstrip()), start + len(inside.rstrip()), kind))
         return {"id": identity, "group": squeezed(text), "text": text, "entities": [list(entity) for entity in kept]}
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.options import Plugin
 
@@ -52,6 +53,9 @@ class Task(Plugin):
         features. Raises UserError for files of another form."""
         return self
 
+    def refuse_unlike(self, examples: list[Example]) -> None:
+        """Raise UserError where the examples of a split, maybe of several files, do not go together."""
+
     def settled(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         """The task with what the model's logits for the dev set settle, such as a threshold. `noted` keeps it with the model."""
         return self
@@ -80,3 +84,10 @@ class Task(Plugin):
     def config(self) -> dict[str, Any]:
         """What the head's config needs (num_labels, id2label)."""
         return {}
+
+
+def refuse_empty(split: str, paths: list[Path], number: int) -> None:
+    """Raise UserError where the files of a split hold no example, as those that have a header and nothing below it."""
+    if not number:
+        what = ", ".join(map(str, paths))
+        raise UserError(f"features: the {split} split is empty: {what} holds no examples, no row below a header; write some into it")

@@ -26,10 +26,9 @@ def refuse_missing_libraries() -> None:
     """Raise UserError unless what the export needs is installed."""
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
-        raise UserError(
-            f"publish: onnx: true wants {' and '.join(missing)}, which is not installed; "
-            f"pip install 'kobert-pipeline[onnx]', or leave the option out"
-        )
+        *others, last = missing
+        lacks = f"{', '.join(others)} and {last}, which are" if others else f"{last}, which is"
+        raise UserError(f"publish: onnx: true wants {lacks} not installed; pip install 'kobert-pipeline[onnx]', or leave the option out")
 
 
 def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]:

@@ -31,15 +31,22 @@ class PublishOptions(Options):
     """Watts of a device and grams of CO2 per kilowatt hour, for the card; without them it says nothing of CO2."""
 
 
+def refuse_missing_libraries(options: PublishOptions) -> None:
+    """Raise UserError unless what the options want is installed."""
+    from kobert_pipeline.publish import onnx_file
+
+    if options.onnx:
+        onnx_file.refuse_missing_libraries()
+
+
 def run(options: PublishOptions, facts: Facts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Raises UserError unless it verifies."""
     from kobert_pipeline.publish.export import export, export_plain
-    from kobert_pipeline.publish.onnx_file import refuse_missing_libraries, write_onnx
+    from kobert_pipeline.publish.onnx_file import write_onnx
     from kobert_pipeline.publish.vectors import write_vector_files
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
-    if options.onnx:
-        refuse_missing_libraries()
+    refuse_missing_libraries(options)
     export(model, tokenizer, out)
     if options.plain:
         export_plain(model, tokenizer, out)

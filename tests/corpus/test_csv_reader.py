@@ -116,7 +116,7 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
         ("a.csv", 'text,label\n"가\n나",0\n다,1,2\n', {}, "line 4: 3 columns, 2 were expected"),
         ("a.tsv", "text\tlabel\n가\t0\t1\n", {}, "line 2: 3 columns, 2 were expected"),
         ("a.csv", b"", {}, "is empty"),
-        ("a.csv", b"text\n\x00\x00\x01", {}, "binary file"),
+        ("a.csv", b"text\n\x00\x00\x01", {}, r"binary file .*text in UTF-8, CP949 or UTF-16 was expected; of a source .*`encoding`"),
         ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), {}, "not text in UTF-8, CP949 or UTF-16.*option `encoding`"),
         ("a.csv", "text\n가나다\n".encode("cp949"), {"encoding": "utf-8"}, "is not utf-8"),
         ("a.csv", "text\n가나다\n".encode()[:-2], {}, "cut off in the middle of a character"),

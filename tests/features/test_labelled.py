@@ -150,7 +150,7 @@ def test_a_file_without_a_known_column_is_told_what_is_known_found_and_to_be_sai
     said = r"a\.csv: no column is the text_pair of the task pair \(known are question2.*found were sentence1, b, label\).*option text_pair"
     with pytest.raises(UserError, match=said):
         Task.choose("pair").read(table(path, {"sentence1": ONE, "b": TWO, "label": 1}))
-    with pytest.raises(UserError, match="there is no column 'lable' - did you mean 'label'"):
+    with pytest.raises(UserError, match=r"there is no column 'lable' - did you mean 'label'.*with the option label of the task"):
         Task.choose({"name": "acceptability", "text": "a", "label": "lable"}).read(table(path, {"a": ONE, "label": 1}))
 
 
@@ -180,8 +180,15 @@ def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_pat
     assert task.dump()["labels"] == ["강", "들", "산"]
     assert [example["label"] for example in task.read(one)] == [2, 0, 2]
     assert Task.choose(task.dump()) == task, "it comes back from task.json"
-    with pytest.raises(UserError, match="two labels at least, found were"):
+    with pytest.raises(UserError, match="two labels at least, found was only '들'"):
         Task.choose("classification").fitted([two])
+
+
+def test_a_file_with_nothing_below_its_header_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"train split is empty: .*a\.csv holds no examples, no row below a header"):
+        Task.choose("classification").fitted([path])
 
 
 def test_own_labels_of_pairs_need_no_more_than_the_second_column(tmp_path: Path) -> None:
@@ -206,7 +213,9 @@ def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
     table(tmp_path / "train.tsv", *({"text": f"글 {i}", "label": "산강"[i % 2]} for i in range(40)))
     table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
     options = stage.FeaturesOptions(task="classification", train="train.tsv", **{split: "other.tsv"})
-    with pytest.raises(UserError, match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산"):
+    with pytest.raises(
+        UserError, match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, those of the training files .*option labels"
+    ):
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 
 

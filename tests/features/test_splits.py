@@ -109,10 +109,48 @@ def test_reviews_are_not_cleaned_of_the_test_set(tmp_path: Path) -> None:
     """NSMC's official sets share reviews; leaving them out would give another task."""
     texts = [f"이 영화는 정말 재미있었고 배우들의 연기도 모두 훌륭했다 {i}" for i in range(60)]
     write_reviews(tmp_path / "train.txt", texts)
-    write_reviews(tmp_path / "test.txt", texts[:5])
+    write_reviews(tmp_path / "test.txt", [*texts[:5], *(f"다른 영화 {i}" for i in range(5))])
     splits, counts = stage.split(options(test="test.txt", dev_share=0.2), tmp_path)
     assert len(splits["train"]) + len(splits["dev"]) == 60
     assert "train_examples_contaminated" not in counts
+
+
+def texts_of(kind: str, texts: list[str]) -> str:
+    """A file of labelled texts for the task `kind`."""
+    if kind == "ner":
+        return "\n\n".join(f"{''.join(text.split())}\tB-PS\n는\tO" for text in texts) + "\n"
+    rows = {
+        "classification": lambda i, text: {"text": text, "label": "산강"[i % 2]},
+        "nli": lambda i, text: {"sentence1": text, "sentence2": "둘째", "gold_label": "neutral"},
+        "sts": lambda i, text: {"sentence1": "첫째", "sentence2": text, "score": 1},
+        "choice": lambda i, text: {"premise": text, "choice1": "가", "choice2": "나", "label": 0},
+        "tagging": lambda i, text: {"text": text, "entities": [[0, 2, "곳"]]},
+    }
+    return "".join(json.dumps(rows[kind](i, text)) + "\n" for i, text in enumerate(texts))
+
+
+@pytest.mark.parametrize("kind", ["classification", "nli", "sts", "choice", "tagging", "ner"])
+def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_of_them_is_refused(tmp_path: Path, kind: str) -> None:
+    train = [f"글 {i}번" for i in range(60)]
+    for name, texts in {
+        "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"], "most": ["글 0번", "글 0번", "다른 글"], "all": train,
+    }.items():  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text(texts_of(kind, texts), encoding="utf-8")
+    split = {"train": ["train.jsonl", "train.jsonl"], "dev_share": 0.2}
+    _, splits, counts = stage.prepared(options(kind, test="half.jsonl", **split), tmp_path)
+    assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}
+    assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
+    with pytest.raises(UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"):
+        stage.prepared(options(kind, test="most.jsonl", **split), tmp_path)
+    with pytest.raises(UserError, match="60 of the 60 examples"):
+        stage.prepared(options(kind, test="all.jsonl", **split), tmp_path)
+    assert stage.prepared(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}
+
+
+def test_empty_reviews_in_both_are_no_shared_texts(tmp_path: Path) -> None:
+    write_reviews(tmp_path / "train.txt", [" ", *(f"영화{i}" for i in range(60))])
+    write_reviews(tmp_path / "test.txt", ["", " ", "영화 7"])
+    assert stage.split(options(test="test.txt", dev_share=0.2), tmp_path)[1]["train_examples_in_test"] == 1
 
 
 @pytest.mark.parametrize(

@@ -77,18 +77,22 @@ class Choice(LabelledTask):
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """A window per candidate, those of an example behind one another; `choices` () says how many, `labels` (examples,) which is right.
-        The longer of text and candidate is cut first. Raises UserError where examples (of several files) have more or fewer candidates."""
-        counts = {len(example["choices"]) for example in examples}
-        if len(counts) > 1:
-            raise UserError(f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with as many in each")
+        The longer of text and candidate is cut first. Raises UserError where examples have more or fewer candidates."""
+        self.refuse_unlike(examples)
         pairs = [
             {"text": example["text"], "text_pair": choice, "label": example["label"]}
             for example in examples
             for choice in example["choices"]
         ]
-        [count] = counts
+        count = len(examples[0]["choices"])
         arrays = super().featurize(pairs, tokenizer, max_length)
         return arrays | {"labels": arrays["labels"][::count], "choices": np.array(count)}
+
+    def refuse_unlike(self, examples: list[Example]) -> None:
+        """Raise UserError where some have more or fewer candidates than others."""
+        counts = {len(example["choices"]) for example in examples}
+        if len(counts) > 1:
+            raise UserError(f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with as many in each")
 
     def content(self, example: Example) -> str:
         """The text and its candidates."""

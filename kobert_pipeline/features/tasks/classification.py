@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.labelled import LabelledTask, spelling
-from kobert_pipeline.features.task import Example
+from kobert_pipeline.features.task import Example, refuse_empty
 
 
 class Classification(LabelledTask):
@@ -26,6 +26,7 @@ class Classification(LabelledTask):
     """Column of a second text; null: there is one text."""
 
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "mcc")
+    whence: ClassVar[str] = ", those of the training files unless the option labels of the task names all"
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("text", "sentence", "document"), "label": ("label",)}
 
     @field_validator("labels")
@@ -46,8 +47,9 @@ class Classification(LabelledTask):
         if self.labels is not None:
             return self
         found = {example["label"] for path in train for example in LabelledTask.read(self, path)}
+        refuse_empty("train", train, len(found))
         if len(found) < 2:
-            raise UserError(f"{', '.join(map(str, train))}: a task needs two labels at least, found were {sorted(found) or 'none'}")
+            raise UserError(f"{', '.join(map(str, train))}: a task needs two labels at least, found was only '{found.pop()}'")
         return self.model_copy(update={"labels": sorted(found)})
 
     def read(self, path: Path) -> list[Example]:
