@@ -120,7 +120,7 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
         ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), {}, "not text in UTF-8, CP949 or UTF-16.*option `encoding`"),
         ("a.csv", "text\n가나다\n".encode("cp949"), {"encoding": "utf-8"}, "is not utf-8"),
         ("a.csv", "text\n가나다\n".encode()[:-2], {}, "cut off in the middle of a character"),
-        ("a.csv.gz", gzip.compress(b"text\n" * 999)[:-9], {}, "damaged"),
+        ("a.csv.gz", gzip.compress(b"text\n" * 999, mtime=0)[:-9], {}, "damaged"),
         ("a.xls", "text\n가\n", {}, r"say what parts its cells by the option delimiter; it is known of \.csv, \.tsv, \.txt files"),
     ],
 )  # fmt: skip
