@@ -69,8 +69,7 @@ def test_changed_option_is_refused_by_name_and_nothing_is_touched(stage: str, se
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting).complaint
     key, _, value = setting.partition("=")
-    option = key.split(".", 2)[2] if stage in ("features", "finetune", "publish") else key.split(".", 1)[1]
-    assert f"option {stage}.{option}" in complaint
+    assert f"option {key}" in complaint
     assert value.replace("1e-3", "0.001") in complaint
     assert f"--redo {stage}" in complaint
     assert tiny.manifests(run_dir) == tiny.manifests()
@@ -349,7 +348,7 @@ def test_status_words(tiny, tmp_path, kobert) -> None:
     assert list(state_words(kobert, tiny.recipe, "--run-dir", run_dir).values()) == ["done"] * ALL_JOBS
     stale = state_words(kobert, tiny.recipe, "--run-dir", run_dir, "--set", "finetune.nsmc.plan.epochs=2")
     assert stale["finetune nsmc/1"].startswith("stale: ")
-    assert "finetune.plan.epochs was 1 and is now 2" in stale["finetune nsmc/1"]
+    assert "finetune.nsmc.plan.epochs was 1 and is now 2" in stale["finetune nsmc/1"]
     assert stale["finetune korquad/1"] == "done"
     (run_dir / "finetune" / "nsmc" / "1" / "manifest.json").unlink()
     flip(run_dir / "features" / "korquad" / "dev" / "input_ids.npy")

@@ -47,6 +47,13 @@ def data(tmp_path_factory: pytest.TempPathFactory, corpora: Path) -> Path:
     tsv("acceptability.tsv", "sentence label", [(a if i % 2 else a[::-1], i % 2) for i, (a, _, _) in enumerate(rows)])
     own = [{"body": a if i % 2 else b, "kind": ["말", "글", "소리"][i % 3]} for i, (a, b, _) in enumerate(rows)]
     (folder / "classification.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own), encoding="utf-8")
+    told = [{**row, "body": f"{row['body']} 참"} for row in own]
+    (folder / "train-classification.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told), encoding="utf-8")
+    for name in FILES.values():
+        if name.endswith(".tsv"):  # to learn from: the same with a word more, since a test file must not be that of train
+            header, *lines = (folder / name).read_text(encoding="utf-8").splitlines()
+            content = "".join(f"{line}\n" for line in [header, *(line.replace("\t", " 참\t", 1) for line in lines)])
+            (folder / f"train-{name}").write_text(content, encoding="utf-8")
     return folder
 
 
@@ -65,7 +72,7 @@ def run_dir(data: Path, tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPat
     run_dir = tiny.copy(place / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "pretrain")
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {"data_dir": str(data)}
     content["features"] = {
-        name: {"task": OWN if name == "own" else name, "train": file, "test": file, "dev_share": 0.3, "max_length": 48}
+        name: {"task": OWN if name == "own" else name, "train": f"train-{file}", "test": file, "dev_share": 0.3, "max_length": 48}
         for name, file in FILES.items()
     }
     content["finetune"] = {name: {"plan": {"epochs": 2, "batch_size": 8, "learning_rate": 5e-4}} for name in FILES}

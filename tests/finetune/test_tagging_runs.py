@@ -41,10 +41,11 @@ def sentences() -> Iterator[tuple[str, list[tuple[int, int, str]]]]:
                 yield text, [(begins[0], begins[0] + len(name), "PS"), (begins[1], begins[1] + len(place), "LC")]
 
 
-def klue() -> str:
-    """The sentences in KLUE's form."""
+def klue(more: str = "") -> str:
+    """The sentences in KLUE's form, with `more` at their ends."""
     blocks = []
-    for number, (text, entities) in enumerate(sentences()):
+    for number, (sentence, entities) in enumerate(sentences()):
+        text = sentence + more
         tags = ["O"] * len(text)
         for start, end, kind in entities:
             tags[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
@@ -66,6 +67,7 @@ def run_dir(tiny: Any, kobert: Any, corpora: Path, tmp_path_factory: pytest.Temp
     for name in ("documents", "reviews_test.txt", "qa_dev.json"):
         (data / name).symlink_to(corpora / name)
     (data / "ner.tsv").write_text(klue(), encoding="utf-8")
+    (data / "train.tsv").write_text(klue(" 참"), encoding="utf-8")  # a test file must not be that of train
     rows = list(sentences())
     with (data / "own.jsonl").open("w", encoding="utf-8") as own:
         for (first, left), (second, right) in zip(rows, [*rows[7:], *rows[:7]], strict=True):
@@ -74,7 +76,7 @@ def run_dir(tiny: Any, kobert: Any, corpora: Path, tmp_path_factory: pytest.Temp
     run_dir = tiny.copy(place / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "pretrain")
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {"data_dir": str(data)}
     content["features"] = {
-        "ner": {"task": "ner", "train": "ner.tsv", "test": "ner.tsv", "dev_share": 0.2, "max_length": 48},
+        "ner": {"task": "ner", "train": "train.tsv", "test": "ner.tsv", "dev_share": 0.2, "max_length": 48},
         "own": {"task": {"name": "tagging", "labels": ["PS", "LC"]}, "train": "own.jsonl", "dev_share": 0.2, "max_length": 16},
     }
     content["finetune"] = {"ner": {"plan": PLAN}, "own": {"plan": PLAN}, "frozen": FROZEN}
