@@ -6,6 +6,7 @@ from typing import Any
 
 from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.gathering import scores, split_of
 from kobert_pipeline.publish.model_card import mean, spread, table
 
 
@@ -30,10 +31,9 @@ def compared(run_dirs: list[Path]) -> list[dict[str, Any]]:
 
 def _scores(folder: Path) -> dict[str, Any]:
     runs = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{manifest.FINISHED}"))]
-    split = "test" if runs and "test" in runs[0]["counts"] else "dev"
-    names = runs[0]["counts"][split] if runs else {}
-    scores = {name: [run["counts"][split][name] for run in runs] for name in names}
-    summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in scores.items()}
+    split = split_of(runs)
+    values = scores(runs, split) if runs else {}
+    summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}
     tried = {
         path.parent.name: manifest.read(path.parent)["counts"].get("dev") for path in sorted(folder.glob(f"grid/*/{manifest.FINISHED}"))
     }

@@ -11,7 +11,7 @@ def results_of(name: str, task: str, metric: str, runs: dict[str, dict[str, Any]
     """What the fine-tuning `name` scored by its manifests `runs` (by seed), on test where there is one, beside the controls that are done,
     the best on dev (by `metric`) first. The seed that is published is the best on dev."""
     made = list(runs.values())
-    split = "test" if "test" in made[0]["counts"] else "dev"
+    split = split_of(made)
     seed = max(runs, key=lambda one: runs[one]["counts"]["dev"][metric])
     found = finished(controls)
     order = sorted(found, key=lambda one: -mean([run["counts"]["dev"][metric] for run in found[one]]))
@@ -23,6 +23,11 @@ def finished(controls: dict[str, list[Path]]) -> dict[str, list[dict[str, Any]]]
     """The manifests of the controls that are done: one that was left out for want of time keeps nothing from being published."""
     done = {name: folders for name, folders in controls.items() if all(map(manifest.is_finished, folders))}
     return {name: [manifest.read(folder) for folder in folders] for name, folders in done.items()}
+
+
+def split_of(runs: list[dict[str, Any]]) -> str:
+    """The split whose scores are told: test, where there was one."""
+    return "test" if runs and "test" in runs[0]["counts"] else "dev"
 
 
 def scores(runs: list[dict[str, Any]], split: str) -> dict[str, list[float]]:
@@ -38,15 +43,20 @@ def beside(run_dir: Path, source: str, features: str) -> dict[str, dict[str, Any
 
 def null_threshold(config: dict[str, Any]) -> float | None:
     """Of a model whose questions may have no answer, by how much the score of none must exceed that of the best span."""
-    noted = (config.get("task_specific_params") or {}).values()
-    return next((float(one["null_threshold"]) for one in noted if "null_threshold" in one), None)
+    threshold = noted_of(config).get("null_threshold")
+    return None if threshold is None else float(threshold)
+
+
+def noted_of(config: dict[str, Any]) -> dict[str, Any]:
+    """What fine-tuning noted of the task, {} where there was none."""
+    return next(iter((config.get("task_specific_params") or {}).values()), {})
 
 
 def card_counts(made: dict[str, dict[str, Any]], config: dict[str, Any]) -> dict[str, str]:
     """The numbers of the model card, from the manifests and the model's config."""
     trained = made["pretrain"]["counts"]
     layers, width = (config.get(name, config.get(other)) for name, other in (("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd")))
-    noted: dict[str, Any] = next(iter((config.get("task_specific_params") or {}).values()), {})
+    noted = noted_of(config)
     losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
     return {
         "documents": f"{made['corpus']['counts']['documents_kept']:,}",

@@ -162,34 +162,29 @@ def contents(manifest: dict[str, Any]) -> str:
     ).hexdigest()
 
 
-def refuse_if_changed(folder: Path, record: Record) -> None:
-    """Raise UserError, naming the first difference, when the folder was begun or finished from another record."""
+def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
+    """Raise UserError, naming the first difference, when the folder was begun or finished from another record. `name` is what --redo takes:
+    the stage, and what of it (`finetune/nsmc/1`)."""
     path = folder / (FINISHED if is_finished(folder) else BEGUN)
     if not path.is_file():
         return
     before = read_json(path)
     if before["fingerprint"] == record.fingerprint:
         return
-    name = inside(folder, record.stage)
-    several = f" (or {'/'.join(name[:2])}, all of it)" if len(name) > 2 else ""
+    section = name.split("/")[:2]
+    several = f" (or {'/'.join(section)}, all of it)" if name.count("/") > 1 else ""
     raise UserError(
-        f"{folder} was made otherwise: {difference(before, record, name[:2])}; "
-        f"use another --run-dir, or give `kobert run` --redo {'/'.join(name)}{several} to delete and make it again"
+        f"{folder} was made otherwise: {difference(before, record, '.'.join(section))}; "
+        f"use another --run-dir, or give `kobert run` --redo {name}{several} to delete and make it again"
     )
 
 
-def inside(folder: Path, stage: str) -> list[str]:
-    """The folder's name in its run: the stage, and what of it."""
-    parts = folder.absolute().parts
-    return list(parts[len(parts) - 1 - parts[::-1].index(stage) :])
-
-
-def difference(before: dict[str, Any], record: Record, name: list[str] | None = None) -> str:
-    """What changed between a stored record and this one, in words; `name` is the section of the recipe, the stage's by default."""
+def difference(before: dict[str, Any], record: Record, section: str | None = None) -> str:
+    """What changed between a stored record and this one, in words; `section` is that of the recipe, the stage's by default."""
     old, new = flat(before["options"]), flat(record.options)
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
-            return f"option {'.'.join([*(name or [record.stage]), key])} was {old.get(key)!r} and is now {new.get(key)!r}"
+            return f"option {section or record.stage}.{key} was {old.get(key)!r} and is now {new.get(key)!r}"
     for key in sorted(before["inputs"].keys() | record.inputs.keys()):
         if before["inputs"].get(key) != record.inputs.get(key):
             return f"its input {key} has changed"

@@ -51,14 +51,18 @@ class Job:
         return f"{self.stage} {self.name}".strip()
 
     @property
+    def path(self) -> str:
+        """As --redo takes it: `finetune/nsmc/1`."""
+        return f"{self.stage}/{self.name}".rstrip("/")
+
+    @property
     def sources(self) -> tuple[Path, ...]:
         """All folders of earlier jobs that it needs."""
         return (*self.reads.values(), *self.weighs)
 
     def is_among(self, named: list[str]) -> bool:
         """Whether one of the names is its stage's, its own (`finetune/nsmc/1`), or that of several it is one of (`finetune/nsmc`)."""
-        own = self.title.replace(" ", "/", 1)
-        return any(own == name or own.startswith(f"{name}/") for name in named)
+        return any(f"{self.path}/".startswith(f"{name}/") for name in named)
 
 
 @dataclass
@@ -108,9 +112,9 @@ def _refuse_unknown(name: str, planned: list[Job]) -> None:
     if stage not in STAGES:
         raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
     if name != stage and not any(job.is_among([name]) for job in planned):
-        own = [job.name for job in planned if job.stage == stage and job.name]
-        names = {stage} | {f"{stage}/{one}" for job_name in own for one in (job_name, job_name.partition("/")[0])}
-        raise UserError(f"the recipe has nothing called {name}{did_you_mean(name, names)}")
+        own = [job.path for job in planned if job.stage == stage]
+        sections = ["/".join(path.split("/")[:2]) for path in own]
+        raise UserError(f"the recipe has nothing called {name}{did_you_mean(name, {stage, *sections, *own})}")
 
 
 def follow(planned: list[Job], only: str | None) -> None:
@@ -169,7 +173,7 @@ def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
         if manifest.is_finished(folder):
             read = {label: manifest.contents(manifest.read(at)) for label, at in source.reads.items() if manifest.is_finished(at)}
             known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | read)
-            manifest.refuse_if_changed(folder, known)
+            manifest.refuse_if_changed(folder, known, source.path)
 
 
 def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
@@ -177,7 +181,7 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
     record = record_of(job, verified)
     if redo:
         manifest.delete(job.folder)
-    manifest.refuse_if_changed(job.folder, record)
+    manifest.refuse_if_changed(job.folder, record, job.path)
     if manifest.is_finished(job.folder):
         verified[job.folder] = manifest.verify(job.folder)
         _tell(job, record, makes=False)

@@ -34,7 +34,7 @@ def _state(job: Job, verified: dict[Path, dict[str, Any]]) -> dict[str, str]:
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}
     try:
-        manifest.refuse_if_changed(job.folder, record_of(job, verified))
+        manifest.refuse_if_changed(job.folder, record_of(job, verified), job.path)
         if not manifest.is_finished(job.folder):
             return {"status": "begun", "seconds": ""}
         verified[job.folder] = manifest.verify(job.folder)

@@ -40,7 +40,7 @@ ROOMS = {
     "planning":   "errors options recipe running pipeline",
     "status":     "errors manifest running",
     "explain":    "errors options recipe registry pretrain running pipeline",
-    "compare":    "errors manifest publish",
+    "compare":    "errors manifest publish gathering",
     "show":       "recipe running",
     "measure":    f"{GROUND} tokenizer features training finetune publish recipe use show",
     "endings":    "errors processes training",

@@ -73,17 +73,17 @@ def trial(options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Pat
 
 def settled(options: FinetuneOptions, features: Path, trials: Mapping[str, Path]) -> dict[str, str]:
     """What a run depends on of the settings that were tried: the one that was chosen. Another list may choose the same."""
-    if not trials:
-        return {}
-    plan = chosen(options, task_of(features), trials)
-    return {"setting that is best on dev": next(name for name, one in options.plan.settings().items() if one == plan)}
+    return {"setting that is best on dev": best_of(trials, task_of(features))} if trials else {}
 
 
 def chosen(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> FinetunePlan:
-    """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as far as a score."""
+    """The plan of the best setting, or the only one."""
     settings = options.plan.settings()
-    if len(settings) == 1:
-        return next(iter(settings.values()))
+    return settings[best_of(trials, task)] if options.plan.varied else next(iter(settings.values()))
+
+
+def best_of(trials: Mapping[str, Path], task: Task) -> str:
+    """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as far as a score."""
     scores = {}
     for name, folder in trials.items():
         found = read_json(folder / EVALUATIONS) if (folder / EVALUATIONS).is_file() else {}
@@ -91,7 +91,7 @@ def chosen(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> 
             scores[name] = max(values[task.metric] for values in found.values())
     if not scores:
         raise UserError(f"no setting that was tried came as far as a score on dev ({', '.join(trials)}); give lower learning rates")
-    return settings[max(scores, key=lambda name: scores[name])]
+    return max(scores, key=lambda name: scores[name])
 
 
 def task_of(features: Path) -> Task:

@@ -248,9 +248,13 @@ def results_text(results: Results | None) -> str:
 
 def spread_of(values: list[float]) -> list[str]:
     """Standard deviation, range and number."""
-    found = spread(values)
-    deviation = f"{found['standard_deviation']:.2f}" if len(values) > 1 else "-"
-    return [deviation, f"{found['min']:.2f} to {found['max']:.2f}", str(len(values))]
+    return [*deviation_and_range(spread(values)), str(len(values))]
+
+
+def deviation_and_range(found: dict[str, float]) -> list[str]:
+    """Standard deviation and range of a `spread`."""
+    deviation = f"{found['standard_deviation']:.2f}" if "standard_deviation" in found else "-"
+    return [deviation, f"{found['min']:.2f} to {found['max']:.2f}"]
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
