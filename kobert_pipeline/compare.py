@@ -8,6 +8,7 @@ from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.gathering import scores, split_of
 from kobert_pipeline.publish.model_card import mean, spread, table
+from kobert_pipeline.stage_folder import FINISHED
 
 
 def compared(run_dirs: list[Path]) -> list[dict[str, Any]]:
@@ -15,7 +16,7 @@ def compared(run_dirs: list[Path]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for run_dir in run_dirs:
         if not manifest.is_finished(run_dir / "pretrain"):
-            raise UserError(f"{run_dir} is not a finished run: it has no {run_dir / 'pretrain' / manifest.FINISHED}")
+            raise UserError(f"{run_dir} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
         made = {stage: manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain")}
         base = {
             "run": run_dir.name,
@@ -30,13 +31,11 @@ def compared(run_dirs: list[Path]) -> list[dict[str, Any]]:
 
 
 def _scores(folder: Path) -> dict[str, Any]:
-    runs = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{manifest.FINISHED}"))]
+    runs = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))]
     split = split_of(runs)
     values = scores(runs, split) if runs else {}
     summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}
-    tried = {
-        path.parent.name: manifest.read(path.parent)["counts"].get("dev") for path in sorted(folder.glob(f"grid/*/{manifest.FINISHED}"))
-    }
+    tried = {path.parent.name: manifest.read(path.parent)["counts"].get("dev") for path in sorted(folder.glob(f"grid/*/{FINISHED}"))}
     return {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary} | ({"tried_on_dev": tried} if tried else {})
 
 
@@ -49,7 +48,7 @@ def differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
 
 
 def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
-    for path in sorted(run_dir.rglob(manifest.FINISHED)):
+    for path in sorted(run_dir.rglob(FINISHED)):
         stage, *name = path.parent.relative_to(run_dir).parts
         if stage != "publish":
             yield from manifest.flat(manifest.read(path.parent)["options"], ".".join([stage, *name])).items()

@@ -10,6 +10,22 @@ class UserError(Exception):
     """One sentence: what happened, where, what was allowed, what to do next."""
 
 
+class NotFinished(UserError):
+    """A stage has no manifest yet."""
+
+
+class Stale(UserError):
+    """A stage was made from other options or inputs than the recipe's."""
+
+
+class Damaged(UserError):
+    """A file is missing or differs from what our record of it says."""
+
+
+class NotOurs(UserError):
+    """A folder holds what no record of ours proves to be ours, so nothing in it is touched."""
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """ " did you mean 'x'?" where something is close, and always what was allowed."""
     names = sorted(allowed)

@@ -1,16 +1,19 @@
-"""Files that are either whole or not there: written beside their place, then renamed onto it."""
+"""Files that are either whole or not there (written beside their place, then renamed onto it), and records that carry their own digest."""
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import Damaged, UserError
 
-PART_SUFFIX = ".part"
+PART_SUFFIX, DONE_SUFFIX = ".part", ".done.json"
+LITTER = (".DS_Store", "Thumbs.db", "desktop.ini", "._*", ".nfs*", "__pycache__", ".ipynb_checkpoints")
+"""What systems and tools leave everywhere: neither ours nor the user's own work, so it is left alone without a word."""
 
 
 @contextmanager
@@ -44,6 +47,28 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} is not a JSON file in UTF-8 ({error})") from None
 
 
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_json_with_digest(path: Path, value: dict[str, Any]) -> None:
+    """Write a record that decides a result: the digest of its content is its last key, so that a change of it is noticed."""
+    content = {key: one for key, one in value.items() if key != "digest"}
+    write_json(path, content | {"digest": digest(json.loads(json.dumps(content)))})
+
+
+def read_json_with_digest(path: Path) -> dict[str, Any]:
+    """What `write_json_with_digest` wrote, without the digest. Raises Damaged for anything else."""
+    try:
+        value = read_json(path)
+    except UserError as error:
+        raise Damaged(f"{path} is damaged: {error}; restore it, or move its folder away and run again") from None
+    if not isinstance(value, dict) or value.pop("digest", None) != digest(value):
+        raise Damaged(f"{path} is damaged or was edited: it differs from its own digest; restore it, or move its folder away and run again")
+    return value
+
+
 def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
@@ -63,24 +88,70 @@ def read_json_lines(path: Path) -> list[Any]:
         return [json.loads(line) for line in file]
 
 
-def finish_part(path: Path, counts: dict[str, Any]) -> None:
-    """Mark `path` as whole, beside it, with its SHA-256 and counts, so that a stage killed later need not do it again."""
-    write_json(_mark(path), {"sha256": sha256(path), "counts": counts})
+def finish_part(path: Path, counts: dict[str, Any], *others: Path) -> None:
+    """Note beside `path` that it and the `others` that belong to it are complete, with their SHA-256 and the counts, so that a stage killed
+    later need not make them again."""
+    files = {one.name: sha256(one) for one in (path, *others)}
+    write_json_with_digest(path.with_name(path.name + DONE_SUFFIX), {"files": files, "counts": counts})
 
 
 def finished_part(path: Path) -> dict[str, Any] | None:
-    """The counts of a part that was finished and has not changed since; None when it must be done."""
-    if not path.exists() or not _mark(path).exists():
+    """The counts of a part that was finished and has not changed since; None when it must be made. Raises Damaged when it has changed."""
+    mark = path.with_name(path.name + DONE_SUFFIX)
+    if not path.exists() or not mark.exists():
         return None
-    mark = read_json(_mark(path))
-    if mark["sha256"] != sha256(path):
-        raise UserError(f"{path} has changed since it was written; delete it and run again, then it is made anew")
-    counts: dict[str, Any] = mark["counts"]
+    noted = read_json_with_digest(mark)
+    for name, expected in noted["files"].items():
+        if not (changed := path.with_name(name)).is_file() or sha256(changed) != expected:
+            raise Damaged(f"{changed} has changed since it was written; delete {mark} and run again, then it is made anew")
+    counts: dict[str, Any] = noted["counts"]
     return counts
 
 
-def _mark(path: Path) -> Path:
-    return path.with_name(path.name + ".done.json")
+def files_below(folder: Path) -> Iterator[str]:
+    """Every file below `folder` but litter, by its path with slashes. A symbolic link counts as a file and is never followed."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if any(fnmatchcase(path.name, litter) for litter in LITTER):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from (f"{path.name}/{name}" for name in files_below(path))
+        else:
+            yield path.name
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Whether `name`, a path below a folder with slashes, fits one of `patterns`. A `*` stays inside one part of the path; `dir/**` is
+    everything below `dir`. What is being written (`.part`) and the marks of finished files (`.done.json`) count as the file itself."""
+    for suffix in (PART_SUFFIX, DONE_SUFFIX):
+        name = name.removesuffix(suffix)
+    parts = name.split("/")
+    return any(_part_by_part(parts, pattern.split("/")) for pattern in patterns)
+
+
+def _part_by_part(parts: list[str], pattern: list[str]) -> bool:
+    if pattern[-1] == "**":
+        parts, pattern = parts[: len(pattern) - 1], pattern[:-1]
+    return len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
+
+
+def remove_tree(folder: Path, patterns: Iterable[str]) -> None:
+    """Delete the files below `folder` that fit one of the patterns, and the subfolders that become empty; all others stay."""
+    patterns = tuple(patterns)
+    remove_files(folder, [name for name in files_below(folder) if fits(name, patterns)])
+
+
+def remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Delete files of `folder` by their names, and the folders below it that are empty then."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):  # the deepest first
+        remove_if_empty(path)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Delete the folder unless something is in it, or it is a link."""
+    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 @contextmanager
@@ -92,8 +163,8 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         wrong = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
-        raise UserError(f"{folder} cannot be the folder of a run: {wrong} is no folder; choose another --run-dir") from None
-    with (folder / ".lock").open("w") as file:
+        raise UserError(f"{folder} cannot be the folder of a run: {wrong} is not a folder; choose another --run-dir") from None
+    with (folder / ".lock").open("a") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not inherited by processes forked meanwhile
         except (BlockingIOError, PermissionError):

@@ -1,7 +1,8 @@
-"""Finished means written last: a stage folder gets `begun.json` first and `manifest.json` at the end, by rename.
+"""The records of a stage: `started.json` is written first and `manifest.json` last, atomically, so a folder with a manifest is complete.
 
 The fingerprint covers the stage, its options and the contents of everything it read; not machine, workers or time. Equal: the stage is
-skipped. Different: refused, with the changed option named. Files are checked against their SHA-256 before anything reads them.
+skipped. Different: refused, with the changed option named. Files are checked against their SHA-256 before anything reads them, and the
+records against their own digest.
 """
 
 import hashlib
@@ -11,20 +12,21 @@ import os
 import platform
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import PART_SUFFIX, read_json, sha256, write_json
+from kobert_pipeline.errors import Damaged, NotFinished, Stale, UserError
+from kobert_pipeline.files import DONE_SUFFIX, PART_SUFFIX, digest, files_below, read_json_with_digest, sha256, write_json_with_digest
+from kobert_pipeline.stage_folder import FINISHED, RECORDS, STARTED, WORKING, delete, matches, refuse_foreign_files
 
-BEGUN, FINISHED = "begun.json", "manifest.json"
-FORMAT = 1
-NOT_ARTEFACTS = ("logs", "checkpoints", "work")
-"""Folders of a stage that are no result: they are neither listed nor compared."""
-DONE_MARK = ".done.json"
+FORMAT = 2
+ELAPSED_INTERVAL = 10.0
+"""Seconds of a stage's time that a SIGKILL can lose: so often the time is noted."""
 
 
 @dataclass(frozen=True)
@@ -42,117 +44,122 @@ class Record:
         return digest([FORMAT, self.stage, self.version, self.options, self.inputs])
 
 
-def digest(value: Any) -> str:
-    """SHA-256 of a JSON value, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
 def is_finished(folder: Path) -> bool:
     """Whether the folder has a manifest."""
     return (folder / FINISHED).is_file()
 
 
-def is_begun(folder: Path) -> bool:
-    """Whether the folder says what it is made from; of parts in one that does not, nobody knows."""
-    return (folder / BEGUN).is_file() or is_finished(folder)
-
-
-def delete(folder: Path) -> None:
-    """Delete a folder by renaming it away first, so that a kill leaves no half of it in its place."""
-    sweep(folder)
-    if folder.exists():
-        folder.rename(_away(folder))
-        sweep(folder)
-
-
-def sweep(folder: Path) -> None:
-    """Delete what a killed `delete` of this folder left; its manifest first, so that nobody takes it for a stage."""
-    away = _away(folder)
-    if away.is_dir() and not away.is_symlink():
-        (away / FINISHED).unlink(missing_ok=True)
-        shutil.rmtree(away)
-    else:
-        away.unlink(missing_ok=True)  # a link to a folder elsewhere is let go of
-
-
-def _away(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.deleted")
-
-
 def read(folder: Path) -> dict[str, Any]:
-    """The manifest. Raises UserError where the stage is not finished."""
+    """The manifest. Raises NotFinished where there is none, Damaged where it is not what was written."""
     if not is_finished(folder):
-        raise UserError(f"{folder} is not finished (it has no {FINISHED}); run the stage that makes it")
-    manifest: dict[str, Any] = read_json(folder / FINISHED)
-    return manifest
+        raise NotFinished(f"{folder} is not finished (it has no {FINISHED}); run the stage that makes it")
+    return read_json_with_digest(folder / FINISHED)
 
 
-def begin(folder: Path, record: Record) -> None:
-    """Mark the folder as under way, unless it is already, from the same record."""
-    if not (folder / BEGUN).is_file():
+def start(folder: Path, record: Record, writes: Iterable[str]) -> None:
+    """Mark the folder as ours and under way, unless it is already. `writes` are the patterns of all files that will be written there.
+    Raises NotOurs where it holds another file."""
+    refuse_foreign_files(folder)
+    if not (folder / STARTED).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / BEGUN, {"fingerprint": record.fingerprint, **vars(record)})
+        write_json_with_digest(folder / STARTED, {"fingerprint": record.fingerprint, **vars(record), "writes": list(writes)})
 
 
-def listed(folder: Path) -> dict[str, Any]:
+def listed(folder: Path, writes: Iterable[str]) -> dict[str, Any]:
     """Size and SHA-256 of every file of the stage's result."""
-    return {str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": sha256(path)} for path in artefacts(folder)}
+    found = {name: folder / name for name in artefacts(folder, writes)}
+    return {name: {"size": path.stat().st_size, "sha256": sha256(path)} for name, path in found.items()}
 
 
-def finish(folder: Path, record: Record, files: dict[str, Any], counts: dict[str, Any], seconds: float, **more: Any) -> None:
+def finish(
+    folder: Path, record: Record, writes: Iterable[str], files: dict[str, Any], counts: dict[str, Any], seconds: float, **more: Any
+) -> None:
     """Write the manifest, with the files `listed`: from now on the stage is finished."""
-    write_json(
-        folder / FINISHED,
-        {
-            "fingerprint": record.fingerprint,
-            **vars(record),
-            "files": files,
-            "counts": counts,
-            "seconds": round(seconds, 2),
-            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "versions": versions(),
-            "device": device(),
-            **more,
-        },
-    )
+    content = {
+        "fingerprint": record.fingerprint,
+        **vars(record),
+        "writes": list(writes),
+        "files": files,
+        "counts": counts,
+        "seconds": round(seconds, 2),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "versions": versions(),
+        "device": device(),
+        **more,
+    }
+    write_json_with_digest(folder / FINISHED, content)
+
+
+@contextmanager
+def noting_elapsed(folder: Path) -> Iterator[float]:
+    """Note the stage's seconds every `ELAPSED_INTERVAL` while the block runs, and at its end. Yields those of earlier commands."""
+    before, began, ended = elapsed(folder), time.monotonic(), threading.Event()
+
+    def note() -> None:
+        with suppress(OSError):  # on a full disk the stage itself says so
+            write_json_with_digest(folder / "logs" / "elapsed.json", {"seconds": round(before + time.monotonic() - began, 2)})
+
+    def note_regularly() -> None:
+        while not ended.wait(ELAPSED_INTERVAL):
+            note()
+
+    thread = threading.Thread(target=note_regularly, daemon=True)
+    thread.start()
+    try:
+        yield before
+    finally:
+        ended.set()
+        thread.join()
+        if folder.exists():
+            note()
 
 
 def elapsed(folder: Path) -> float:
-    """Seconds of earlier calls that worked on this stage and stopped in good order (a SIGKILL notes nothing)."""
+    """Seconds of earlier commands that worked on this stage; those after the last note are lost by a SIGKILL."""
     path = folder / "logs" / "elapsed.json"
-    return float(read_json(path)) if path.exists() else 0.0
+    return float(read_json_with_digest(path)["seconds"]) if path.exists() else 0.0
 
 
-def note_elapsed(folder: Path, seconds: float) -> None:
-    """Remember the seconds that the stage has taken so far."""
-    write_json(folder / "logs" / "elapsed.json", round(seconds, 2))
+def artefacts(folder: Path, writes: Iterable[str]) -> Iterator[str]:
+    """The names of the files that are the stage's result, in order: what its patterns match, but for records, marks and working files."""
+    patterns = tuple(writes)
+    for name in files_below(folder):
+        result = name not in RECORDS and not name.endswith((PART_SUFFIX, DONE_SUFFIX)) and name.partition("/")[0] not in WORKING
+        if result and matches(name, patterns):
+            yield name
 
 
-def artefacts(folder: Path) -> Iterator[Path]:
-    """The files that are the stage's result, in order."""
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        own = inside.name in (BEGUN, FINISHED) and len(inside.parts) == 1
-        if path.is_file() and not own and inside.parts[0] not in NOT_ARTEFACTS and not path.name.endswith((PART_SUFFIX, DONE_MARK)):
-            yield path
-
-
-def is_bare(folder: Path) -> bool:
-    """Whether nothing in the folder is worth going on from: no artefact and no checkpoint."""
-    return not any(artefacts(folder)) and not (folder / "checkpoints").exists()
+def has_no_results(folder: Path, writes: Iterable[str]) -> bool:
+    """Whether nothing in the folder is worth resuming from: no artefact and no checkpoint."""
+    return not any(artefacts(folder, writes)) and not (folder / "checkpoints").exists()
 
 
 def verify(folder: Path) -> dict[str, Any]:
-    """The manifest, after every file in it was found unchanged. Raises UserError that names the file otherwise."""
+    """The manifest, after every file in it was found unchanged and no file of the stage's kinds beside them. Raises Damaged, naming the
+    file, otherwise."""
     manifest = read(folder)
+    if not manifest.keys() >= {"stage", "writes", "files", "counts", "seconds", "inputs"}:
+        raise Damaged(f"{folder / FINISHED} lacks entries of a manifest; restore it, or move its folder away and run again")
     advice = f"restore it, or make it again with --redo {manifest['stage']}"
     for name, expected in manifest["files"].items():
-        path = folder / name
+        path = inside(folder, name)
         if not path.is_file():
-            raise UserError(f"{path} is missing although {folder / FINISHED} lists it; {advice}")
+            raise Damaged(f"{path} is missing although {folder / FINISHED} lists it; {advice}")
         if path.stat().st_size != expected["size"] or sha256(path) != expected["sha256"]:
-            raise UserError(f"{path} is damaged: it differs from what {folder / FINISHED} lists; {advice}")
+            raise Damaged(f"{path} is damaged: it differs from what {folder / FINISHED} lists; {advice}")
+    unlisted = [name for name in artefacts(folder, manifest["writes"]) if name not in manifest["files"]]
+    if unlisted:
+        raise Damaged(f"{folder / unlisted[0]} is not listed in {folder / FINISHED}, so it is not used; move it out of the folder")
     return manifest
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file of the folder by its name in a manifest. Raises Damaged for a name that leads out of the folder."""
+    path = folder / name
+    plain = PurePosixPath(name)
+    if plain.is_absolute() or ".." in plain.parts or not path.resolve().is_relative_to(folder.resolve()):
+        raise Damaged(f"{folder / FINISHED} lists {name!r}, which is not inside {folder}; make the stage again in another --run-dir")
+    return path
 
 
 def contents(manifest: dict[str, Any]) -> str:
@@ -163,18 +170,20 @@ def contents(manifest: dict[str, Any]) -> str:
 
 
 def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
-    """Raise UserError, naming the first difference, when the folder was begun or finished from another record. `name` is what --redo takes:
+    """Raise Stale, naming the first difference, when the folder was started or finished from another record. `name` is what --redo takes:
     the stage, and what of it (`finetune/nsmc/1`)."""
-    path = folder / (FINISHED if is_finished(folder) else BEGUN)
+    path = folder / (FINISHED if is_finished(folder) else STARTED)
     if not path.is_file():
         return
-    before = read_json(path)
+    before = read_json_with_digest(path)
     if before["fingerprint"] == record.fingerprint:
         return
     section = name.split("/")[:2]
     several = f" (or {'/'.join(section)}, all of it)" if name.count("/") > 1 else ""
-    raise UserError(
-        f"{folder} was made otherwise: {difference(before, record, '.'.join(section))}; "
+    changed = difference(before, record, ".".join(section))
+    other = "with different options" if changed.startswith("option ") else "from something else"
+    raise Stale(
+        f"{folder} was created {other}: {changed}; "
         f"use another --run-dir, or give `kobert run` --redo {name}{several} to delete and make it again"
     )
 
@@ -188,7 +197,9 @@ def difference(before: dict[str, Any], record: Record, section: str | None = Non
     for key in sorted(before["inputs"].keys() | record.inputs.keys()):
         if before["inputs"].get(key) != record.inputs.get(key):
             return f"its input {key} has changed"
-    return f"it has version {before['version']} of the stage's format, this is version {record.version}"
+    if before["version"] != record.version:
+        return f"it has version {before['version']} of the stage's format, this is version {record.version}"
+    return "it was made by a version of kobert with other records"
 
 
 def flat(options: Any, prefix: str = "") -> dict[str, Any]:
@@ -202,30 +213,31 @@ def flat(options: Any, prefix: str = "") -> dict[str, Any]:
     return {key: value for name, item in items for key, value in flat(item, f"{prefix}.{name}" if prefix else name).items()}
 
 
-def reuse(folder: Path, record: Record) -> dict[str, Any] | None:
+def reuse(folder: Path, record: Record, writes: Iterable[str]) -> dict[str, Any] | None:
     """Take over an equal stage of another run beside this one; its manifest, or None where there is none that could be taken over."""
-    runs = next(parent.parent.parent for parent in (folder, *folder.parents) if parent.name == record.stage)
-    for path in sorted(runs.glob(f"*/{record.stage}/**/{FINISHED}")):
+    stage = next(parent for parent in (folder, *folder.parents) if parent.name == record.stage)
+    runs, depth = stage.parent.parent, len(folder.relative_to(stage).parts)
+    for path in sorted(runs.glob("/".join(["*", record.stage, *"*" * depth, FINISHED]))):
         try:
-            if path.parent != folder and read_json(path).get("fingerprint") == record.fingerprint:
-                return adopt(path.parent, folder, record, str(path.parent.relative_to(runs)))
+            if path.parent != folder and read_json_with_digest(path).get("fingerprint") == record.fingerprint:
+                return link_from(path.parent, folder, record, writes, str(path.parent.relative_to(runs)))
         except (UserError, OSError):
             continue  # what is wrong with another run, or done to it meanwhile, is not this one's trouble
     return None
 
 
-def adopt(source: Path, folder: Path, record: Record, name: str) -> dict[str, Any]:
+def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str], name: str) -> dict[str, Any]:
     """Take over the files of an equal stage, and no others, by hard link (or copy), and finish.
     Raises UserError or OSError, and leaves no folder, when they are not what its manifest lists."""
     made = verify(source)
     delete(folder)
     try:
-        begin(folder, record)
+        start(folder, record, writes)
         for file in made["files"]:
             _link(source / file, folder / file)
-        if made["fingerprint"] != record.fingerprint or listed(folder) != made["files"]:
+        if made["fingerprint"] != record.fingerprint or listed(folder, writes) != made["files"]:
             raise UserError(f"{source} was changed while it was taken over; run the same command again")
-        finish(folder, record, made["files"], made["counts"], made["seconds"], reused_from=name, device=made.get("device"))
+        finish(folder, record, writes, made["files"], made["counts"], made["seconds"], reused_from=name, device=made.get("device"))
     except (UserError, OSError):
         delete(folder)
         raise

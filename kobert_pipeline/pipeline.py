@@ -25,7 +25,7 @@ from kobert_pipeline import manifest
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.tagging import TaggingTask
-from kobert_pipeline.files import read_json
+from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.gathering import beside, card_counts, finished, null_threshold, placeless, results_of
 from kobert_pipeline.options import Options
 from kobert_pipeline.publish.costs import costs
@@ -110,36 +110,36 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
     data, made = data_dir.absolute(), {stage: folder.absolute() for stage, folder in at.items()}
 
     yield Job(
-        "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(), resumes=True,
+        "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(), writes=corpus_stage.WRITES, resumes=True,
         raw=partial(corpus_stage.raw_files, recipe.corpus, data_dir),
         make=partial(corpus_stage.run, recipe.corpus, data, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
-        "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), resumes=True,
+        "analysis", at["analysis"], analysis_stage.VERSION, recipe.analysis.dump(), writes=analysis_stage.WRITES, resumes=True,
         reads={"corpus": at["corpus"]}, raw=partial(recipe.analysis.analyzer.files, data_dir),
         fixed=lambda: {"analyzer": recipe.analysis.analyzer.cutter(data_dir).version},
         wants=partial(recipe.analysis.analyzer.cutter, data_dir),
         make=partial(analysis_stage.run, recipe.analysis, made["corpus"], data, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
-        "tokenizer", at["tokenizer"], tokenizer_stage.VERSION, recipe.tokenizer.dump(),
+        "tokenizer", at["tokenizer"], tokenizer_stage.VERSION, recipe.tokenizer.dump(), writes=tokenizer_stage.WRITES,
         reads={"analysis": at["analysis"]}, raw=partial(tokenizer_stage.raw_files, recipe.tokenizer, data_dir),
         make=partial(tokenizer_stage.run, recipe.tokenizer, made["analysis"], data),
     )  # fmt: skip
     yield Job(
-        "shards", at["shards"], shards_stage.VERSION, recipe.shards.dump(), resumes=True,
+        "shards", at["shards"], shards_stage.VERSION, recipe.shards.dump(), writes=shards_stage.WRITES, resumes=True,
         reads={"analysis": at["analysis"], "tokenizer": at["tokenizer"]},
         make=partial(shards_stage.run, recipe.shards, made["analysis"], made["tokenizer"]),
     )  # fmt: skip
     for key, prepared in recipe.features.items():
         yield Job(
-            "features", at["features"] / key, features_stage.VERSION, prepared.dump(), name=key,
+            "features", at["features"] / key, features_stage.VERSION, prepared.dump(), name=key, writes=features_stage.WRITES,
             reads={"tokenizer": at["tokenizer"]}, raw=partial(features_stage.raw_files, prepared, data_dir),
             check=partial(features_stage.prepared, prepared, data_dir),
             make=partial(features_stage.run, prepared, made["tokenizer"], data),
         )  # fmt: skip
     yield Job(
-        "pretrain", at["pretrain"], pretrain_stage.VERSION, recipe.pretrain.dump(), resumes=True,
+        "pretrain", at["pretrain"], pretrain_stage.VERSION, recipe.pretrain.dump(), writes=pretrain_stage.WRITES, resumes=True,
         reads={"shards": at["shards"], "tokenizer": at["tokenizer"]}, raw=partial(pretrain_stage.raw_files, recipe.pretrain, data_dir),
         make=partial(pretrain_stage.run, recipe.pretrain, made["shards"], made["tokenizer"], data),
     )  # fmt: skip
@@ -154,14 +154,14 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
             seed = tuned.seeds[0]
             yield Job(
                 "finetune", trials[setting], finetune_stage.VERSION, {**given, "plan": plan.dump(), "seed": seed, "trial": True},
-                name=f"{key}/grid/{setting}", resumes=True, reads=reads,
+                name=f"{key}/grid/{setting}", resumes=True, reads=reads, writes=finetune_stage.WRITES,
                 make=partial(finetune_stage.trial, tuned, plan, seed, featurized.absolute(), pretrained),
             )  # fmt: skip
         tried = {setting: folder.absolute() for setting, folder in trials.items()}
         for seed in tuned.seeds:
             yield Job(
                 "finetune", at["finetune"] / key / str(seed), finetune_stage.VERSION, {**given, "seed": seed}, name=f"{key}/{seed}",
-                resumes=True, reads=reads, weighs=tuple(trials.values()),
+                resumes=True, reads=reads, weighs=tuple(trials.values()), writes=finetune_stage.WRITES,
                 fixed=partial(finetune_stage.settled, tuned, featurized, trials),
                 make=partial(finetune_stage.run, tuned, seed, featurized.absolute(), pretrained, trials=tried),
             )  # fmt: skip
@@ -172,7 +172,7 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
             one: [made["finetune"] / one / str(seed) for seed in recipe.finetune[one].seeds] for one in _controls(recipe, published)
         }
         yield Job(
-            "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key,
+            "publish", at["publish"] / key, publish_stage.VERSION, published.dump(), name=key, writes=publish_stage.WRITES,
             reads={"tokenizer": at["tokenizer"], "pretrain": at["pretrain"], "corpus": at["corpus"], **models},
             fixed=partial(_fixed, recipe, name, published, controls), wants=partial(publish_stage.refuse_missing_libraries, published),
             make=partial(_publish, recipe, name, key, data, run_dir.absolute(), [model.absolute() for model in models.values()], controls),
@@ -260,7 +260,7 @@ def _controls(recipe: Recipe, published: publish_stage.PublishOptions) -> list[s
 
 def _fixed(recipe: Recipe, name: str, published: publish_stage.PublishOptions, controls: dict[str, list[Path]]) -> dict[str, str]:
     """What a card depends on beside the folders that are read."""
-    found = {"recipe": manifest.digest([name, _dump(recipe), _sources(recipe, published)])}
+    found = {"recipe": digest([name, _dump(recipe), _sources(recipe, published)])}
     if scores := {one: [made["counts"] for made in runs] for one, runs in finished(controls).items()}:
-        found["controls"] = manifest.digest(scores)
+        found["controls"] = digest(scores)
     return found

@@ -8,13 +8,14 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline import manifest
-from kobert_pipeline.errors import UserError, did_you_mean
-from kobert_pipeline.files import read_json, sha256
+from kobert_pipeline import manifest, stage_folder
+from kobert_pipeline.errors import NotOurs, UserError, did_you_mean
+from kobert_pipeline.files import read_json_with_digest, sha256
 from kobert_pipeline.manifest import Record
 from kobert_pipeline.processes import several
 
@@ -27,15 +28,17 @@ SIGHT = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """One folder to make: a stage, or one of several doings of it (`name`). `reads` are folders of earlier jobs, `raw` gives files of
-    the user, `fixed` whatever else the result depends on: for one, what it makes of the folders that it only `weighs`. `check` reads
-    the user's files as far as that takes seconds, for `kobert check`; `wants` refuses, before anything begins, what lacks a library."""
+    """One folder to make: a stage, or one of several runs of it (`name`). `writes` are the patterns of the files it makes. `reads` are
+    folders of earlier jobs, `raw` gives files of the user, `fixed` whatever else the result depends on: for one, what it makes of the
+    folders that it only `weighs`. `check` reads the user's files as far as that takes seconds, for `kobert check`; `wants` refuses, before
+    anything begins, what lacks a library."""
 
     stage: str
     folder: Path
     version: int
     options: dict[str, Any]
     make: Callable[[Path], dict[str, Any]]
+    writes: tuple[str, ...]
     reads: dict[str, Path] = field(default_factory=dict)
     weighs: tuple[Path, ...] = ()
     raw: Callable[[], list[Path]] = list
@@ -82,7 +85,7 @@ def run(
     redo: list[str] | None = None,
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
 ) -> list[Outcome]:
-    """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage was made otherwise or is damaged."""
+    """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage is stale or damaged."""
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
     for name in redo or []:
@@ -90,7 +93,7 @@ def run(
         if until and STAGES.index(name.partition("/")[0]) > STAGES.index(until):
             raise UserError(f"--redo {name} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
     for job in planned:
-        manifest.sweep(job.folder)
+        stage_folder.finish_deletion(job.folder)
     last = STAGES.index(until) if until else len(STAGES)
     chosen = [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
     for job in chosen:
@@ -131,8 +134,8 @@ def follow(planned: list[Job], only: str | None) -> None:
 
 def _refuse_another(job: Job, fingerprint: str) -> None:
     """Raise UserError unless this process sees the folder that the first one began, and was given the same options."""
-    path, last = job.folder / manifest.BEGUN, time.monotonic() + SIGHT
-    while not (begun := read_json(path) if path.is_file() else {}) or begun["fingerprint"] != fingerprint:
+    path, last = job.folder / stage_folder.STARTED, time.monotonic() + SIGHT
+    while not (begun := read_json_with_digest(path) if path.is_file() else {}) or begun["fingerprint"] != fingerprint:
         if time.monotonic() >= last:
             raise UserError(
                 f"process {os.environ['RANK']} does not see what the first one began in {job.folder}: "
@@ -180,34 +183,49 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
     began = time.monotonic()
     record = record_of(job, verified)
     if redo:
-        manifest.delete(job.folder)
+        stage_folder.delete(job.folder)
+    status, made = _there_already(job, record, redo)
+    if made is None:
+        say(f"running  {job.title}")
+        manifest.start(job.folder, record, job.writes)
+        _tell(job, record, makes=True)
+        with manifest.noting_elapsed(job.folder) as before:
+            counts = _made(job)
+        files = manifest.listed(job.folder, job.writes)
+        manifest.finish(job.folder, record, job.writes, files, counts, before + time.monotonic() - began)
+        for name in stage_folder.foreign_files(job.folder):
+            say(f"note     {job.folder / name} was put there meanwhile; it is not listed in the manifest, and left alone")
+        made = manifest.read(job.folder)
+    else:
+        _tell(job, record, makes=False)
+    verified[job.folder] = made
+    return Outcome(job, status, time.monotonic() - began, made["counts"])
+
+
+def _there_already(job: Job, record: Record, redo: bool) -> tuple[str, dict[str, Any] | None]:
+    """What becomes of the job, and its manifest where it needs not be made: in its own folder, or in that of another run beside this one.
+    Raises UserError for a folder that is stale, is damaged, or holds files that are not ours."""
     manifest.refuse_if_changed(job.folder, record, job.path)
     if manifest.is_finished(job.folder):
-        verified[job.folder] = manifest.verify(job.folder)
-        _tell(job, record, makes=False)
-        return Outcome(job, "skipped", time.monotonic() - began, verified[job.folder]["counts"])
-    if reused := None if redo else manifest.reuse(job.folder, record):
-        verified[job.folder] = reused
-        _tell(job, record, makes=False)
-        return Outcome(job, "reused", time.monotonic() - began, reused["counts"])
-    if not (job.resumes and manifest.is_begun(job.folder)):
-        manifest.delete(job.folder)  # half a stage that cannot go on from its middle, or of which nobody knows what it is made from
-    say(f"running  {job.title}")
-    manifest.begin(job.folder, record)
-    _tell(job, record, makes=True)
-    before = manifest.elapsed(job.folder)
+        return "skipped", manifest.verify(job.folder)
+    stage_folder.refuse_foreign_files(job.folder)
+    if reused := None if redo else manifest.reuse(job.folder, record, job.writes):
+        return "reused", reused
+    if not job.resumes:
+        stage_folder.delete(job.folder)  # a partial stage that cannot be resumed
+    return "done", None
+
+
+def _made(job: Job) -> dict[str, Any]:
+    """The counts of the job, done now. Where it refuses, nothing of the attempt is kept that could not be resumed: the user will change
+    an option or a file, and the folder must not stand in the way."""
     try:
-        counts = job.make(job.folder.absolute())
+        return job.make(job.folder.absolute())
     except UserError:
-        if not job.resumes or manifest.is_bare(job.folder):
-            manifest.delete(job.folder)  # the user will mend an option or a file: nothing of this attempt may stand in the way
+        if not job.resumes or manifest.has_no_results(job.folder, job.writes):
+            with suppress(NotOurs):  # somebody put a file there meanwhile
+                stage_folder.delete(job.folder)
         raise
-    finally:
-        if job.folder.exists():
-            manifest.note_elapsed(job.folder, before + time.monotonic() - began)
-    manifest.finish(job.folder, record, manifest.listed(job.folder), counts, before + time.monotonic() - began)
-    verified[job.folder] = manifest.read(job.folder)
-    return Outcome(job, "done", time.monotonic() - began, counts)
 
 
 def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:

@@ -4,15 +4,17 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline import manifest
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import Damaged, NotOurs, Stale, UserError
 from kobert_pipeline.running import Job, record_of
+from kobert_pipeline.stage_folder import is_started, refuse_foreign_files
 
-SIGNS = {"made otherwise": "stale", "damaged": "damaged", "missing": "damaged"}
+KINDS = {Stale: "stale", Damaged: "damaged", NotOurs: "not ours"}
+"""What each kind of refusal means for a stage; any other says that it waits for something."""
 
 
 def status_of(planned: list[Job]) -> list[dict[str, str]]:
-    """A row per job: `done`, `stale: why`, `damaged: which file`, `begun`, `waiting: for what` or `missing`. Whatever is made from a job
-    that is not done is not called done either."""
+    """A row per job: `done`, `stale: why`, `damaged: which file`, `not ours: which file`, `started`, `waiting: for what` or `missing`.
+    Whatever is made from a job that is not done is not called done either."""
     verified: dict[Path, dict[str, Any]] = {}
     rows: dict[Path, dict[str, str]] = {}
     for job in planned:
@@ -34,11 +36,15 @@ def _state(job: Job, verified: dict[Path, dict[str, Any]]) -> dict[str, str]:
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}
     try:
-        manifest.refuse_if_changed(job.folder, record_of(job, verified), job.path)
         if not manifest.is_finished(job.folder):
-            return {"status": "begun", "seconds": ""}
+            refuse_foreign_files(job.folder)
+        manifest.refuse_if_changed(job.folder, record_of(job, verified), job.path)
+        if not is_started(job.folder):
+            return {"status": "missing", "seconds": ""}
+        if not manifest.is_finished(job.folder):
+            return {"status": "started", "seconds": ""}
         verified[job.folder] = manifest.verify(job.folder)
         return {"status": "done", "seconds": str(verified[job.folder]["seconds"])}
     except UserError as error:
-        kind = next((kind for sign, kind in SIGNS.items() if sign in str(error)), "waiting")
+        kind = KINDS.get(type(error), "waiting")
         return {"status": f"{kind}: {error}", "seconds": ""}

@@ -216,7 +216,7 @@ def kilobytes_of(folder: Path) -> int:
 @pytest.mark.skipif(shutil.which("mount") is None or os.geteuid() != 0, reason="mounting a small file system needs root")
 @pytest.mark.parametrize("stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage in ("finetune", "publish"))) for stage in STAGES])
 def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(stage: str, tiny, tmp_path, kobert_process) -> None:
-    """The room given is for `begun.json` and a little more: the stage's own files don't fit."""
+    """The room given is for `started.json` and a little more: the stage's own files don't fit."""
     before = tiny.copy_before(tmp_path / "before", stage)
     needed = kilobytes_of(before) if before.exists() else 0
     with small_disk(tmp_path / "runs", needed + 16) as remount:

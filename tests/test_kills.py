@@ -14,18 +14,18 @@ import pytest
 
 STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
 POINTS = {
-    "corpus": "corpus/begun.json",
-    "analysis": "analysis/begun.json",
+    "corpus": "corpus/started.json",
+    "analysis": "analysis/started.json",
     "analysis, a part done": "analysis/*.done.json",
-    "tokenizer": "tokenizer/begun.json",
-    "shards": "shards/begun.json",
+    "tokenizer": "tokenizer/started.json",
+    "shards": "shards/started.json",
     "shards, a part done": "shards/*.done.json",
-    "features": "features/*/begun.json",
-    "pretrain": "pretrain/begun.json",
+    "features": "features/*/started.json",
+    "pretrain": "pretrain/started.json",
     "pretrain, a checkpoint written": "pretrain/checkpoints/step-*",
-    "finetune": "finetune/*/*/begun.json",
+    "finetune": "finetune/*/*/started.json",
     "finetune, a checkpoint written": "finetune/*/*/checkpoints/step-*",
-    "publish": "publish/nsmc/begun.json",
+    "publish": "publish/nsmc/started.json",
 }
 """Where a kill strikes: what must lie in the run folder before the clock of the random delay starts."""
 SLOW_SEEDS = range(1, 6)

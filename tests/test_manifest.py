@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kobert_pipeline import files, manifest
+from kobert_pipeline import files, manifest, stage_folder
 
 ALL_JOBS = 12
 """corpus analysis tokenizer shards, two features, pretrain, two finetunes, three publishes."""
@@ -40,14 +40,14 @@ def test_manifest_lists_every_file_with_its_size_and_hash_and_where_it_came_from
     assert len(made) == ALL_JOBS
     for folder, one in made.items():
         at = tiny.run_dir / folder
-        on_disk = {str(path.relative_to(at)) for path in manifest.artefacts(at)}
+        on_disk = set(manifest.artefacts(at, one["writes"]))
         assert set(one["files"]) == on_disk
         for name, file in one["files"].items():
             assert (file["size"], file["sha256"]) == ((at / name).stat().st_size, files.sha256(at / name))
         assert one["counts"]
         assert one["seconds"] > 0
         assert {"python", "torch", "tokenizers", "kiwipiepy_model"} <= set(one["versions"])
-        assert json.loads((at / "begun.json").read_text())["fingerprint"] == one["fingerprint"]
+        assert json.loads((at / "started.json").read_text())["fingerprint"] == one["fingerprint"]
         assert str(tiny.run_dir) not in json.dumps(one), "a manifest names no place of the machine"
 
 
@@ -116,59 +116,54 @@ def test_redo_deletes_only_what_it_can_make_again(tiny, tmp_path, data_copy, kob
     assert tiny.manifests(run_dir) == tiny.manifests()
 
 
-def test_folder_of_a_killed_redo_is_whole_or_away(tiny, tmp_path, monkeypatch, kobert) -> None:
-    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+def test_deletion_killed_at_any_file_is_completed_by_the_next_command(tiny, tmp_path, monkeypatch, kobert) -> None:
+    unlink, left = Path.unlink, 0
 
-    def killed(folder: Path, **_: object) -> None:
-        (folder / "begun.json").unlink(missing_ok=True)
-        raise KeyboardInterrupt
+    def until_killed(path: Path, missing_ok: bool = False) -> None:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        unlink(path, missing_ok)
 
-    arguments = ("analysis", tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace")
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", killed)
-        assert kobert(*arguments, "--redo").code == 130
-    assert not (run_dir / "analysis").exists()
-    assert kobert(*arguments).code == 0
-    assert sorted(path.name for path in run_dir.iterdir()) == [".lock", "analysis", "corpus"]
-    assert tiny.manifests(run_dir)["analysis"]["options"]["analyzer"]["name"] == "whitespace"
+    def killed_after(files: int, analysis: Path) -> bool:
+        nonlocal left
+        left = files
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", until_killed)
+            try:
+                stage_folder.delete(analysis)
+            except KeyboardInterrupt:
+                return True
+        return False
 
-
-@pytest.mark.parametrize("kind", ["link", "file"])
-def test_link_or_file_in_place_of_a_stage_is_let_go_of(kind: str, tmp_path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "manifest.json").write_text("{}")
-    stage = tmp_path / "corpus"
-    stage.symlink_to(tmp_path / "elsewhere") if kind == "link" else stage.write_text("")
-    manifest.delete(stage)
-    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
-    assert (tmp_path / "elsewhere" / "manifest.json").exists()
-
-
-def test_parts_without_a_record_are_not_gone_on_from(tiny, tmp_path, kobert) -> None:
-    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
-    for name in (manifest.BEGUN, manifest.FINISHED):
-        (run_dir / "analysis" / name).unlink()
+    number = 0
+    while killed_after(number, tiny.copy(tmp_path / str(number), "analysis") / "analysis"):
+        stage_folder.finish_deletion(tmp_path / str(number) / "analysis")
+        assert not (tmp_path / str(number) / "analysis").exists(), number
+        number += 1
+    assert number > len(list((tiny.run_dir / "analysis").glob("part-*.parquet")))
+    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis")
+    assert killed_after(3, run_dir / "analysis")
     assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").code == 0
-    made, kiwi = tiny.manifests(run_dir)["analysis"], tiny.manifests()["analysis"]
-    assert made["counts"]["morphemes"] != kiwi["counts"]["morphemes"]
-    assert not {file["sha256"] for file in made["files"].values()} & {file["sha256"] for file in kiwi["files"].values()}
+    assert tiny.manifests(run_dir)["analysis"]["options"]["analyzer"]["name"] == "whitespace"
 
 
 @pytest.mark.parametrize("stage", ["tokenizer", "pretrain", "publish"])
 def test_stage_alone_is_refused_where_an_earlier_one_was_made_otherwise(stage: str, tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
-    assert f"{run_dir / 'analysis'} was made otherwise: option analysis.analyzer.name was 'kiwi' and is now 'whitespace'" in complaint
+    assert f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and is now 'whitespace'" in complaint
     assert tiny.manifests(run_dir) == tiny.manifests()
 
 
 def test_stage_alone_is_refused_where_one_between_was_made_from_another(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
-    made = json.loads((run_dir / "corpus" / "manifest.json").read_text())
+    made = files.read_json_with_digest(run_dir / "corpus" / "manifest.json")
     made["files"]["part-00000.parquet"]["sha256"] = "0"
-    (run_dir / "corpus" / "manifest.json").write_text(json.dumps(made))
+    files.write_json_with_digest(run_dir / "corpus" / "manifest.json", made)
     complaint = kobert("shards", tiny.recipe, "--run-dir", run_dir).complaint
-    assert f"{run_dir / 'analysis'} was made otherwise: its input corpus has changed" in complaint
+    assert f"{run_dir / 'analysis'} was created from something else: its input corpus has changed" in complaint
 
 
 def test_training_alone_needs_no_raw_files(tiny, tmp_path, kobert) -> None:
@@ -184,7 +179,7 @@ def test_published_folder_depends_on_the_name_and_the_text_of_the_recipe(change:
     recipe = Path(shutil.copyfile(tiny.recipe, tmp_path / f"{'other' if change == 'name' else 'tiny'}.yaml"))
     setting = ["--set", "description=another"] if change == "description" else []
     complaint = kobert("publish", recipe, "--run-dir", run_dir, *setting).complaint
-    assert f"{run_dir / 'publish' / 'nsmc'} was made otherwise: its input recipe has changed" in complaint
+    assert f"{run_dir / 'publish' / 'nsmc'} was created from something else: its input recipe has changed" in complaint
     assert "--redo publish" in complaint
 
 
@@ -327,7 +322,7 @@ def test_number_of_workers_changes_no_byte_of_the_analysis(tiny, tmp_path, kober
 def test_second_process_on_a_run_is_refused(tiny, tmp_path, kobert, start_kobert) -> None:
     run_dir = tmp_path / "runs" / "x"
     first = start_kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis")
-    while not (run_dir / "corpus" / "begun.json").exists():
+    while not (run_dir / "corpus" / "started.json").exists():
         assert first.poll() is None
         time.sleep(0.005)
     complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis").complaint
@@ -353,7 +348,7 @@ def test_status_words(tiny, tmp_path, kobert) -> None:
     (run_dir / "finetune" / "nsmc" / "1" / "manifest.json").unlink()
     flip(run_dir / "features" / "korquad" / "dev" / "input_ids.npy")
     found = state_words(kobert, tiny.recipe, "--run-dir", run_dir)
-    assert found["finetune nsmc/1"] == "begun"
+    assert found["finetune nsmc/1"] == "started"
     assert found["publish nsmc"].startswith("waiting: ")
     assert found["features korquad"].startswith("damaged: ")
     assert "input_ids.npy" in found["features korquad"]

@@ -20,6 +20,8 @@ from kobert_pipeline.options import Options
 VERSION = 3
 ANALYZER_FILE = "analyzer.json"
 """What the cuts were made with; the tokenizer takes it over."""
+WRITES = ("part-*.parquet", ANALYZER_FILE)
+"""Patterns of every file that the stage writes to its folder."""
 COUNTED = ("documents", "characters", "morphemes", "eojeols", "sentences")
 
 

@@ -4,7 +4,6 @@ Five phases of tasks on an engine (see `phases`); each phase begins when the one
 again, and the number of tasks depends on the data alone.
 """
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,23 @@ from kobert_pipeline.corpus.engine import Engine
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.phases import SAMPLES, Choose, Finish, Sift, Split, chunks, tallies, units
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json, sha256, write_json
+from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
 
 VERSION = 6
 WORK = "work"
 """Folder of what phases hand to one another; removed at the end, and no artefact."""
+PHASES = ("split", "sift", "buckets", "choose", "finish")
+WORK_FILES = tuple(
+    f"{WORK}/{place}"
+    for place in (
+        "raw/*.parquet", "raw/*.json", "sifted/*.parquet", "sifted/*.json", "digests/*.npy", "signatures/**", "buckets/**", "copies/*.json",
+        "finished/*.json",
+    )
+)  # fmt: skip
+LOG_FILES = ("logs/counts.json", *(f"logs/{phase}/**" for phase in PHASES))
+PARTS = ("part-*.parquet", "dropped/*.parquet")
+WRITES = (*PARTS, *WORK_FILES, *LOG_FILES)
+"""Patterns of every file that the stage writes to its folder."""
 
 
 def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
@@ -30,17 +41,17 @@ def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
 def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
     """Write `part-00000.parquet`, ... to `out`; return the counts."""
     summary = out / "logs" / "counts.json"
-    if summary.exists() and not sound(out, read_json(summary)["parts"]):
+    if summary.exists() and not sound(out, read_json_with_digest(summary)["parts"]):
         clear(out)  # between its last phase and its manifest somebody changed a part: nothing is left to make it from
     if not summary.exists():
         engine = options.engine.sized(num_workers, sum(path.stat().st_size for path in raw_files(options, data_dir)))
         phases(options, engine, data_dir, out)
-        write_json(summary, summed(out / WORK))
-        if not sound(out, read_json(summary)["parts"]):
+        write_json_with_digest(summary, summed(out / WORK))
+        if not sound(out, read_json_with_digest(summary)["parts"]):
             clear(out)
             raise UserError(f"the parts in {out} changed while they were made; run the same command again, it begins anew")
-    shutil.rmtree(out / WORK, ignore_errors=True)
-    counts: dict[str, Any] = read_json(summary)["counts"]
+    remove_tree(out, WORK_FILES)
+    counts: dict[str, Any] = read_json_with_digest(summary)["counts"]
     if not counts["documents_kept"]:
         raise UserError(f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})")
     return counts
@@ -53,10 +64,7 @@ def sound(out: Path, parts: dict[str, str]) -> bool:
 
 def clear(out: Path) -> None:
     """Delete everything that was made, but for the record of what it is made from."""
-    for path in (*document_parts(out), *(out / "dropped").glob("*.parquet")):
-        path.unlink()
-    for folder in (out / WORK, out / "logs"):
-        shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(out, WRITES)
 
 
 def phases(options: CorpusOptions, engine: Engine, data_dir: Path, out: Path) -> None:

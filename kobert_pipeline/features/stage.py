@@ -14,6 +14,8 @@ from kobert_pipeline.files import write_json
 from kobert_pipeline.options import Options
 
 VERSION = 2
+WRITES = ("task.json", *(f"{split}/{kind}" for split in ("train", "dev", "test") for kind in ("*.npy", "examples.jsonl")))
+"""Patterns of every file that the stage writes to its folder."""
 
 
 class FeaturesOptions(Options):

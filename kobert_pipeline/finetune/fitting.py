@@ -28,9 +28,11 @@ class OnDev:
         _, scores = measure(self.model, self.task, self.dev, 2 * self.plan.batch_size, device(), settle=True)
         # the first of equals is kept, and a step measured again after a resume is not better than itself
         earlier = [values[self.task.metric] for other, values in self.found.values.items() if other < step]
-        if self.kept and leads() and all(rounded(scores)[self.task.metric] > score for score in earlier):
-            self.model.save_pretrained(self.kept)
-        return self.found.add(step, scores)
+        better = all(rounded(scores)[self.task.metric] > score for score in earlier)
+        kept = self.kept if better and leads() else None
+        if kept:
+            self.model.save_pretrained(kept)
+        return self.found.add(step, scores, kept)
 
     def best(self, until: int) -> int:
         """The best step up to `until`, the first of equals."""
@@ -58,4 +60,6 @@ def fit(
         name="finetune", shares=slower, enough=on_dev.enough,
     )  # fmt: skip
     best = on_dev.best(trained.steps)
+    if kept and leads():
+        on_dev.found.verify_kept(kept)
     return {"steps": trained.steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": on_dev.found[best]}

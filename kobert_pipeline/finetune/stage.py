@@ -13,12 +13,16 @@ from kobert_pipeline.files import read_json, write_json_lines
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.options import Options
 from kobert_pipeline.processes import leads
-from kobert_pipeline.training.evaluations import EVALUATIONS
+from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
+from kobert_pipeline.training.plan import TRAINING_WRITES
 from kobert_pipeline.training.positions import longest
 
 VERSION = 1
 MODEL = "model"
 """Folder of the best model below the run's."""
+MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
+WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), "predictions.jsonl", *TRAINING_WRITES)
+"""Patterns of every file that the stage writes to its folder."""
 
 
 class FinetuneOptions(Options):
@@ -55,8 +59,6 @@ def run(
     counts = {name: getattr(plan, name) for name in options.plan.varied} | _fitted(options, plan, seed, features, pretrained, out, MODEL)
     if not leads():
         return {}  # what follows is read, measured and written by the first process alone
-    if not (out / MODEL / "model.safetensors").is_file():
-        raise UserError(f"{out / MODEL}, the model of the best step ({counts['best_step']}), is missing; delete {out} and run again")
     return counts | tested(task, features, plan, out)
 
 
@@ -86,8 +88,7 @@ def best_of(trials: Mapping[str, Path], task: Task) -> str:
     """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as far as a score."""
     scores = {}
     for name, folder in trials.items():
-        found = read_json(folder / EVALUATIONS) if (folder / EVALUATIONS).is_file() else {}
-        if found:
+        if found := read_evaluations(folder / EVALUATIONS):
             scores[name] = max(values[task.metric] for values in found.values())
     if not scores:
         raise UserError(f"no setting that was tried came as far as a score on dev ({', '.join(trials)}); give lower learning rates")

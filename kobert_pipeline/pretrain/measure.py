@@ -18,8 +18,6 @@ from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, round
 from kobert_pipeline.training.fsdp import whole
 
 HELD_OUT_BATCHES = 8
-BEST = "best"
-"""Folder of the model with the lowest held-out loss, where that is not the last."""
 
 
 class Measure:
@@ -36,7 +34,7 @@ class Measure:
         vocabulary: Tokenizer,
         out: Path,
     ) -> None:
-        self.module, self.mixed_precision, self.out = module, mixed_precision, out
+        self.module, self.mixed_precision, self.best_folder = module, mixed_precision, out / "best"
         self.found = Evaluations(out / EVALUATIONS)
         self.held_out = Loader(held_out, options, vocabulary.get_vocab_size(), seed=0)
         self.words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
@@ -48,10 +46,12 @@ class Measure:
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
             values |= per_character(self.module, self.words, HELD_OUT_BATCHES, self.characters)
         earlier = [known["loss"] for other, known in self.found.values.items() if other < step]
+        kept = None
         with whole(self.module):
             if leads() and rounded(values)["loss"] < min(earlier, default=math.inf):
-                self.module.architecture.save(self.module.model, self.out / BEST)
-        return self.found.add(step, values)
+                kept = self.best_folder
+                self.module.architecture.save(self.module.model, kept)
+        return self.found.add(step, values, kept)
 
     @property
     def best(self) -> int:

@@ -1,6 +1,5 @@
 """Shards -> a pretrained model, resumable at any step."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ from pydantic import Field, model_validator
 from tokenizers import Tokenizer
 
 from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.files import remove_files, remove_if_empty
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.options import Options
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -18,11 +18,14 @@ from kobert_pipeline.pretrain.phases import Course, Phase
 from kobert_pipeline.pretrain.starting import base_files, start_from
 from kobert_pipeline.processes import leads
 from kobert_pipeline.shards.format import Shards
-from kobert_pipeline.training.plan import Plan
+from kobert_pipeline.training.plan import TRAINING_WRITES, Plan
 
 VERSION = 1
-MODEL = "model"
-"""Folder of the finished model below the stage's."""
+MODEL, BEST = "model", "best"
+"""Folders below the stage's: of the finished model, and of the one with the lowest held-out loss where that is not the last."""
+MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "generator/config.json", "generator/model.safetensors")
+WRITES = (*(f"{folder}/{name}" for folder in (MODEL, BEST) for name in MODEL_FILES), *TRAINING_WRITES)
+"""Patterns of every file that the stage writes to its folder."""
 
 
 class PretrainOptions(Options):
@@ -101,7 +104,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
-    from kobert_pipeline.pretrain.measure import BEST, Measure
+    from kobert_pipeline.pretrain.measure import Measure
     from kobert_pipeline.pretrain.model import LossModule, batches
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.fsdp import whole
@@ -125,7 +128,10 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
         if leads():
             options.architecture.save(model, out / MODEL)
     if leads() and measure.best == course.steps:
-        shutil.rmtree(out / BEST, ignore_errors=True)
+        remove_files(out / BEST, MODEL_FILES)
+        remove_if_empty(out / BEST)
+    elif leads():
+        measure.found.verify_kept(out / BEST)
     return {
         "steps": course.steps,
         "pieces_seen": course.pieces(),

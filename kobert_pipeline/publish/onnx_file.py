@@ -53,8 +53,8 @@ def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any
     _export(wrapped, example, outputs, dynamic, path, external=size > LARGEST)
     difference, number = compare(wrapped, path, batches(tokenizer, texts), outputs)
     if not difference <= TOLERANCE:
-        for file in path.parent.iterdir():
-            file.unlink()
+        for file in (path, path.with_name(f"{path.name}.data")):
+            file.unlink(missing_ok=True)
         raise UserError(f"publish: {path} gives outputs that differ from torch's by {difference}, more than {TOLERANCE}; leave onnx out")
     return {"onnx_texts": number, "onnx_max_difference": difference}
 

@@ -5,11 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.files import whole, write_json
+from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.options import Options
 from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.model_card import Facts, model_card
 
 VERSION = 1
+WRITES = (
+    *tokenizer_files(), "config.json", "model.safetensors", "README.md", "training_manifest.json", "plain/tokenizer.json",
+    "plain/tokenizer_config.json", "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
+    "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data",
+)  # fmt: skip
+"""Patterns of every file that the stage writes to its folder."""
 
 
 class PublishOptions(Options):

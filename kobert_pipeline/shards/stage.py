@@ -15,9 +15,12 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.options import Options
-from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_path, write_shard
+from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, FIELDS, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_path, write_shard
 
 VERSION = 1
+SPLITS = ("train", "held_out")
+WRITES = tuple(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS)
+"""Patterns of every file that the stage writes to its folder."""
 
 
 class ShardsOptions(Options):
@@ -39,7 +42,7 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
         counts = finished_part(mark)
         if counts is None:
             counts = write_part(options, backend, path, out, number)
-            finish_part(mark, counts)
+            finish_part(mark, counts, *(shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS))
         total = {key: total[key] + counts[key] for key in total}
     return total
 

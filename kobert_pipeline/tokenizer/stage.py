@@ -13,6 +13,7 @@ from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, 
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.options import Options
 from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grown, load_base, origins
 from kobert_pipeline.tokenizer.plain import frame, save_plain
@@ -27,6 +28,11 @@ ANALYZER_FILE = "analyzer.json"
 """In the analysis: what its cuts were made with."""
 PLAIN = "plain"
 """Folder of the tokenizer that needs no analyzer."""
+WRITES = (
+    *tokenizer_files(), f"{PLAIN}/tokenizer.json", f"{PLAIN}/tokenizer_config.json", ORIGINS_FILE, "vocabulary.txt", "report.json",
+    "report.md", "vocabulary_use.png",
+)  # fmt: skip
+"""Patterns of every file that the stage writes to its folder."""
 
 
 class ReportOptions(Options):

@@ -1,10 +1,10 @@
-"""Everything a training needs to go on, in safetensors and JSON (nothing pickled), whole or not there.
+"""Everything a training needs to resume, in safetensors and JSON (nothing pickled), complete or not there.
 
 A checkpoint is a folder `step-00000500`: `model.safetensors`, `optimizer.safetensors`, `random.safetensors`, and `checkpoint.json`
-with the SHA-256 of the others.
+with the SHA-256 of the others and its own digest.
 """
 
-import shutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 
-from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json, sha256, write_json
+from kobert_pipeline.errors import Damaged
+from kobert_pipeline.files import PART_SUFFIX, read_json_with_digest, remove_files, remove_if_empty, sha256, write_json_with_digest
 from kobert_pipeline.processes import leads
 from kobert_pipeline.training.fsdp import gathered, reshard, spread, whole
+from kobert_pipeline.training.plan import CHECKPOINT_FILES
 
-INDEX = "checkpoint.json"
+*TENSORS, INDEX = CHECKPOINT_FILES
 
 
 def save_checkpoint(
@@ -38,7 +39,7 @@ def save_checkpoint(
             _write(folder, path, step, module, moments, random)
     if leads():
         for old in checkpoints(folder)[:-keep]:
-            shutil.rmtree(old)
+            _remove(old)
     return path
 
 
@@ -50,21 +51,27 @@ def _write(
     moments: dict[str, torch.Tensor],
     random: dict[str, torch.Tensor],
 ) -> None:
-    part = folder / f".{path.name}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    part = folder / f".{path.name}{PART_SUFFIX}"
+    _remove(part)
+    part.mkdir(parents=True, exist_ok=True)
     save_weights(part / "model.safetensors", module)
     save_file(moments, part / "optimizer.safetensors")
     save_file(random, part / "random.safetensors")
-    files = {file.name: sha256(file) for file in sorted(part.iterdir())}
-    write_json(part / INDEX, {"step": step, "files": files})
-    shutil.rmtree(path, ignore_errors=True)
+    files = {name: sha256(part / name) for name in TENSORS}
+    write_json_with_digest(part / INDEX, {"step": step, "files": files})
+    _remove(path)
     part.rename(path)
 
 
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in `folder`, oldest first."""
-    return sorted(folder.glob("step-*"))
+    return sorted(path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
+
+
+def _remove(checkpoint: Path) -> None:
+    """Delete a checkpoint's own files, and its folder if nothing else is in it."""
+    remove_files(checkpoint, CHECKPOINT_FILES)
+    remove_if_empty(checkpoint)
 
 
 def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer, process: int = 0) -> int:
@@ -82,20 +89,24 @@ def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.opti
         torch.set_rng_state(state[f"cpu.{process}"])
     if torch.cuda.is_available() and f"cuda.{process}" in state:
         torch.cuda.set_rng_state(state[f"cuda.{process}"])
-    step: int = read_json(path / INDEX)["step"]
+    step: int = read_json_with_digest(path / INDEX)["step"]
     return step
 
 
 def verify(path: Path) -> None:
-    """Raise UserError when a file of the checkpoint is missing or changed."""
-    advice = f"delete {path} to go on from the checkpoint before it (or from the start)"
+    """Raise Damaged when a file of the checkpoint is missing or changed."""
+    advice = f"delete {path} to resume from the checkpoint before it (or from the start)"
     if not (path / INDEX).is_file():
-        raise UserError(f"checkpoint file {path / INDEX} is missing; {advice}")
-    for name, digest in read_json(path / INDEX)["files"].items():
-        if not (path / name).is_file():
-            raise UserError(f"checkpoint file {path / name} is missing; {advice}")
-        if sha256(path / name) != digest:
-            raise UserError(f"checkpoint file {path / name} has changed since it was written; {advice}")
+        raise Damaged(f"checkpoint file {path / INDEX} is missing; {advice}")
+    try:
+        files = read_json_with_digest(path / INDEX)["files"]
+    except Damaged:
+        raise Damaged(f"checkpoint file {path / INDEX} has changed since it was written; {advice}") from None
+    for name in TENSORS:
+        if name not in files or not (path / name).is_file():
+            raise Damaged(f"checkpoint file {path / name} is missing; {advice}")
+        if sha256(path / name) != files[name]:
+            raise Damaged(f"checkpoint file {path / name} has changed since it was written; {advice}")
 
 
 def save_weights(path: Path, module: torch.nn.Module) -> None:

@@ -9,6 +9,13 @@ from pydantic import Field, model_validator
 
 from kobert_pipeline.options import Options
 
+CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "random.safetensors", "checkpoint.json")
+TRAINING_WRITES = (
+    *(f"checkpoints/{folder}/{name}" for folder in ("step-*", ".step-*") for name in CHECKPOINT_FILES),
+    "evaluations.json", "logs/log.jsonl", "logs/events.out.tfevents.*", "logs/not-finite-step-*.safetensors",
+)  # fmt: skip
+"""Patterns of every file that a training writes besides its model."""
+
 
 class Plan(Options):
     """Options of the loop. Every schedule is a function of the step alone."""

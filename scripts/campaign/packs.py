@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def files_of(run_dir: Path) -> Iterator[tuple[str, Path]]:
             if not manifest.is_file():
                 raise Refused(f"{folder} is not finished; run `kobert run RECIPE --until features` first")
             listed = json.loads(manifest.read_text(encoding="utf-8"))["files"] if stage in READ_BY_TRAINING else {}
-            for path in [manifest, folder / "begun.json", *(folder / name for name in listed)]:
+            for path in [manifest, folder / "started.json", *(folder / name for name in listed)]:
                 yield f"{RUN}/{path.relative_to(run_dir).as_posix()}", path
 
 
@@ -76,9 +77,13 @@ def fetch_wheels(python: str, folder: Path, constraints: Path) -> list[Path]:
 
 def pack(files: list[tuple[str, Path]], packs: Path, limit: int, about: dict[str, Any]) -> dict[str, Any]:
     """Write `000.tar`, `001.tar`, ... of at most `limit` bytes, in the order given, and the index, which is also returned. Raises Refused
-    for a file that is larger by itself."""
-    shutil.rmtree(packs, ignore_errors=True)
-    packs.mkdir(parents=True)
+    for a file that is larger by itself, and for a folder that holds anything but packs."""
+    for path in sorted(packs.iterdir()) if packs.exists() else ():
+        if path.name != INDEX and not re.fullmatch(r"\d{3,}\.tar", path.name):
+            raise Refused(f"{path} is not a pack, so nothing in {packs} is overwritten; give a new or empty folder")
+    for path in sorted(packs.iterdir()) if packs.exists() else ():
+        path.unlink()
+    packs.mkdir(parents=True, exist_ok=True)
     index: dict[str, Any] = {**about, "packs": {}, "files": {}}
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         members: list[tuple[str, bytes]] = []

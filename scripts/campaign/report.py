@@ -106,7 +106,7 @@ def curve_of(folder: Path) -> tuple[dict[str, list[list[float]]], dict[str, int]
     held_out = {row["step"]: row["evaluation_loss"] for row in rows if "evaluation_loss" in row}
     if (folder / "evaluations.json").is_file():
         content = json.loads((folder / "evaluations.json").read_text(encoding="utf-8"))
-        held_out = {int(step): values["loss"] for step, values in content.items()}
+        held_out = {int(step): values["loss"] for step, values in content["values"].items()}
     speeds = sorted(row["pieces_per_second"] for row in rows if "pieces_per_second" in row)
     tenth = len(speeds) // 10
     speed = (

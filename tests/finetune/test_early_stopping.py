@@ -16,6 +16,7 @@ from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.fitting import OnDev
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
 PLAN = {"epochs": 20, "batch_size": 16, "learning_rate": 5e-3, "evaluate_every": 4, "early_stopping_patience": 2, "checkpoint_every": 3}
@@ -75,9 +76,7 @@ def ended(prepared: Path, pretrained: Path, tmp_path_factory: pytest.TempPathFac
 
 def test_a_run_ends_early_and_its_model_is_that_of_a_run_with_as_many_evaluations(ended: Any) -> None:
     counts, out = ended
-    scores = [
-        values["accuracy"] for _, values in sorted((int(s), v) for s, v in json.loads((out / "evaluations.json").read_text()).items())
-    ]
+    scores = [values["accuracy"] for _, values in sorted(read_evaluations(out / "evaluations.json").items())]
     assert counts["steps"] < 200, "the data must be such that it ends early"
     assert counts["steps"] == 4 * naive_end(scores, 2) == 4 * len(scores)
     assert counts["best_step"] == 4 * (1 + scores.index(max(scores)))
@@ -117,7 +116,7 @@ def test_a_run_killed_behind_its_last_evaluations_ends_at_the_same_step(
     at = str(counts["steps"] - 4 * from_end)
     command = [sys.executable, "-c", KILLED, json.dumps(PLAN), *map(str, (prepared, pretrained, tmp_path)), at]
     assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == -signal.SIGKILL
-    assert at in json.loads((tmp_path / "evaluations.json").read_text())
+    assert int(at) in read_evaluations(tmp_path / "evaluations.json")
     same(run(prepared, pretrained, tmp_path), tmp_path, counts, out)
 
 

@@ -13,9 +13,10 @@ from sklearn.metrics import accuracy_score
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.files import read_json_lines, sha256, write_json
+from kobert_pipeline.files import read_json_lines, read_json_with_digest, sha256, write_json, write_json_with_digest
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.model import measure
+from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
 PLANS = {"nsmc": {"epochs": 3, "batch_size": 16, "learning_rate": 5e-3}, "korquad": {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3}}
@@ -39,7 +40,7 @@ def finished(request: pytest.FixtureRequest, prepared: Path, pretrained: Path, t
 
 def test_scores_stand_for_dev_and_test_and_belong_to_the_best_epoch(finished: Any, prepared: Path) -> None:
     name, counts, out = finished
-    evaluations = {int(step): values for step, values in json.loads((out / "evaluations.json").read_text()).items()}
+    evaluations = read_evaluations(out / "evaluations.json")
     per_epoch = -(-len(Features.load(prepared / name / "train")) // PLANS[name]["batch_size"])
     metric = Task.choose(name).metric
     assert list(evaluations) == [per_epoch * epoch for epoch in range(1, PLANS[name]["epochs"] + 1)]
@@ -122,10 +123,17 @@ def stopped_without_model(prepared: Path, pretrained: Path, tmp_path: Path) -> P
     return tmp_path
 
 
+def measured(out: Path, *accuracies: float) -> None:
+    """Put other accuracies into the evaluations of steps 1, 2, ..."""
+    path = out / "evaluations.json"
+    values = {str(step): {"accuracy": accuracy} for step, accuracy in enumerate(accuracies, 1)}
+    write_json_with_digest(path, read_json_with_digest(path) | {"values": values})
+
+
 def test_a_run_whose_model_was_deleted_goes_on_and_saves_a_later_best(
     stopped_without_model: Path, prepared: Path, pretrained: Path
 ) -> None:
-    write_json(stopped_without_model / "evaluations.json", {"1": {"accuracy": 0.0}, "2": {"accuracy": 0.0}})
+    measured(stopped_without_model, 0.0, 0.0)
     counts = stage.run(options(evaluate_every=1), 1, prepared / "nsmc", pretrained, stopped_without_model)
     assert counts["best_step"] > 2
     assert (stopped_without_model / stage.MODEL / "model.safetensors").is_file()
@@ -134,7 +142,7 @@ def test_a_run_whose_model_was_deleted_goes_on_and_saves_a_later_best(
 def test_a_deleted_model_that_no_later_step_beats_is_named_in_one_sentence(
     stopped_without_model: Path, prepared: Path, pretrained: Path
 ) -> None:
-    write_json(stopped_without_model / "evaluations.json", {"1": {"accuracy": 100.0}, "2": {"accuracy": 0.0}})
+    measured(stopped_without_model, 100.0, 0.0)
     with pytest.raises(UserError, match=str(stopped_without_model / stage.MODEL)):
         stage.run(options(evaluate_every=1), 1, prepared / "nsmc", pretrained, stopped_without_model)
 

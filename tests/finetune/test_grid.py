@@ -18,9 +18,10 @@ from pydantic import ValidationError
 from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.files import read_json, read_json_with_digest, write_json_with_digest
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
+from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
 GRID = {"learning_rate": [1e-3, 5e-3], "epochs": [1, 2], "batch_size": 16}
@@ -57,7 +58,8 @@ def test_lists_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:
 
 def scored(folder: Path, *scores: float) -> Path:
     folder.mkdir()
-    write_json(folder / "evaluations.json", {str(step): {"accuracy": score} for step, score in enumerate(scores, 1)})
+    values = {str(step): {"accuracy": score} for step, score in enumerate(scores, 1)}
+    write_json_with_digest(folder / "evaluations.json", {"values": values, "kept": {}})
     return folder
 
 
@@ -117,8 +119,8 @@ def test_the_chosen_run_is_the_one_that_was_tried(prepared: Path, pretrained: Pa
     trials = try_all(options, prepared / "nsmc", pretrained, tmp_path)
     counts = stage.run(options, 1, prepared / "nsmc", pretrained, tmp_path / "1", trials)
     name = f"learning_rate={counts['learning_rate']},epochs={counts['epochs']}"
-    assert (tmp_path / "1" / "evaluations.json").read_text() == (trials[name] / "evaluations.json").read_text()
-    best = {name: max(one["accuracy"] for one in json.loads((at / "evaluations.json").read_text()).values()) for name, at in trials.items()}
+    assert read_evaluations(tmp_path / "1" / "evaluations.json") == read_evaluations(trials[name] / "evaluations.json")
+    best = {name: max(one["accuracy"] for one in read_evaluations(at / "evaluations.json").values()) for name, at in trials.items()}
     assert counts["dev"]["accuracy"] == best[name] == max(best.values())
 
 
@@ -140,7 +142,9 @@ def test_a_setting_that_diverges_is_not_taken_and_stops_nobody(
     assert counts == {"not_finite": "the loss is nan at step 3 (not taken)"}
     assert stage.chosen(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
     (tmp_path / bad).mkdir(exist_ok=True)
-    (tmp_path / bad / "evaluations.json").write_text('{"1": {"accuracy": 100.0}}')  # before it diverged it was the best
+    write_json_with_digest(
+        tmp_path / bad / "evaluations.json", {"values": {"1": {"accuracy": 100.0}}, "kept": {}}
+    )  # before it diverged it was the best
     stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
     assert stage.chosen(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
 
@@ -231,10 +235,11 @@ def test_where_another_setting_wins_the_seeds_alone_are_made_again(gridded: tupl
     recipe, run_dir = gridded
     chosen = read_json(run_dir / "finetune" / "nsmc" / "7" / "manifest.json")["counts"]["learning_rate"]
     loser = run_dir / "finetune" / "nsmc" / "grid" / f"learning_rate={next(rate for rate in (1e-4, 5e-3) if rate != chosen)}"
-    measured = read_json(loser / "evaluations.json")
-    write_json(loser / "evaluations.json", {step: values | {"accuracy": 100.0} for step, values in measured.items()})
-    made = read_json(loser / "manifest.json")
-    write_json(loser / "manifest.json", made | {"files": manifest.listed(loser)})
+    measured = read_evaluations(loser / "evaluations.json")
+    better = {step: values | {"accuracy": 100.0} for step, values in measured.items()}
+    write_json_with_digest(loser / "evaluations.json", {"values": better, "kept": {}})
+    made = read_json_with_digest(loser / "manifest.json")
+    write_json_with_digest(loser / "manifest.json", made | {"files": manifest.listed(loser, made["writes"])})
     refused = kobert("run", recipe, "--run-dir", run_dir, "--until", "finetune")
     assert refused.code == 2
     assert "its input setting that is best on dev has changed" in refused.complaint and "--redo finetune/nsmc/7 " in refused.complaint

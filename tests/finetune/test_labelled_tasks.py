@@ -15,6 +15,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.use.load import load_model, load_tokenizer
 from kobert_pipeline.use.predict import predict
 
@@ -88,7 +89,7 @@ def test_every_task_is_learned_and_scored_by_its_own_scores(name: str, run_dir: 
     made = tiny.manifests(run_dir)[f"finetune/{name}/1"]["counts"]
     assert list(made["test"]) == list(made["dev"]) == METRICS[name]
     metric = Task.choose(OWN if name == "own" else name).metric
-    found = json.loads((run_dir / "finetune" / name / "1" / "evaluations.json").read_text())
+    found = read_evaluations(run_dir / "finetune" / name / "1" / "evaluations.json")
     assert made["dev"][metric] == max(values[metric] for values in found.values())
     predictions = (run_dir / "finetune" / name / "1" / "predictions.jsonl").read_text().splitlines()
     assert len(predictions) == len(list(examples()))

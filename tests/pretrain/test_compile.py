@@ -10,8 +10,8 @@ import torch
 from rows import SMALL, sample_the_likeliest
 from safetensors.torch import load_file
 
-from kobert_pipeline.files import read_json
 from kobert_pipeline.pretrain import stage
+from kobert_pipeline.training.evaluations import read_evaluations
 
 ROWS = {
     "bert": "mlm_nsp",
@@ -42,7 +42,7 @@ def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **p
         out = tmp_path / str(compiled)
         counts = stage.run(options, *folders, tmp_path, out)
         weights = load_file(out / stage.MODEL / "model.safetensors")
-        found.append({"counts": counts, "evaluations": read_json(out / "evaluations.json"), "weights": weights})
+        found.append({"counts": counts, "evaluations": read_evaluations(out / "evaluations.json"), "weights": weights})
     return found
 
 

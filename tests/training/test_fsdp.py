@@ -19,6 +19,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import sha256
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.training.checkpoint import checkpoints
+from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.fsdp import layers, share_out, whole
 from kobert_pipeline.training.loop import train
 from kobert_pipeline.training.plan import Plan
@@ -99,7 +100,7 @@ def test_the_best_model_is_saved_whole(place: Path) -> None:
 
 
 def test_evaluations_are_those_of_the_whole_model(place: Path) -> None:
-    found, expected = (json.loads((place / f"mlm_nsp {by}" / "evaluations.json").read_text()) for by in ("shared", "by one"))
+    found, expected = (read_evaluations(place / f"mlm_nsp {by}" / "evaluations.json") for by in ("shared", "by one"))
     assert found.keys() == expected.keys()
     for step in found:
         assert found[step] == pytest.approx(expected[step], abs=2e-6)

@@ -52,12 +52,12 @@ def job(folder: Path, made: list[Path], **options: Any) -> Job:
         made.append(out)
         return {}
 
-    return Job("pretrain", folder, 1, {"pieces": 5, **options}, make)
+    return Job("pretrain", folder, 1, {"pieces": 5, **options}, make, ("model/*",))
 
 
 def begun(folder: Path) -> Record:
     record = Record("pretrain", 1, {"pieces": 5}, {"shards": "abc"})
-    manifest.begin(folder, record)
+    manifest.start(folder, record, ["model/*"])
     return record
 
 
@@ -68,7 +68,7 @@ def test_a_follower_makes_what_the_first_began_and_no_books(two: tuple[Team, Tea
     two[0].tell({"makes": True, "fingerprint": begun(folders[1]).fingerprint})
     running.follow([job(folder, made) for folder in folders], "pretrain")
     assert made == [folders[1]]
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["begun.json"]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["started.json"]
 
 
 def test_a_follower_that_does_not_see_the_folder_says_so(two: tuple[Team, Team], tmp_path: Path) -> None:
