@@ -14,6 +14,8 @@ from kobert_pipeline.errors import UserError, os_error
 from kobert_pipeline.processes import Ended, leads, several
 
 STOPPED, INTERRUPTED = 75, 130
+LONGEST_SENTENCE = 580
+"""Characters."""
 PATIENCE = 10.0
 """Seconds that a process waits to hear that the first one ended too, before it speaks for itself."""
 
@@ -46,7 +48,10 @@ def _told(error: Exception) -> int:
     _end_together(status)
     if sentence is None:
         raise error
-    print(f"kobert: {' '.join(sentence.split())}", file=sys.stderr)
+    words = " ".join(sentence.split())
+    if len(words) > LONGEST_SENTENCE:  # it quotes something endless, in its middle
+        words = f"{words[: LONGEST_SENTENCE // 2]} ... {words[-LONGEST_SENTENCE // 3 :]}"
+    print(f"kobert: {words}", file=sys.stderr)
     return status
 
 

@@ -3,17 +3,25 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from kobert_pipeline.errors import Damaged, UserError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PART_SUFFIX, DONE_SUFFIX = ".part", ".done.json"
 LITTER = (".DS_Store", "Thumbs.db", "desktop.ini", "._*", ".nfs*", "__pycache__", ".ipynb_checkpoints")
 """What systems and tools leave everywhere: neither ours nor the user's own work, so it is left alone without a word."""
+DEEPEST = 100
+"""Levels of lists and objects in JSON; whatever walks through them by recursion can."""
+SURROGATES = re.compile("[\ud800-\udfff]")
+"""Half characters: JSON can name one (\\ud83d), no encoding can write it."""
 
 
 @contextmanager
@@ -34,16 +42,16 @@ def whole(path: Path) -> Iterator[Path]:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` readably, keys in the order given."""
     with whole(path) as part:
-        part.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        part.write_text(json_text(value, indent=1) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
     """Read JSON. A file that is not JSON is the user's to mend."""
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return parse_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:
         raise UserError(f"{path} is not a JSON file in UTF-8 ({error})") from None
 
 
@@ -69,6 +77,38 @@ def read_json_with_digest(path: Path) -> dict[str, Any]:
     return value
 
 
+def parse_json(text: str) -> Any:
+    """The value that JSON text spells. Raises ValueError for any other text, and for values that nothing here could work with."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        value, depth = None, DEEPEST + 1
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python converts no integer of more than 4,300 digits
+        raise ValueError("an integer in it has too many digits") from None
+    else:
+        depth = _depth(value)
+    if depth > DEEPEST:
+        raise ValueError(f"its lists and objects are nested more than {DEEPEST} deep")
+    return value
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and objects are nested in `value`, counted up to `DEEPEST` + 1 and without recursion."""
+    depth, level = 0, [value]
+    while depth <= DEEPEST and (level := [one for one in level if isinstance(one, (dict, list))]):
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """`value` as JSON that any encoding can write: a lone surrogate, which UTF-8 has no bytes for, makes all of it ASCII escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return text if SURROGATES.search(text) is None else json.dumps(value, indent=indent)
+
+
 def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
@@ -79,13 +119,29 @@ def write_json_lines(path: Path, rows: Iterator[Any]) -> None:
     """One JSON value a line."""
     with whole(path) as part, part.open("w", encoding="utf-8") as file:
         for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(json_text(row) + "\n")
 
 
 def read_json_lines(path: Path) -> list[Any]:
     """The values that `write_json_lines` wrote."""
     with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+        return [parse_json(line) for line in file]
+
+
+class _Writer:
+    """A file that numpy does not take for one. Of a real one it writes arrays itself, and its errors then say neither that the disk is
+    full nor any other cause."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
+
+
+def write_array(path: Path, array: "np.ndarray") -> None:
+    """Write an .npy file."""
+    import numpy as np
+
+    with whole(path) as part, part.open("wb") as file:
+        np.lib.format.write_array(cast(IO[bytes], _Writer(file)), np.asanyarray(array), allow_pickle=False)
 
 
 def finish_part(path: Path, counts: dict[str, Any], *others: Path) -> None:
@@ -165,6 +221,10 @@ def locked(folder: Path) -> Iterator[None]:
         wrong = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
         raise UserError(f"{folder} cannot be the folder of a run: {wrong} is not a folder; choose another --run-dir") from None
     with (folder / ".lock").open("a") as file:
+        raise UserError(f"{folder} cannot be the folder of a run: {wrong} is no folder; choose another --run-dir") from None
+    except (FileNotFoundError, ValueError) as error:  # in /proc nothing can be made; a name may hold a NUL
+        raise UserError(f"{folder} cannot be the folder of a run ({error}); choose another --run-dir") from None
+    with (folder / ".lock").open("w") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not inherited by processes forked meanwhile
         except (BlockingIOError, PermissionError):

@@ -7,18 +7,21 @@ folder itself.
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from kobert_pipeline.errors import UserError, did_you_mean
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""Another one, another draw. All generators take numbers of this size, and products of them with the number of a process."""
 
 
 class Options(BaseModel):
     """Frozen options; an unknown key is refused with a guess."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -27,7 +30,7 @@ class Options(BaseModel):
             for key in given:
                 if key not in cls.model_fields:
                     raise PydanticCustomError(
-                        "unknown_key", "{message}", {"message": f"unknown key '{key}'{did_you_mean(str(key), cls.model_fields)}"}
+                        "unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{did_you_mean(str(key), cls.model_fields)}"}
                     )
         return given
 

@@ -153,7 +153,10 @@ def test_deletion_killed_at_any_file_is_completed_by_the_next_command(tiny, tmp_
 def test_stage_alone_is_refused_where_an_earlier_one_was_made_otherwise(stage: str, tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
-    assert f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and is now 'whitespace'" in complaint
+    assert (
+        f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and is now 'whitespace'"
+        in complaint
+    )
     assert tiny.manifests(run_dir) == tiny.manifests()
 
 

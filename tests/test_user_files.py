@@ -102,7 +102,9 @@ def test_names_in_recipes_are_plain_file_names(section: str, tiny, tmp_path, kob
     for name in ("../../victim", str(victim), "a/b", "..", ".", "", "a\\b", ".hidden", "-x", "a\nb", "x" * 300):
         recipe = tmp_path / "bad.yaml"
         content = json.loads(json.dumps(files_of(tiny)))
-        content[section][name] = content[section]["nsmc"] | ({"source": "nsmc"} if section == "publish" else {"features": "nsmc"} if section == "finetune" else {})
+        content[section][name] = content[section]["nsmc"] | (
+            {"source": "nsmc"} if section == "publish" else {"features": "nsmc"} if section == "finetune" else {}
+        )
         recipe.write_text(json.dumps(content))
         for command in ("check", "run"):
             complaint = kobert(command, recipe, *([] if command == "check" else ["--run-dir", tmp_path / "runs" / "x"])).complaint
@@ -149,7 +151,15 @@ def test_a_file_of_a_kind_that_is_read_and_not_listed_is_refused(tiny, tmp_path,
         complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
         assert f"{run_dir / copy} is not listed" in complaint, stage
         (run_dir / copy).rename(run_dir / copy.rpartition("/")[0] / "notes.txt")
-        (row,) = (row for row in kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"] if row["job"].startswith(copy.split("/")[0]) and row["status"] != "done") if False else ({},)
+        (row,) = (
+            (
+                row
+                for row in kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
+                if row["job"].startswith(copy.split("/")[0]) and row["status"] != "done"
+            )
+            if False
+            else ({},)
+        )
         assert manifest.verify((run_dir / copy).parent if stage not in ("finetune", "publish") else (run_dir / copy).parent.parent)
 
 
@@ -211,7 +221,16 @@ def test_the_lock_of_a_run_overwrites_nothing(tmp_path) -> None:
 
 def test_a_record_is_read_as_it_was_written_or_refused(tmp_path) -> None:
     path = tmp_path / "manifest.json"
-    for content in ("", "[]", "{}", "null", '{"files": {}}', "{", '{"digest": null}', "\udcff".encode("utf-8", "surrogatepass").decode("latin-1")):
+    for content in (
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"files": {}}',
+        "{",
+        '{"digest": null}',
+        "\udcff".encode("utf-8", "surrogatepass").decode("latin-1"),
+    ):
         path.write_text(content)
         with pytest.raises(Damaged):
             files.read_json_with_digest(path)

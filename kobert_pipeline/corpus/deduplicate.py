@@ -29,9 +29,9 @@ class MinHashOptions(Options):
 
     n_grams: int = Field(5, gt=0)
     """Eojeols in an n-gram."""
-    buckets: int = Field(14, gt=0)
+    buckets: int = Field(14, gt=0, le=1000)
     """Bands of the signature."""
-    hashes_per_bucket: int = Field(8, gt=0)
+    hashes_per_bucket: int = Field(8, gt=0, le=1000)
     """Hashes that must all be equal in a band; with 14 buckets half of the pairs that overlap by 0.69 are found, 92 % at 0.8."""
 
 

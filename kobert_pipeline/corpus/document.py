@@ -1,14 +1,10 @@
 """The noun that flows through the corpus: a `Document`, and the Parquet parts it is stored in."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kobert_pipeline.files import whole
-
-SURROGATES = re.compile("[\ud800-\udfff]")
-"""Half characters: JSON can name one (\\ud83d), no encoding can write it."""
+from kobert_pipeline.files import SURROGATES, whole
 
 
 @dataclass(frozen=True, slots=True)

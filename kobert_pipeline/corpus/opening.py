@@ -4,7 +4,6 @@ import bz2
 import codecs
 import gzip
 import io
-import json
 import lzma
 import zlib
 from collections.abc import Iterable, Iterator
@@ -14,6 +13,7 @@ from typing import IO, Any, cast
 
 from kobert_pipeline.corpus.encoding import decoded, detect
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import parse_json
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Ends of names of files that are decompressed on the way."""
@@ -104,8 +104,10 @@ def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str
 def read_json_text(path: Path, lines: Iterable[str]) -> Any:
     """The value that the lines of `path` spell. Raises UserError where they are not JSON, or nested too deep."""
     try:
-        return json.loads("".join(lines))
-    except (json.JSONDecodeError, RecursionError) as error:
+        return parse_json("".join(lines))
+    except ValueError as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise
         raise UserError(f"{path} is not a JSON file ({error})") from None
 
 

@@ -24,7 +24,7 @@ from kobert_pipeline.corpus.masking import MASKS, masked
 from kobert_pipeline.corpus.mojibake import repaired
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.files import read_json, sha256, whole, write_json
+from kobert_pipeline.files import read_json, sha256, write_array, write_json
 
 Item = TypeVar("Item")
 SAMPLES = 20
@@ -129,9 +129,7 @@ class Sift:
             else:
                 kept.append(cleaned)
         write_documents(self.work / "sifted" / f"{rank:06d}.parquet", kept)
-        digests = np.frombuffer(b"".join(map(digest, kept)), np.uint8)
-        with whole(self.work / "digests" / f"{rank:06d}.npy") as part, part.open("wb") as file:
-            np.save(file, digests)
+        write_array(self.work / "digests" / f"{rank:06d}.npy", np.frombuffer(b"".join(map(digest, kept)), np.uint8))
         if self.options.keep_dropped:
             write_dropped(self.dropped / f"sifted-{rank:06d}.parquet", dropped)
         tally.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])

@@ -1,6 +1,7 @@
 """The contract of a reader: files in, documents out, in an order that depends on nothing but the files."""
 
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,4 +87,8 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
         return []
     anchor = Path(pattern).anchor
     below = Path(anchor) if anchor else folder
-    return sorted(path for path in below.glob(pattern.removeprefix(anchor)) if path.is_file())
+    once = re.sub(r"(\*\*/)+", "**/", pattern.removeprefix(anchor))  # each further one would look through every folder anew
+    try:
+        return sorted(path for path in below.glob(once) if path.is_file())
+    except (ValueError, RecursionError, NotImplementedError) as error:
+        raise UserError(f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst") from None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kobert_pipeline.files import read_json_lines, whole, write_json_lines
+from kobert_pipeline.files import read_json_lines, write_array, write_json_lines
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,7 @@ class Features:
         """Write an .npy file per array and examples.jsonl."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, array in self.arrays.items():
-            with whole(folder / f"{name}.npy") as part, part.open("wb") as file:
-                np.save(file, array)
+            write_array(folder / f"{name}.npy", array)
         write_json_lines(folder / "examples.jsonl", iter(self.examples))
 
     @classmethod

@@ -11,7 +11,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 from kobert_pipeline.files import write_json
-from kobert_pipeline.options import Options
+from kobert_pipeline.options import Options, Seed
 
 VERSION = 2
 WRITES = ("task.json", *(f"{split}/{kind}" for split in ("train", "dev", "test") for kind in ("*.npy", "examples.jsonl")))
@@ -31,7 +31,7 @@ class FeaturesOptions(Options):
     """Test file, for the final figure only."""
     dev_share: float = Field(0.05, gt=0, lt=0.5)
     """Share of train cut off as dev when there is no dev file; whole groups (equal texts, one context) go to one side."""
-    dev_seed: int = 1
+    dev_seed: Seed = 1
     """Another number, another cut."""
     max_length: int = Field(128, ge=16)
     """Pieces in a window, special tokens included."""

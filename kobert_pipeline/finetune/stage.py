@@ -11,7 +11,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json_lines
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
-from kobert_pipeline.options import Options
+from kobert_pipeline.options import Options, Seed
 from kobert_pipeline.processes import leads
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.plan import TRAINING_WRITES
@@ -32,7 +32,7 @@ class FinetuneOptions(Options):
     """Name of the featurized set; default: the name of this fine-tuning."""
     weights: Literal["pretrained", "random"] = "pretrained"
     """`random`: the same network without pretraining, as a control."""
-    seeds: list[int] = Field([1], min_length=1)
+    seeds: list[Seed] = Field([1], min_length=1)
     """One run each."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
     """`frozen`: the feature-based approach (Devlin et al. 2019, section 5.3), for tasks that tag: a BiLSTM learns over the encoder's last

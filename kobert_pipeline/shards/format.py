@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import whole
+from kobert_pipeline.files import write_array
 
 MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
 """A piece that begins one of these has its bit. A document begins a paragraph, a paragraph a sentence, and so on down."""
@@ -37,8 +37,7 @@ def shard_path(folder: Path, name: str, field: str) -> Path:
 def write_shard(folder: Path, name: str, shard: Shard) -> None:
     """Write the arrays of a shard."""
     for field in FIELDS:
-        with whole(shard_path(folder, name, field)) as part, part.open("wb") as file:
-            np.save(file, getattr(shard, field))
+        write_array(shard_path(folder, name, field), getattr(shard, field))
 
 
 def open_shard(folder: Path, name: str) -> Shard:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from kobert_pipeline.options import Options
+from kobert_pipeline.options import Options, Seed
 
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "random.safetensors", "checkpoint.json")
 TRAINING_WRITES = (
@@ -47,7 +47,7 @@ class Plan(Options):
     GPU cannot keep them whole. Changes nothing but rounding."""
     dataloader_num_workers: int = Field(0, ge=0, exclude=True)
     """Threads that make batches ahead of time; 0: none, each is made when it is needed."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of weights, order, masks and dropout."""
     log_every: int = Field(50, gt=0, exclude=True)
     """Steps between two lines of the log."""

@@ -1,6 +1,5 @@
 """JSON Lines, one document a line."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +8,7 @@ from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_lines
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.files import parse_json
 
 
 class JsonLines(Reader):
@@ -46,8 +46,8 @@ class JsonLines(Reader):
 def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     """The object in line `number` of `path`. Raises UserError, which names both, for anything else."""
     try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+        row = parse_json(line)
+    except ValueError as error:
         raise UserError(f"{path}, line {number}: not JSON ({getattr(error, 'msg', error)})") from None
     if not isinstance(row, dict):
         raise UserError(f"{path}, line {number}: an object was expected, not {type(row).__name__}")

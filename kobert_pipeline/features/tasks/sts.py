@@ -42,7 +42,7 @@ class Sts(PairTask):
         def score(value: Any, place: str) -> float:
             try:
                 number = math.nan if isinstance(value, bool) else float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 number = math.nan
             if not 0 <= number <= LARGEST:
                 raise UserError(f"{place}: the score is {value!r:.60}; allowed are numbers from 0 to {LARGEST}")
