@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kobert_pipeline.clean import clean
 from kobert_pipeline.endings import end
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import locked
@@ -107,18 +108,24 @@ def publish(
 
 
 @app.command()
-def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False) -> None:
-    """Read a recipe and check every option and data file without doing anything. Example: kobert check quickstart"""
+def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
+    """Check every option and data file of a recipe, and the disk space, without doing anything. Example: kobert check quickstart"""
+    from kobert_pipeline.disk_space import gigabytes, refuse_full_disk
     from kobert_pipeline.planning import plan
 
-    planned = plan(recipe, setting, None, None)[1]
+    loaded, planned = plan(recipe, setting, run_dir, None)
     for job in planned:
         for look in (job.raw, job.wants, job.check):
             look()
+    needed = refuse_full_disk(loaded, planned)
     if as_json:
-        print_json({"recipe": recipe, "jobs": [job.title for job in planned]})
+        print_json({"recipe": recipe, "jobs": [job.title for job in planned], "disk_bytes_needed": needed})
     else:
-        print(f"{recipe}: sound, {len(planned)} jobs: {', '.join(job.title for job in planned)}")
+        print(f"{recipe}: valid, {len(planned)} jobs: {', '.join(job.title for job in planned)}")
+        print(f"what is not done yet will take about {gigabytes(needed)} of disk at most, below {planned[0].folder.parent}")
+
+
+app.command()(clean)
 
 
 @app.command()

@@ -28,7 +28,8 @@ BYTES_OF_WEIGHT, BYTES_OF_CHECKPOINT = 4, 12
 
 def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
     """The bytes that what is not finished of the run will take. Raises UserError where the disk of the run has less."""
-    needed = sum(bytes_needed(recipe, job) for job in planned if not (job.folder / FINISHED).is_file())
+    corpus = sum(unpacked(path) for job in planned if job.stage == "corpus" for path in job.raw())
+    needed = sum(bytes_needed(recipe, job, corpus) for job in planned if not (job.folder / FINISHED).is_file())
     run_dir = planned[0].folder.parent
     there = next(folder for folder in (run_dir.absolute(), *run_dir.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(there).free
@@ -45,18 +46,18 @@ def gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
-def bytes_needed(recipe: Recipe, job: Job) -> int:
-    """What one job writes at most, in bytes."""
+def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
+    """What one job writes at most, in bytes; `corpus` is the text that the run's corpus is made from, in bytes."""
     weights = parameters(recipe.pretrain.architecture, recipe.tokenizer.subword.vocab_size)
-    text = sum(unpacked(path) for path in job.raw()) if job.stage in ("corpus", "features") else 0.0
     match job.stage:
         case "corpus":
-            return round(CORPUS * text)
-        case "analysis" | "shards":
-            per_token = 1 + (2 if recipe.tokenizer.subword.vocab_size <= 2**16 else 4)
-            return round(of_corpus(recipe, job) * (ANALYSIS if job.stage == "analysis" else per_token / BYTES_PER_TOKEN))
+            return round(CORPUS * corpus)
+        case "analysis":
+            return round(ANALYSIS * corpus)
+        case "shards":  # an id and a byte of boundaries per token
+            return round(corpus / BYTES_PER_TOKEN * (3 if recipe.tokenizer.subword.vocab_size <= 2**16 else 5))
         case "features":
-            return round(FEATURES * text)
+            return round(FEATURES * sum(map(unpacked, job.raw())))
         case "pretrain":
             return weights * (2 * BYTES_OF_WEIGHT + checkpoints(recipe.pretrain.plan))
         case "finetune":
@@ -65,12 +66,6 @@ def bytes_needed(recipe: Recipe, job: Job) -> int:
             return weights * BYTES_OF_WEIGHT * (2 if recipe.publish[job.name].onnx else 1)
         case _:
             return 0
-
-
-def of_corpus(recipe: Recipe, job: Job) -> float:
-    """Bytes of text that the corpus is made from, at most."""
-    data_dir = Path(job.data_dir)
-    return sum(unpacked(path) for reader in recipe.corpus.sources for path in reader.files(data_dir))
 
 
 def unpacked(path: Path) -> float:

@@ -185,7 +185,7 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _part_by_part(parts: list[str], pattern: list[str]) -> bool:
-    if pattern[-1] == "**":
+    if pattern[-1] == "**" and len(parts) >= len(pattern):
         parts, pattern = parts[: len(pattern) - 1], pattern[:-1]
     return len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
 
@@ -220,11 +220,9 @@ def locked(folder: Path) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError):
         wrong = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
         raise UserError(f"{folder} cannot be the folder of a run: {wrong} is not a folder; choose another --run-dir") from None
-    with (folder / ".lock").open("a") as file:
-        raise UserError(f"{folder} cannot be the folder of a run: {wrong} is no folder; choose another --run-dir") from None
     except (FileNotFoundError, ValueError) as error:  # in /proc nothing can be made; a name may hold a NUL
         raise UserError(f"{folder} cannot be the folder of a run ({error}); choose another --run-dir") from None
-    with (folder / ".lock").open("w") as file:
+    with (folder / ".lock").open("a") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not inherited by processes forked meanwhile
         except (BlockingIOError, PermissionError):

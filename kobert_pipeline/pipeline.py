@@ -6,6 +6,7 @@ A recipe has a section per stage; a run has a folder per stage with a manifest. 
 what it reads. No stage knows about any of this: it is built here, is given folders, and returns counts.
 """
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,9 @@ from kobert_pipeline.publish.licences import NOT_STATED, refusal, unstated
 from kobert_pipeline.publish.model_card import Facts, auto_class_of
 from kobert_pipeline.running import STAGES, Job
 
+PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
+"""Names in a recipe become folders of a run, so none may lead out of it, or be hidden."""
+
 
 class Recipe(Options):
     """Everything a run is made from, a section per stage."""
@@ -57,6 +61,20 @@ class Recipe(Options):
     """Fine-tunings by name."""
     publish: dict[str, publish_stage.PublishOptions] = {}
     """Checkpoints by name."""
+
+    @model_validator(mode="after")
+    def _names(self) -> "Recipe":
+        for section in ("features", "finetune", "publish"):
+            for name in getattr(self, section):
+                if not PLAIN_NAME.fullmatch(name):
+                    raise ValueError(
+                        f"{section}: {name[:80]!r} is not a plain file name, which its folder in the run needs; use letters, digits, dots, "
+                        f"dashes and underscores, at most 80, a letter or digit first"
+                    )
+        for name, tuned in self.finetune.items():
+            if len(set(tuned.seeds)) < len(tuned.seeds):
+                raise ValueError(f"finetune.{name}.seeds names a seed twice ({tuned.seeds}); each has a folder of its own")
+        return self
 
     @model_validator(mode="after")
     def _names_and_lengths(self) -> "Recipe":

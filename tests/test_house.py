@@ -39,13 +39,16 @@ ROOMS = {
     "gathering":  "errors manifest publish",
     "pipeline":   f"{GROUND} morphemes corpus analysis tokenizer shards features pretrain finetune publish manifest running gathering",
     "planning":   "errors options recipe running pipeline",
+    "disk_space": "errors running stage_folder pipeline pretrain training",
     "status":     "errors stage_folder manifest running",
     "explain":    "errors options recipe registry pretrain running pipeline",
     "compare":    "errors stage_folder manifest publish gathering",
     "show":       "recipe running",
     "measure":    f"{GROUND} tokenizer features training finetune publish recipe use show",
     "endings":    "errors processes training",
-    "cli":        "errors endings files options processes recipe registry running planning status explain compare use measure show",
+    "clean":      "errors files planning stage_folder show",
+    "cli":        "errors endings files options processes recipe registry running planning status explain compare use measure show clean "
+                  "disk_space",
     "__main__":   "cli",
     "__init__":   "",
 }  # fmt: skip

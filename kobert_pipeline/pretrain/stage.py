@@ -1,7 +1,7 @@
 """Shards -> a pretrained model, resumable at any step."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 from tokenizers import Tokenizer
@@ -19,6 +19,9 @@ from kobert_pipeline.pretrain.starting import base_files, start_from
 from kobert_pipeline.processes import leads
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.training.plan import TRAINING_WRITES, Plan
+
+if TYPE_CHECKING:
+    from kobert_pipeline.training.evaluations import Evaluations
 
 VERSION = 1
 MODEL, BEST = "model", "best"
@@ -127,11 +130,8 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     with whole(module):
         if leads():
             options.architecture.save(model, out / MODEL)
-    if leads() and measure.best == course.steps:
-        remove_files(out / BEST, MODEL_FILES)
-        remove_if_empty(out / BEST)
-    elif leads():
-        measure.found.verify_kept(out / BEST)
+    if leads():
+        _settle_best(measure.found, last_is_best=measure.best == course.steps, folder=out / BEST)
     return {
         "steps": course.steps,
         "pieces_seen": course.pieces(),
@@ -142,3 +142,12 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
         "held_out_after": measure.found[course.steps],
         "best_step": measure.best,
     }
+
+
+def _settle_best(found: "Evaluations", last_is_best: bool, folder: Path) -> None:
+    """Keep the model of the lowest held-out loss, verified, where that is not the last one."""
+    if last_is_best:
+        remove_files(folder, MODEL_FILES)
+        remove_if_empty(folder)
+    else:
+        found.verify_kept(folder)
