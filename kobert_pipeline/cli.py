@@ -16,7 +16,17 @@ from kobert_pipeline.measure.command import measure
 from kobert_pipeline.processes import leads, refuse_to_share
 from kobert_pipeline.running import STAGES, follow
 from kobert_pipeline.running import run as run_jobs
-from kobert_pipeline.show import Commands, first_sentence, outcome_row, print_json, print_table, print_upload, recipe_description, summary
+from kobert_pipeline.show import (
+    Commands,
+    first_sentence,
+    outcome_row,
+    print_findings,
+    print_json,
+    print_table,
+    print_upload,
+    recipe_description,
+    summary,
+)
 
 app = typer.Typer(
     cls=Commands,
@@ -109,15 +119,14 @@ def publish(
 @app.command()
 def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False) -> None:
     """Read a recipe and check every option and data file without doing anything. Example: kobert check quickstart"""
-    from kobert_pipeline.planning import plan
+    from kobert_pipeline.planning import plan, problems
 
     planned = plan(recipe, setting, None, None)[1]
-    for job in planned:
-        for look in (job.raw, job.wants, job.check):
-            look()
+    refused, skipped = problems(planned)
     if as_json:
-        print_json({"recipe": recipe, "jobs": [job.title for job in planned]})
-    else:
+        print_json({"recipe": recipe, "jobs": [job.title for job in planned], "problems": refused, "skipped": skipped})
+    print_findings(recipe, refused, skipped, as_json)
+    if not as_json:
         print(f"{recipe}: sound, {len(planned)} jobs: {', '.join(job.title for job in planned)}")
 
 

@@ -31,6 +31,21 @@ def plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_work
     return loaded, list(jobs(loaded, name, Path(given), run_dir or Path("runs") / name, num_workers))
 
 
+def problems(planned: list[Job]) -> tuple[list[str], list[str]]:
+    """What is wrong with the files and libraries that the jobs need, a sentence each: what a run would refuse, and what it would skip."""
+    refused, skipped = list[str](), list[str]()
+    for job in planned:
+        found = job.sample()
+        refused += [sentence for sentence, is_skipped in found if not is_skipped]
+        skipped += [sentence for sentence, is_skipped in found if is_skipped]
+        for look in (job.raw, job.wants, job.check):
+            try:
+                look()
+            except UserError as problem:
+                refused.append(str(problem))
+    return list(dict.fromkeys(refused)), skipped
+
+
 def published_folder(planned: list[Job], name: str | None) -> Path:
     """The folder of the recipe's checkpoint `name`, or of its only one. Raises UserError where that is not one."""
     folders = {job.name: job.folder for job in planned if job.stage == "publish"}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperGroup
 
+from kobert_pipeline.errors import UserError
+
 if TYPE_CHECKING:
     from kobert_pipeline.running import Outcome
 
@@ -59,6 +61,19 @@ def outcome_row(outcome: "Outcome") -> dict[str, Any]:
         "counts": outcome.counts,
         "folder": str(outcome.job.folder),
     }
+
+
+def print_findings(recipe: str, refused: list[str], skipped: list[str], quiet: bool = False) -> None:
+    """A line for each problem that `kobert check` found. Raises UserError where there is one that a run would refuse."""
+    if not quiet:
+        for sentence in skipped:
+            print(f"would be skipped: {sentence}")
+        for sentence in refused if len(refused) > 1 else []:
+            print(sentence)
+    if len(refused) > 1:
+        raise UserError(f"recipe {recipe}: {len(refused)} problems, {'in the list problems' if quiet else 'each on a line above'}")
+    if refused:
+        raise UserError(refused[0])
 
 
 def print_upload(uploaded: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ ROOMS = {
     "status":     "errors manifest running",
     "explain":    "errors options recipe registry pretrain running pipeline",
     "compare":    "errors manifest publish gathering",
-    "show":       "recipe running",
+    "show":       "errors recipe running",
     "measure":    f"{GROUND} tokenizer features training finetune publish recipe use show",
     "endings":    "errors processes training",
     "cli":        "errors endings files options processes recipe registry running planning status explain compare use measure show",
