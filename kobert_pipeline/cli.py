@@ -20,7 +20,7 @@ from kobert_pipeline.show import (
     Commands,
     first_sentence,
     outcome_row,
-    print_findings,
+    print_check,
     print_json,
     print_table,
     print_upload,
@@ -122,12 +122,7 @@ def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False)
     from kobert_pipeline.planning import plan, problems
 
     planned = plan(recipe, setting, None, None)[1]
-    refused, skipped = problems(planned)
-    if as_json:
-        print_json({"recipe": recipe, "jobs": [job.title for job in planned], "problems": refused, "skipped": skipped})
-    print_findings(recipe, refused, skipped, as_json)
-    if not as_json:
-        print(f"{recipe}: sound, {len(planned)} jobs: {', '.join(job.title for job in planned)}")
+    print_check(recipe, [job.title for job in planned], *problems(planned), as_json)
 
 
 @app.command()

@@ -63,17 +63,19 @@ def outcome_row(outcome: "Outcome") -> dict[str, Any]:
     }
 
 
-def print_findings(recipe: str, refused: list[str], skipped: list[str], quiet: bool = False) -> None:
-    """A line for each problem that `kobert check` found. Raises UserError where there is one that a run would refuse."""
-    if not quiet:
-        for sentence in skipped:
-            print(f"would be skipped: {sentence}")
-        for sentence in refused if len(refused) > 1 else []:
+def print_check(recipe: str, jobs: list[str], refused: list[str], skipped: list[str], as_json: bool) -> None:
+    """What `kobert check` found: a line for each problem. Raises UserError where there is one that a run would refuse."""
+    if as_json:
+        print_json({"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped})
+    else:
+        for sentence in [*(f"would be skipped: {one}" for one in skipped), *(refused if len(refused) > 1 else [])]:
             print(sentence)
     if len(refused) > 1:
-        raise UserError(f"recipe {recipe}: {len(refused)} problems, {'in the list problems' if quiet else 'each on a line above'}")
+        raise UserError(f"recipe {recipe}: {len(refused)} problems, {'in the list problems' if as_json else 'each on a line above'}")
     if refused:
         raise UserError(refused[0])
+    if not as_json:
+        print(f"{recipe}: sound, {len(jobs)} jobs: {', '.join(jobs)}")
 
 
 def print_upload(uploaded: dict[str, Any]) -> None:
