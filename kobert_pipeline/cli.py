@@ -16,17 +16,7 @@ from kobert_pipeline.measure.command import measure
 from kobert_pipeline.processes import leads, refuse_to_share
 from kobert_pipeline.running import STAGES, follow
 from kobert_pipeline.running import run as run_jobs
-from kobert_pipeline.show import (
-    Commands,
-    first_sentence,
-    outcome_row,
-    print_check,
-    print_json,
-    print_table,
-    print_upload,
-    recipe_description,
-    summary,
-)
+from kobert_pipeline.show import Commands, first_sentence, outcome_row, print_json, print_table, print_upload, recipe_description, summary
 
 app = typer.Typer(
     cls=Commands,
@@ -120,6 +110,7 @@ def publish(
 def check(recipe: RecipeName, setting: Settings = None, as_json: AsJson = False) -> None:
     """Read a recipe and check every option and data file without doing anything. Example: kobert check quickstart"""
     from kobert_pipeline.planning import plan, problems
+    from kobert_pipeline.show import print_check
 
     planned = plan(recipe, setting, None, None)[1]
     print_check(recipe, [job.title for job in planned], *problems(planned), as_json)
