@@ -109,20 +109,12 @@ def publish(
 
 @app.command()
 def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
-    """Check every option and data file of a recipe, and the disk space, without doing anything. Example: kobert check quickstart"""
-    from kobert_pipeline.disk_space import gigabytes, refuse_full_disk
-    from kobert_pipeline.planning import plan
+    """Check every option and data file of a recipe, and the disk, without doing anything. Example: kobert check quickstart"""
+    from kobert_pipeline.planning import plan, problems
+    from kobert_pipeline.show import print_check
 
     loaded, planned = plan(recipe, setting, run_dir, None)
-    for job in planned:
-        for look in (job.raw, job.wants, job.check):
-            look()
-    needed = refuse_full_disk(loaded, planned)
-    if as_json:
-        print_json({"recipe": recipe, "jobs": [job.title for job in planned], "disk_bytes_needed": needed})
-    else:
-        print(f"{recipe}: valid, {len(planned)} jobs: {', '.join(job.title for job in planned)}")
-        print(f"what is not done yet will take about {gigabytes(needed)} of disk at most, below {planned[0].folder.parent}")
+    print_check(recipe, [job.title for job in planned], *problems(loaded, planned), as_json)
 
 
 app.command()(clean)

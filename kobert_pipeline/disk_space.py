@@ -35,15 +35,10 @@ def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
     free = shutil.disk_usage(there).free
     if needed > free:
         raise UserError(
-            f"the run will take about {gigabytes(needed)} of disk below {run_dir}, where {gigabytes(free)} are free; free some, choose "
+            f"the run will take about {needed / 1e9:.2f} GB of disk below {run_dir}, where {free / 1e9:.2f} GB are free; free some, choose "
             f"another --run-dir, or lower plan.keep_checkpoints"
         )
     return needed
-
-
-def gigabytes(size: int) -> str:
-    """A size for people."""
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:

@@ -130,6 +130,7 @@ def jobs(recipe: Recipe, name: str, data_dir: Path, run_dir: Path, num_workers: 
     yield Job(
         "corpus", at["corpus"], corpus_stage.VERSION, recipe.corpus.dump(), writes=corpus_stage.WRITES, resumes=True,
         raw=partial(corpus_stage.raw_files, recipe.corpus, data_dir),
+        sample=partial(corpus_stage.sample, recipe.corpus, data_dir),
         make=partial(corpus_stage.run, recipe.corpus, data, num_workers=num_workers),
     )  # fmt: skip
     yield Job(
@@ -227,7 +228,8 @@ def _publish(
     )  # fmt: skip
     told = ("options", "counts", "seconds", "versions", "device")
     stages = {stage: {key: one[key] for key in told if key in one} for stage, one in (made | behind).items()}
-    stages["corpus"]["counts"].pop("contaminated_samples", None)  # other people's texts
+    for names in ("contaminated_samples", "skipped"):  # other people's texts, and names of files
+        stages["corpus"]["counts"].pop(names, None)
     history = placeless({"recipe": _dump(recipe), "stages": stages}, data_dir)
     counts = publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
     return counts | {"files_without_licence": 0 if options.permission else len(unstated(sources))}

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kobert_pipeline import recipe as recipes
+from kobert_pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.options import explain
 from kobert_pipeline.pipeline import Recipe, jobs
@@ -29,6 +30,28 @@ def plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_work
         raise UserError(f"data_dir {given} is not a folder{where}; give another with --set data_dir=PATH")
     name = recipes.find(recipe).stem
     return loaded, list(jobs(loaded, name, Path(given), run_dir or Path("runs") / name, num_workers))
+
+
+def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
+    """What is wrong with the files, libraries and disk that the jobs need, a sentence each: what a run would refuse, and what it would
+    skip. The last is the bytes of disk that the run will take, 0 where another problem keeps them from being known."""
+    refused, skipped = list[str](), list[str]()
+    for job in planned:
+        found = job.sample()
+        refused += [sentence for sentence, is_skipped in found if not is_skipped]
+        skipped += [sentence for sentence, is_skipped in found if is_skipped]
+        for look in (job.raw, job.wants, job.check):
+            try:
+                look()
+            except UserError as problem:
+                refused.append(str(problem))
+    needed = 0
+    if not refused:
+        try:
+            needed = refuse_full_disk(recipe, planned)
+        except UserError as problem:
+            refused.append(str(problem))
+    return list(dict.fromkeys(refused)), skipped, needed
 
 
 def published_folder(planned: list[Job], name: str | None) -> Path:

@@ -30,8 +30,9 @@ SIGHT = 60.0
 class Job:
     """One folder to make: a stage, or one of several runs of it (`name`). `writes` are the patterns of the files it makes. `reads` are
     folders of earlier jobs, `raw` gives files of the user, `fixed` whatever else the result depends on: for one, what it makes of the
-    folders that it only `weighs`. `check` reads the user's files as far as that takes seconds, for `kobert check`; `wants` refuses, before
-    anything begins, what lacks a library."""
+    folders that it only `weighs`. `check` reads the user's files as far as that takes seconds, for `kobert check`, and `sample` looks into
+    each of many and gives a sentence for every unfit one, with whether a run would skip it; `wants` refuses, before anything begins, what
+    lacks a library."""
 
     stage: str
     folder: Path
@@ -44,6 +45,7 @@ class Job:
     raw: Callable[[], list[Path]] = list
     fixed: Callable[[], dict[str, str]] = dict
     check: Callable[[], object] = dict
+    sample: Callable[[], list[tuple[str, bool]]] = list
     wants: Callable[[], object] = dict
     resumes: bool = False
     name: str = ""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperGroup
 
+from kobert_pipeline.errors import UserError
+
 if TYPE_CHECKING:
     from kobert_pipeline.running import Outcome
 
@@ -59,6 +61,22 @@ def outcome_row(outcome: "Outcome") -> dict[str, Any]:
         "counts": outcome.counts,
         "folder": str(outcome.job.folder),
     }
+
+
+def print_check(recipe: str, jobs: list[str], refused: list[str], skipped: list[str], disk_bytes: int, as_json: bool) -> None:
+    """What `kobert check` found: a line for each problem. Raises UserError where there is one that a run would refuse."""
+    if as_json:
+        print_json({"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped, "disk_bytes_needed": disk_bytes})
+    else:
+        for sentence in [*(f"would be skipped: {one}" for one in skipped), *(refused if len(refused) > 1 else [])]:
+            print(sentence)
+    if len(refused) > 1:
+        raise UserError(f"recipe {recipe}: {len(refused)} problems, {'in the list problems' if as_json else 'each on a line above'}")
+    if refused:
+        raise UserError(refused[0])
+    if not as_json:
+        print(f"{recipe}: valid, {len(jobs)} jobs: {', '.join(jobs)}")
+        print(f"What is not done yet will take at most about {disk_bytes / 1e9:.2f} GB of disk.")
 
 
 def print_upload(uploaded: dict[str, Any]) -> None:

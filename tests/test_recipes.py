@@ -30,7 +30,7 @@ def test_shipped_recipe_is_sound(name: str, corpora, kobert) -> None:
         pytest.skip("this recipe wants the real data: set KOBERT_DATA")
     result = kobert("check", name, "--set", f"data_dir={data_dir}")
     assert (result.code, result.err) == (0, ""), result.err
-    assert result.out.startswith(f"{name}: sound, ")
+    assert result.out.startswith(f"{name}: valid, ")
 
 
 @pytest.mark.parametrize("name", recipe.shipped())

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kobert_pipeline.corpus.encoding import decoded, detect
+from kobert_pipeline.corpus.file_kind import other_format
+from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import parse_json
 
@@ -75,7 +77,7 @@ def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
     with _refusing(path, encoding) as head:
         codec = codecs.lookup(encoding).name
         if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
-            raise UserError(f"{path} is a binary file (it holds null bytes), not text in {encoding}")
+            raise Unfit("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
         with _binary(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file:
             yield file
 
@@ -93,7 +95,8 @@ def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str
         if found is None:
             wanted = "text in UTF-8, CP949 or UTF-16"
             what = f"a binary file (it holds null bytes), {wanted} was expected" if b"\x00" in head else f"not {wanted}{_guess(head)}"
-            raise UserError(f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding")
+            reason = "binary" if b"\x00" in head else "encoding"
+            raise Unfit(reason, f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding")
         with _binary(path) as raw:
             if found.startswith("utf-16") or found == "utf-32":
                 yield iter(io.TextIOWrapper(raw, encoding=found, newline="\n"))
@@ -108,7 +111,7 @@ def read_json_text(path: Path, lines: Iterable[str]) -> Any:
     except ValueError as error:
         if isinstance(error, UnicodeDecodeError):
             raise
-        raise UserError(f"{path} is not a JSON file ({error})") from None
+        raise Unfit("not_json", f"{path} is not a JSON file ({error})") from None
 
 
 def _lines(raw: IO[bytes], codec: str) -> Iterator[str]:
@@ -130,23 +133,25 @@ def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
     if not path.is_file():
         raise UserError(f"{path} is not a file; check the path and data_dir")
     if path.stat().st_size == 0:
-        raise UserError(f"{path} is empty; there is nothing to read in it")
+        raise Unfit("empty", f"{path} is empty; there is nothing to read in it")
     try:
         with _binary(path) as raw:
             head = raw.read(65536)
+        if found := other_format(head):
+            raise Unfit(found[0], f"{path} is {found[1]}")
         yield head
     except LookupError:
         raise UserError(f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16") from None
     except UnicodeDecodeError as error:
         if "end of data" in error.reason:
-            raise UserError(f"{path} is cut off in the middle of a character; fetch it again") from None
-        raise UserError(f"{path} is not {encoding} ({error.reason}){_guess(head)}") from None
+            raise Unfit("damaged", f"{path} is cut off in the middle of a character; fetch it again") from None
+        raise Unfit("encoding", f"{path} is not {encoding} ({error.reason}){_guess(head)}") from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise UserError(f"{path} is damaged ({error}); fetch it again") from None
+        raise Unfit("damaged", f"{path} is damaged ({error}); fetch it again") from None
     except Exception as error:
         # bz2 raises a bare OSError, without the number that errors of the system have
         if type(error).__name__ == "ZstdError" or (isinstance(error, OSError) and error.errno is None):
-            raise UserError(f"{path} is damaged ({error}); fetch it again") from None
+            raise Unfit("damaged", f"{path} is damaged ({error}); fetch it again") from None
         raise
 
 

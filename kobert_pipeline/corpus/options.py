@@ -1,13 +1,13 @@
 """The options of the corpus stage."""
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from kobert_pipeline.corpus.cleaning import CleaningOptions
 from kobert_pipeline.corpus.deduplicate import DeduplicateOptions
 from kobert_pipeline.corpus.engine import Engine
 from kobert_pipeline.corpus.engines.local import Local
 from kobert_pipeline.corpus.filters import FilterOptions
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.options import Options
 
 
@@ -30,3 +30,9 @@ class CorpusOptions(Options):
     """Write dropped documents and why to the folder `dropped`."""
     engine: Engine = Field(Local(), exclude=True)
     """Where the tasks run: local, ray or slurm. It cannot change the result."""
+
+    @field_validator("decontaminate")
+    @classmethod
+    def _whole(cls, readers: list[Reader]) -> list[Reader]:
+        refuse_skipping(readers, "an evaluation set")
+        return readers

@@ -5,6 +5,7 @@ order, and again after a crash.
     -> Finish -> parts
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,20 +25,24 @@ from kobert_pipeline.corpus.masking import MASKS, masked
 from kobert_pipeline.corpus.mojibake import repaired
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.unfit import Skipped
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
 
 Item = TypeVar("Item")
+TALLIES = ("skipped", "raw", "sifted", "finished")
+"""Folders of counts, in the order of the phases."""
 SAMPLES = 20
 """Contaminated paragraphs shown in the manifest, to be read by eye."""
 
 
 @dataclass
 class Tally:
-    """Counts of a task, and the SHA-256 of the parts it wrote; stored as JSON, added up at the end."""
+    """Counts of a task, the SHA-256 of the parts it wrote, and what it skipped; stored as JSON, added up at the end."""
 
     counts: Counter[str] = field(default_factory=Counter)
     samples: list[str] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
 
     def note(self, what: str, document: Document) -> None:
         """Count a document and its characters."""
@@ -46,7 +51,8 @@ class Tally:
 
     def write(self, path: Path, source: str) -> None:
         """Store beside what was counted."""
-        write_json(path, {"source": source, "counts": dict(self.counts), "samples": self.samples[:SAMPLES], "parts": self.parts})
+        told = {"samples": self.samples[:SAMPLES], "parts": self.parts, "skipped": self.skipped}
+        write_json(path, {"source": source, "counts": dict(self.counts), **told})
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,9 @@ class Unit:
     files: list[Path]
     source: str
 
-    def documents(self) -> Iterator[Document]:
-        """The documents, up to the reader's limit."""
-        return self.reader.read_files(self.files)
+    def documents(self, skipped: Skipped) -> Iterator[Document]:
+        """The documents, up to the reader's limit; what is not fit is refused or counted in `skipped`, as the reader says."""
+        return self.reader.read_files(self.files, skipped)
 
 
 def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
@@ -87,22 +93,26 @@ def chunks(work: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Split:
-    """Read a unit and write its documents in chunks of about `characters`."""
+    """Read a unit and write its documents in chunks of about `characters`. Files below `data_dir` are listed by their names there."""
 
     units: list[Unit]
     characters: int
+    data_dir: Path
     work: Path
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
-        """Write `raw/RANK-NUMBER.parquet`."""
-        unit = self.units[rank]
-        for number, part in enumerate(filled(map(sound, unit.documents()), lambda document: len(document.text), self.characters)):
+        """Write `raw/RANK-NUMBER.parquet` and, where something was skipped, `skipped/RANK.json`."""
+        unit, skipped = self.units[rank], Skipped()
+        for number, part in enumerate(filled(map(sound, unit.documents(skipped)), lambda document: len(document.text), self.characters)):
             path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
             tally = Tally()
             for document in part:
                 tally.note("read", document)
             tally.write(path.with_suffix(".json"), unit.source)
+        if skipped.counts:
+            listed = [sentence.replace(f"{self.data_dir}{os.sep}", "") for sentence in skipped.listed]
+            Tally(skipped.counts, skipped=listed).write(self.work / "skipped" / f"{rank:06d}.json", unit.source)
 
 
 @dataclass(frozen=True)
@@ -242,4 +252,4 @@ def filled(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> 
 
 def tallies(work: Path) -> Iterator[dict[str, Any]]:
     """All counts that tasks wrote, in the corpus's order."""
-    return (read_json(path) for path in chain.from_iterable(sorted((work / name).glob("*.json")) for name in ("raw", "sifted", "finished")))
+    return (read_json(path) for path in chain.from_iterable(sorted((work / name).glob("*.json")) for name in TALLIES))

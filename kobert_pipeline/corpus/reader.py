@@ -3,13 +3,15 @@
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.options import Plugin
 
@@ -26,22 +28,41 @@ class Reader(Plugin):
     limit_characters: int | None = Field(None, gt=0)
     """Stop after the document that reaches this many characters (a prefix of the files, not a sample)."""
 
+    on_error: Literal["refuse", "skip"] = "refuse"
+    """What becomes of files and rows that cannot be read: refuse stops at the first; skip counts them by reason and lists them in the
+    manifest. What was read of a file before it broke off is kept."""
+
     @abstractmethod
-    def documents(self, path: Path) -> Iterator[Document]:
-        """The documents of one file. Raises UserError for a file of another form."""
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
+        """The documents of one file, and what is unfit among them. Raises Unfit where nothing more of the file can be read."""
 
     def files(self, data_dir: Path) -> list[Path]:
-        """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found."""
+        """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found, or cannot be read."""
+        found = self.matched(data_dir)
+        for path in found:
+            try:
+                refuse_unreadable(path)
+            except Unfit as problem:
+                if self.on_error == "refuse":
+                    raise problem.refused() from None
+        return found
+
+    def matched(self, data_dir: Path) -> list[Path]:
+        """The files that `path` names, fit or not. Raises UserError where nothing is found."""
         found: list[Path] = []
         for pattern in [self.path] if isinstance(self.path, str) else self.path:
             path = data_dir / pattern  # an absolute pattern stays as it is
             matches = [path] if path.is_file() else _matching(pattern, data_dir)
+            if not matches and path.is_dir():
+                raise UserError(f"{path} is a folder; give a pattern for the files in it, such as {_pattern(path, pattern)}")
             if not matches:
                 raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
             found += matches
-        for path in found:
-            refuse_unreadable(path)
         return found
+
+    def sampled(self, data_dir: Path) -> list[Path]:
+        """What `kobert check` looks into: every file. Raises UserError where nothing is found."""
+        return self.matched(data_dir)
 
     def groups(self, data_dir: Path) -> list[list[Path]]:
         """What is read in one go: each file, or all where a limit runs over them."""
@@ -59,24 +80,52 @@ class Reader(Plugin):
         return self.path if isinstance(self.path, str) else ", ".join(self.path)
 
     def read(self, data_dir: Path) -> Iterator[Document]:
-        """All documents up to `limit_characters`."""
+        """All documents up to `limit_characters`. Raises Unfit where one is not fit, whatever `on_error` says."""
         return (document for group in self.groups(data_dir) for document in self.read_files(group))
 
-    def read_files(self, files: list[Path]) -> Iterator[Document]:
-        """The documents of `files` up to `limit_characters`."""
+    def read_files(self, files: list[Path], skipped: Skipped | None = None) -> Iterator[Document]:
+        """The documents of `files` up to `limit_characters`. Raises Unfit where something is not fit, unless it is to be skipped, which
+        `skipped` then counts."""
         characters = 0
         for path in files:
-            for document in self.documents(path):
+            for document in self._fit(path, skipped):
                 yield document
                 characters += len(document.text)
                 if self.limit_characters and characters >= self.limit_characters:
                     return
 
+    def _fit(self, path: Path, skipped: Skipped | None) -> Iterator[Document]:
+        """The documents of one file; what is not fit is refused, or counted."""
+        if skipped is None:
+            yield from strict(self.documents(path))
+            return
+        read = 0
+        try:
+            for found in self.documents(path):
+                if isinstance(found, Document):
+                    read += 1
+                    yield found
+                elif self.on_error == "skip":
+                    skipped.note("rows_skipped", found)
+                else:
+                    raise found
+        except Unfit as problem:
+            if self.on_error == "refuse":
+                raise problem.refused() from None
+            skipped.note("files_read_in_part" if read else "files_skipped", problem)
+
+
+def refuse_skipping(readers: Iterable[Reader], where: str) -> None:
+    """Raise ValueError, for options, where one of the readers of evaluation texts would skip some of them."""
+    for reader in readers:
+        if reader.on_error == "skip":
+            raise ValueError(f"{where} must be read whole, so {reader.title()} cannot have on_error: skip; leave that out")
+
 
 def refuse_unreadable(path: Path) -> None:
-    """Raise UserError for a file in which there is nothing to read, so that `kobert check` tells of it and not a task hours later."""
+    """Raise UserError for a file in which there is nothing to read, so that `kobert check` reports it and not a task hours later."""
     if path.stat().st_size == 0:
-        raise UserError(f"{path} is empty; there is nothing to read in it, so leave it out or fetch it again")
+        raise Unfit("empty", f"{path} is empty; there is nothing to read in it, so leave it out or fetch it again")
     if not os.access(path, os.R_OK):
         raise UserError(f"{path} cannot be read, this user has no permission to; permit it (chmod u+r), or leave it out")
 
@@ -92,3 +141,12 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
         return sorted(path for path in below.glob(once) if path.is_file())
     except (ValueError, RecursionError, NotImplementedError) as error:
         raise UserError(f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst") from None
+
+
+def _pattern(folder: Path, given: str) -> str:
+    """A pattern for the files of a folder, by the commonest end of their names, which may be one more folder down."""
+    for below in ("*", "*/*", "**/*"):
+        ends = Counter("".join(path.suffixes[-2:]) for path in folder.glob(below) if path.is_file())
+        if ends:
+            return f"{given.rstrip('/')}/{below}{max(ends, key=lambda end: (ends[end], end))}"
+    return f"{given.rstrip('/')}/*.txt"

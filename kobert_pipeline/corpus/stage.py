@@ -13,6 +13,7 @@ from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.corpus.engine import Engine
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.phases import SAMPLES, Choose, Finish, Sift, Split, chunks, tallies, units
+from kobert_pipeline.corpus.unfit import LISTED
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
 
@@ -38,6 +39,13 @@ def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
     return [path for reader in (*options.sources, *options.decontaminate) for path in reader.files(data_dir)]
 
 
+def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool]]:
+    """A sentence for everything unfit in a sample of every file, and whether the stage would skip it."""
+    from kobert_pipeline.corpus.sampling import findings
+
+    return [(finding.sentence, finding.skipped) for finding in findings(options, data_dir)]
+
+
 def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
     """Write `part-00000.parquet`, ... to `out`; return the counts."""
     summary = out / "logs" / "counts.json"
@@ -52,9 +60,19 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
             raise UserError(f"the parts in {out} changed while they were made; run the same command again, it begins anew")
     remove_tree(out, WORK_FILES)
     counts: dict[str, Any] = read_json_with_digest(summary)["counts"]
+    refuse_unfit_sources(counts)
     if not counts["documents_kept"]:
         raise UserError(f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})")
     return counts
+
+
+def refuse_unfit_sources(counts: dict[str, Any]) -> None:
+    """Raise UserError where all of a source was skipped: that is no dirt among its files, but a source that is described wrongly."""
+    for name, of_source in counts["sources"].items():
+        if not of_source.get("documents_read"):
+            raise UserError(
+                f"corpus.sources: nothing of {name} could be read, all of it was skipped; the first problem: {counts['skipped'][0]}"
+            )
 
 
 def sound(out: Path, parts: dict[str, str]) -> bool:
@@ -71,7 +89,7 @@ def phases(options: CorpusOptions, engine: Engine, data_dir: Path, out: Path) ->
     """Run what has not been run."""
     logs, work = out / "logs", out / WORK
     to_read = units(options, data_dir)
-    engine.run([Split(to_read, options.part_characters, work)], len(to_read), logs / "split")
+    engine.run([Split(to_read, options.part_characters, data_dir, work)], len(to_read), logs / "split")
     number = len(chunks(work))
     if not number:
         return
@@ -89,11 +107,14 @@ def summed(work: Path) -> dict[str, Any]:
     total: Counter[str] = Counter({"documents_read": 0, "documents_kept": 0, "characters_kept": 0})
     sources: dict[str, Counter[str]] = {}
     samples: list[str] = []
+    skipped: list[str] = []
     parts: dict[str, str] = {}
     for tally in tallies(work):
         total.update(tally["counts"])
         sources.setdefault(tally["source"], Counter()).update(tally["counts"])
         samples += tally["samples"]
+        skipped += tally["skipped"]
         parts |= tally["parts"]
     of_sources = {name: dict(one) for name, one in sources.items()}
-    return {"parts": parts, "counts": {**total, "sources": of_sources, "contaminated_samples": samples[:SAMPLES]}}
+    told = {"skipped": skipped[:LISTED]} if skipped else {}
+    return {"parts": parts, "counts": {**total, "sources": of_sources, "contaminated_samples": samples[:SAMPLES], **told}}

@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes import tokenizer_files
@@ -44,6 +44,12 @@ class ReportOptions(Options):
     """Further texts by name, such as a test set's."""
     answers: str | None = None
     """File in SQuAD form below data_dir, for the best EM that the pieces allow."""
+
+    @field_validator("sources")
+    @classmethod
+    def _whole(cls, sources: dict[str, Reader]) -> dict[str, Reader]:
+        refuse_skipping(sources.values(), "what a report measures")
+        return sources
 
 
 class TokenizerOptions(Options):

@@ -16,10 +16,13 @@ from pydantic import field_validator
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import COMPRESSED, open_lines
 from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.unfit import Unfit, set_aside, strict
 from kobert_pipeline.errors import UserError, did_you_mean
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 """What parts the cells of a file, by the end of its name."""
+NAMED = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
+"""What may separate the cells of a file whose first line has none of the expected delimiter."""
 LONGEST_CELL = 2**24
 """Characters; whole books have a tenth of it. A quote that is never closed takes in the rest of its file up to here."""
 
@@ -66,18 +69,24 @@ class Csv(Reader):
             )
         return delimiter
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per cell of a text, or per run of equal `group_by`."""
         records = self._records(path)
         if self.group_by is None:
             for record in records:
+                if isinstance(record, Unfit):
+                    yield record
+                    continue
                 for column in self._texts:
                     yield Document(self._identity(path, record, column), path.name, record.cells[column], self.ordered)
             return
-        key = self.group_by
-        for number, (value, group) in enumerate(groupby(records, key=lambda record: record.cells[key])):
+        key, unfit = self.group_by, list[Unfit]()
+        for number, (value, group) in enumerate(groupby(set_aside(records, unfit), key=lambda record: record.cells[key])):
             lines = [" ".join(record.cells[column].splitlines()) for record in group for column in self._texts]
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
+            yield from unfit
+            unfit.clear()
+        yield from unfit
 
     @property
     def _texts(self) -> list[str]:
@@ -87,22 +96,16 @@ class Csv(Reader):
         row = record.cells[self.id] if self.id else f"{path.name}#{record.line}"
         return row if len(self._texts) == 1 else f"{row}:{column}"
 
-    def _records(self, path: Path) -> Iterator[Record]:
+    def _records(self, path: Path) -> Iterator[Record | Unfit]:
         delimiter = self.delimiter or delimiter_of(path)
         if delimiter is None:
             raise UserError(f"{path}: say what parts its cells by the option delimiter; it is known of {', '.join(DELIMITERS)} files alone")
         with open_lines(path, self.encoding) as lines:
-            found = read_records(path, lines, delimiter, delimiter != "\t" if self.quoted is None else self.quoted)
-            header = next(found)
+            found = _read_records(path, lines, delimiter, delimiter != "\t" if self.quoted is None else self.quoted)
+            header = next(strict(found))
             for column in (*self._texts, self.id, self.group_by):
                 if column is not None and column not in header.cells:
-                    guess = did_you_mean(column, header.cells).replace("allowed", "found")
-                    other = (
-                        f"; if {delimiter!r} does not part its cells, say what does by the option delimiter"
-                        if len(header.cells) < 2
-                        else ""
-                    )
-                    raise UserError(f"{path}: there is no column '{column}' in its first line{guess}{other}")
+                    raise Unfit("columns", f"{path}: there is no column '{column}' in its first line{_way_out(column, header, delimiter)}")
             yield from found
 
 
@@ -112,20 +115,41 @@ def delimiter_of(path: Path) -> str | None:
     return DELIMITERS.get(ending.lower())
 
 
+def _way_out(column: str, header: Record, delimiter: str) -> str:
+    """What to do about a column that the first line lacks: where another delimiter parts that line, this is named."""
+    if len(header.cells) < 2:
+        line = "".join(header.cells)
+        other = next((one for one in NAMED if one != delimiter and one in line), None)
+        if other:
+            spelled = other.replace("\t", "\\t")
+            return f', which has {NAMED[other]} and no {NAMED.get(delimiter, delimiter)}; set the source\'s option delimiter: "{spelled}"'
+    guess = did_you_mean(column, header.cells).replace("allowed", "found")
+    other_way = f"; if {delimiter!r} does not part its cells, say what does by the option delimiter"
+    return guess + (other_way if len(header.cells) < 2 else "")
+
+
 def read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool) -> Iterator[Record]:
-    """The first line's names of columns, each as its own cell, and the records below it. Raises UserError, with the line, for another
+    """The first line's names of columns, each as its own cell, and the records below it. Raises Unfit, with the line, for another
     number of cells than there are columns, for wrong quotes and for cells of more than `LONGEST_CELL` characters."""
+    return strict(_read_records(path, lines, delimiter, quoted))
+
+
+def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool) -> Iterator[Record | Unfit]:
     found = _quoted(path, lines, delimiter) if quoted else _plain(lines, delimiter)
-    _, names = next(found, (1, []))
+    _, names = next(strict(found), (1, []))
     header = [name.strip() for name in names]
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice:
-        raise UserError(f"{path}: two columns of its first line are called '{twice}'; rename one")
+        raise Unfit("columns", f"{path}: two columns of its first line are called '{twice}'; rename one")
     yield Record(1, {name: name for name in header})
-    for line, cells in found:
+    for row in found:
+        if isinstance(row, Unfit):
+            yield row
+            continue
+        line, cells = row
         if len(cells) not in (0, len(header)):
-            raise UserError(f"{path}, line {line}: {len(cells)} columns, {len(header)} were expected, as in the first line")
-        if cells:
+            yield Unfit("columns", f"{path}, line {line}: {len(cells)} columns, {len(header)} were expected, as in the first line")
+        elif cells:
             yield Record(line, dict(zip(header, cells, strict=True)))
 
 
@@ -136,7 +160,7 @@ def _plain(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str
         yield number, row.split(delimiter) if row else []
 
 
-def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]] | Unfit]:
     """The number of each record's first line, and its cells; none of a line without a character."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))  # of the process; by default texts of 131,072 characters are too long
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -148,8 +172,8 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
             return
         except csv.Error as error:
             if "field limit" in str(error):
-                raise UserError(
-                    f"{path}, line {number}: a cell has more than {LONGEST_CELL:,} characters; is its quote never closed?"
+                raise Unfit(
+                    "not_csv", f"{path}, line {number}: a cell has more than {LONGEST_CELL:,} characters; is its quote never closed?"
                 ) from None
             what = str(error).partition(" - ")[0]  # what follows are hints for programmers
-            raise UserError(f"{path}, line {number}: not CSV ({what}); a cell with a quote in it is quoted, its quotes doubled") from None
+            yield Unfit("not_csv", f"{path}, line {number}: not CSV ({what}); a cell with a quote in it is quoted, its quotes doubled")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError, did_you_mean
 
 
@@ -30,6 +31,10 @@ class HubDataset(Reader):
     """Whether the order of paragraphs means anything."""
 
     def files(self, data_dir: Path) -> list[Path]:
+        """As `matched`: some files of a data set's folder may be empty."""
+        return self.matched(data_dir)
+
+    def matched(self, data_dir: Path) -> list[Path]:
         """The files of a folder; none of the Hub. Raises UserError for a name of the Hub without `revision`."""
         folder = data_dir / self.path
         if folder.is_dir():
@@ -40,22 +45,35 @@ class HubDataset(Reader):
             )
         return []
 
+    def sampled(self, data_dir: Path) -> list[Path]:
+        """The folder, or the name on the Hub."""
+        self.matched(data_dir)
+        return self.groups(data_dir)[0]
+
     def groups(self, data_dir: Path) -> list[list[Path]]:
         """The data set is read as one."""
         folder = data_dir / self.path
         return [[folder if folder.is_dir() else Path(self.path)]]
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per row."""
         for number, row in enumerate(self._rows(path)):
-            for column in filter(None, (self.text, self.id)):
-                if column not in row:
-                    raise UserError(f"{self.path}: there is no column '{column}'{did_you_mean(column, row).replace('allowed', 'found')}")
-            if not isinstance(row[self.text], (str, NoneType)):
-                raise UserError(f"{self.path}: the column '{self.text}' holds {type(row[self.text]).__name__}, text was expected")
-            identity = row[self.id] if self.id else None
-            name = f"{self.path}#{number}" if identity is None else str(identity)
-            yield Document(name, self.path, row[self.text] or "", self.ordered)
+            try:
+                yield self._document(number, row)
+            except Unfit as problem:
+                yield problem
+
+    def _document(self, number: int, row: dict[str, Any]) -> Document:
+        for column in filter(None, (self.text, self.id)):
+            if column not in row:
+                found = did_you_mean(column, row).replace("allowed", "found")
+                raise Unfit("columns", f"{self.path}, row {number}: there is no column '{column}'{found}")
+        if not isinstance(row[self.text], (str, NoneType)):
+            kind = type(row[self.text]).__name__
+            raise Unfit("wrong_type", f"{self.path}, row {number}: the column '{self.text}' holds {kind}, text was expected")
+        identity = row[self.id] if self.id else None
+        name = f"{self.path}#{number}" if identity is None else str(identity)
+        return Document(name, self.path, row[self.text] or "", self.ordered)
 
     def _rows(self, path: Path) -> Iterator[dict[str, Any]]:
         try:
@@ -65,4 +83,6 @@ class HubDataset(Reader):
         try:
             yield from datasets.load_dataset(str(path), self.config, split=self.split, revision=self.revision, streaming=True)
         except (ConnectionError, FileNotFoundError, ValueError, datasets.exceptions.DatasetsError) as error:
-            raise UserError(f"{self.path} cannot be read as a data set ({' '.join(str(error).split())[:300]})") from None
+            sentence = f"{self.path} cannot be read as a data set ({' '.join(str(error).split())[:300]})"
+            # what the Hub does not send today is no dirt that a corpus may do without
+            raise (Unfit("damaged", sentence) if path.is_dir() else UserError(sentence)) from None

@@ -7,7 +7,8 @@ from typing import Any, Literal
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.errors import did_you_mean
 
 
 class Json(Reader):
@@ -25,31 +26,40 @@ class Json(Reader):
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per object that `documents_at` leads to."""
         with open_lines(path, self.encoding) as lines:
             content = read_json_text(path, lines)
-        for number, document in enumerate(follow(content, self.documents_at, path)):
-            texts = list(follow(document, self.text, path))
-            for text in texts:
-                if not isinstance(text, str):
-                    raise UserError(f"{path}, document {number}: {self.text} leads to {type(text).__name__}, text was expected")
-            identity = next((str(found) for found in follow(document, self.id, path)), "") if self.id else f"{path.name}#{number}"
-            yield Document(identity, path.name, "\n".join(" ".join(text.splitlines()) for text in texts), self.ordered)
+        for number, document in enumerate(follow(content, self.documents_at, str(path))):
+            try:
+                yield self._document(path, number, document)
+            except Unfit as problem:
+                yield problem
+
+    def _document(self, path: Path, number: int, document: Any) -> Document:
+        place = f"{path}, document {number}"
+        texts = list(follow(document, self.text, place))
+        for text in texts:
+            if not isinstance(text, str):
+                raise Unfit("wrong_type", f"{place}: {self.text} leads to {type(text).__name__}, text was expected")
+        identity = next((str(found) for found in follow(document, self.id, place)), "") if self.id else f"{path.name}#{number}"
+        return Document(identity, path.name, "\n".join(" ".join(text.splitlines()) for text in texts), self.ordered)
 
 
-def follow(content: Any, keys: str, path: Path) -> Iterator[Any]:
-    """Everything that a path of keys leads to. Raises UserError, which names `path`, for a key that is not there."""
+def follow(content: Any, keys: str, place: str) -> Iterator[Any]:
+    """Everything that a path of keys leads to. Raises Unfit, which names the `place`, for a key that is not there."""
     if not keys:
         yield content
         return
     key, _, rest = keys.partition(".")
     if key == "*" and isinstance(content, (list, dict)):
         for one in content.values() if isinstance(content, dict) else content:
-            yield from follow(one, rest, path)
+            yield from follow(one, rest, place)
     elif isinstance(content, dict) and key in content:
-        yield from follow(content[key], rest, path)
+        yield from follow(content[key], rest, place)
     elif isinstance(content, dict):
-        raise UserError(f"{path}: there is no key '{key}'{did_you_mean(key, content).replace('allowed', 'found')}")
+        raise Unfit("missing_key", f"{place}: there is no key '{key}'{did_you_mean(key, content).replace('allowed', 'found')}")
     else:
-        raise UserError(f"{path}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an object")
+        raise Unfit(
+            "wrong_type", f"{place}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an object"
+        )

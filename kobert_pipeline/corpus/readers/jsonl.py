@@ -7,7 +7,8 @@ from typing import Any, Literal
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_lines
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.files import parse_json
 
 
@@ -24,21 +25,26 @@ class JsonLines(Reader):
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per non-empty line."""
         with open_lines(path, self.encoding) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield self._document(path, number, line)
+                    try:
+                        yield self._document(path, number, line)
+                    except Unfit as problem:
+                        yield problem
 
     def _document(self, path: Path, number: int, line: str) -> Document:
         row = json_object(path, number, line)
         for key in filter(None, (self.text, self.id)):
             if key not in row:
                 hint = "; say id: null to number the documents" if key == self.id else ""
-                raise UserError(f"{path}, line {number}: there is no key '{key}'{did_you_mean(key, row).replace('allowed', 'found')}{hint}")
+                found = did_you_mean(key, row).replace("allowed", "found")
+                raise Unfit("missing_key", f"{path}, line {number}: there is no key '{key}'{found}{hint}")
         if not isinstance(row[self.text], str):
-            raise UserError(f"{path}, line {number}: the key '{self.text}' holds {type(row[self.text]).__name__}, text was expected")
+            kind = type(row[self.text]).__name__
+            raise Unfit("wrong_type", f"{path}, line {number}: the key '{self.text}' holds {kind}, text was expected")
         identity = None if self.id is None else row[self.id]
         return Document(f"{path.name}#{number}" if identity is None else str(identity), path.name, row[self.text], self.ordered)
 
@@ -48,7 +54,7 @@ def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         row = parse_json(line)
     except ValueError as error:
-        raise UserError(f"{path}, line {number}: not JSON ({getattr(error, 'msg', error)})") from None
+        raise Unfit("not_json", f"{path}, line {number}: not JSON ({getattr(error, 'msg', error)})") from None
     if not isinstance(row, dict):
-        raise UserError(f"{path}, line {number}: an object was expected, not {type(row).__name__}")
+        raise Unfit("wrong_type", f"{path}, line {number}: an object was expected, not {type(row).__name__}")
     return row

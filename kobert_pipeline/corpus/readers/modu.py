@@ -8,7 +8,7 @@ from typing import Any, Literal
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.corpus.unfit import Unfit
 
 LINES = ("paragraph", "utterance", "sentence")
 
@@ -22,19 +22,22 @@ class Modu(Reader):
     encoding: str | None = None
     """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per entry of `document`."""
         with open_lines(path, self.encoding) as lines:
             content = read_json_text(path, lines)
-        read = 0
-        try:
-            for document in content["document"]:
-                read += 1
+        if not isinstance(content, dict) or not isinstance(content.get("document"), list):
+            raise self._other_form(f"{path}", "document")
+        for number, document in enumerate(content["document"], 1):
+            try:
                 paragraphs = [" ".join(line.splitlines()) for line in self._lines(document)]
                 yield Document(str(document["id"]), path.name, "\n".join(paragraphs))
-        except (KeyError, TypeError, AttributeError) as error:
-            form = f"document > id and {' or '.join(LINES)} > {self.form}"
-            raise UserError(f"{path}, document {read}, is not in the form of the Modu corpora ({form}; trouble with {error})") from None
+            except (KeyError, TypeError, AttributeError) as error:
+                yield self._other_form(f"{path}, document {number},", error)
+
+    def _other_form(self, place: str, trouble: object) -> Unfit:
+        form = f"document > id and {' or '.join(LINES)} > {self.form}"
+        return Unfit("other_form", f"{place} is not in the form of the Modu corpora ({form}; trouble with {trouble})")
 
     def _lines(self, document: dict[str, Any]) -> list[str]:
         kind = next((kind for kind in LINES if kind in document), None)

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_text
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.corpus.unfit import Unfit, strict
+from kobert_pipeline.errors import did_you_mean
 
 HEADER = ("id", "document", "label")
 
@@ -29,26 +30,33 @@ class Nsmc(Reader):
 
     name: Literal["nsmc"] = "nsmc"
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per review that is not empty."""
-        for review in read_reviews(path):
-            if review.document.strip():
+        for review in _reviews(path, HEADER):
+            if isinstance(review, Unfit):
+                yield review
+            elif review.document.strip():
                 yield Document(f"{path.name}#{review.id}", path.name, review.document, ordered=False)
 
 
 def read_reviews(path: Path, columns: tuple[str, str, str] = HEADER) -> Iterator[Review]:
-    """The rows of a tab separated file whose header names `columns`, in file order."""
+    """The rows of a tab separated file whose header names `columns`, in file order. Raises Unfit for another one."""
+    return strict(_reviews(path, columns))
+
+
+def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unfit]:
     with open_text(path) as file:
         header = file.readline().rstrip("\r\n").split("\t")
         for column in columns:
             if column not in header:
                 found = did_you_mean(column, header).replace("allowed", "found")
-                raise UserError(f"{path}: there is no column '{column}' in its tab separated first line{found}")
+                raise Unfit("columns", f"{path}: there is no column '{column}' in its tab separated first line{found}")
         places = [header.index(column) for column in columns]
         for number, line in enumerate(file, 2):
             cells = line.rstrip("\r\n").split("\t")
             if len(cells) != len(header):
-                raise UserError(f"{path}, line {number}: {len(cells)} tab separated columns, {len(header)} were expected")
+                yield Unfit("columns", f"{path}, line {number}: {len(cells)} tab separated columns, {len(header)} were expected")
+                continue
             id_, document, label = (cells[place] for place in places)
             yield Review(id_, unquoted(document), label)
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.corpus.unfit import Unfit, set_aside, strict
+from kobert_pipeline.errors import did_you_mean
 
 
 class Parquet(Reader):
@@ -23,30 +24,36 @@ class Parquet(Reader):
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per row, or per run of equal `group_by`."""
         rows = self._rows(path)
         if self.group_by is None:
             for number, row in enumerate(rows):
+                if isinstance(row, Unfit):
+                    yield row
+                    continue
                 identity = row[self.id] if self.id else None
                 name = f"{path.name}#{number}" if identity is None else str(identity)
                 yield Document(name, path.name, row[self.text] or "", self.ordered)
             return
-        key = self.group_by
-        for number, (value, group) in enumerate(groupby(rows, key=lambda row: row[key])):
+        key, unfit = self.group_by, list[Unfit]()
+        for number, (value, group) in enumerate(groupby(set_aside(rows, unfit), key=lambda row: row[key])):
             lines = [" ".join((row[self.text] or "").splitlines()) for row in group]
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
+            yield from unfit
+            unfit.clear()
+        yield from unfit
 
-    def _rows(self, path: Path) -> Iterator[dict[str, Any]]:
+    def _rows(self, path: Path) -> Iterator[dict[str, Any] | Unfit]:
         columns = [column for column in (self.text, self.id, self.group_by) if column]
         file = opened(path)
         for column in columns:
             if column not in file.schema_arrow.names:
-                raise UserError(f"{path}: there is no column '{column}'{did_you_mean(column, file.schema_arrow.names)}")
+                raise Unfit("columns", f"{path}: there is no column '{column}'{did_you_mean(column, file.schema_arrow.names)}")
         kind = file.schema_arrow.field(self.text).type
         if not _is_text(kind):
-            raise UserError(f"{path}: the column '{self.text}' holds {kind}, text was expected")
-        yield from read_rows(path, file, columns)
+            raise Unfit("wrong_type", f"{path}: the column '{self.text}' holds {kind}, text was expected")
+        yield from _read_rows(path, file, columns)
 
 
 def opened(path: Path) -> Any:
@@ -57,11 +64,15 @@ def opened(path: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise UserError(f"{path} is not a whole Parquet file ({str(error).splitlines()[0]})") from None
+        raise Unfit("damaged", f"{path} is not a whole Parquet file ({str(error).splitlines()[0]})") from None
 
 
 def read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dict[str, Any]]:
-    """The rows of an opened file, all columns where None are named. Raises UserError where it is damaged."""
+    """The rows of an opened file, all columns where None are named. Raises Unfit where it is damaged."""
+    return strict(_read_rows(path, file, columns))
+
+
+def _read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dict[str, Any] | Unfit]:
     import pyarrow
 
     before = 0
@@ -70,10 +81,19 @@ def read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dict
             try:
                 yield from batch.to_pylist()
             except UnicodeDecodeError:
-                raise UserError(f"{path}, row {before + _undecodable(batch)}: not UTF-8, though its column says so") from None
+                yield from _one_by_one(path, batch, before)
             before += batch.num_rows
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}); fetch it again") from None
+        raise Unfit("damaged", f"{path} is damaged ({str(error).splitlines()[0]}); fetch it again") from None
+
+
+def _one_by_one(path: Path, batch: Any, before: int) -> Iterator[dict[str, Any] | Unfit]:
+    """The rows of a batch, some of which hold bytes that are no text; `before` is how many rows of the file came before it."""
+    for number in range(batch.num_rows):
+        try:
+            yield from batch.slice(number, 1).to_pylist()
+        except UnicodeDecodeError:
+            yield Unfit("encoding", f"{path}, row {before + number + 1}: not UTF-8, though its column says so")
 
 
 def _is_text(kind: Any) -> bool:
@@ -82,13 +102,3 @@ def _is_text(kind: Any) -> bool:
     if types.is_dictionary(kind):
         return _is_text(kind.value_type)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _undecodable(batch: Any) -> int:
-    """The first row, counted from 1, whose bytes are no text."""
-    for number in range(batch.num_rows):
-        try:
-            batch.slice(number, 1).to_pylist()
-        except UnicodeDecodeError:
-            return number + 1
-    raise ValueError("every row is text")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_text, read_json_text
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.corpus.unfit import Unfit, strict
 
 
 class Squad(Reader):
@@ -15,21 +15,38 @@ class Squad(Reader):
 
     name: Literal["squad"] = "squad"
 
-    def documents(self, path: Path) -> Iterator[Document]:
+    def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per context."""
-        for number, paragraph in enumerate(paragraphs(path)):
-            yield Document(f"{path.name}#{number}", path.name, paragraph["context"])
+        for number, paragraph in enumerate(_paragraphs(path)):
+            if isinstance(paragraph, Unfit):
+                yield paragraph
+            else:
+                yield Document(f"{path.name}#{number}", path.name, paragraph["context"])
 
 
 def paragraphs(path: Path) -> Iterator[dict[str, Any]]:
-    """The paragraphs (`context`, `qas`) of a file. Raises UserError for another form."""
+    """The paragraphs (`context`, `qas`) of a file. Raises Unfit for another form."""
+    return strict(_paragraphs(path))
+
+
+def _paragraphs(path: Path) -> Iterator[dict[str, Any] | Unfit]:
     with open_text(path) as file:
         content = read_json_text(path, file)
-    try:
-        for article in content["data"]:
-            for paragraph in article["paragraphs"]:
-                if not isinstance(paragraph["context"], str) or not isinstance(paragraph["qas"], list):
-                    raise TypeError("context and qas")
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        raise _other_form(f"{path}", "data")
+    for number, article in enumerate(content["data"]):
+        place = f"{path}, entry {number} of data,"
+        try:
+            listed = list(article["paragraphs"])
+        except (KeyError, TypeError) as error:
+            yield _other_form(place, error)
+            continue
+        for paragraph in listed:
+            if isinstance(paragraph, dict) and isinstance(paragraph.get("context"), str) and isinstance(paragraph.get("qas"), list):
                 yield paragraph
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path} is not in SQuAD form (data > paragraphs > context and qas; trouble with {error})") from None
+            else:
+                yield _other_form(place, "context and qas")
+
+
+def _other_form(place: str, trouble: object) -> Unfit:
+    return Unfit("other_form", f"{place} is not in SQuAD form (data > paragraphs > context and qas; trouble with {trouble})")

@@ -1,12 +1,18 @@
 """Plain text: one paragraph a line, documents separated by blank lines (or one document per line or file)."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.file_kind import is_html
 from kobert_pipeline.corpus.opening import open_lines
 from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.unfit import Unfit
+
+HEAD = 20_000
+"""Characters that are looked at to see whether a file is HTML."""
 
 
 class Text(Reader):
@@ -21,11 +27,14 @@ class Text(Reader):
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document]:
-        """Blocks of lines."""
+        """Blocks of lines. Raises Unfit for a file that is a page of HTML."""
         block: list[str] = []
         number = 0
         with open_lines(path, self.encoding) as file:
-            for line in file:
+            head = list(beginning(file))
+            if is_html("".join(head)):
+                raise Unfit("html", f"{path} is HTML, whose tags and menus are no text; read it by the reader html")
+            for line in chain(head, file):
                 if line.strip():
                     block.append(line.rstrip("\r\n"))
                 if block and (self.documents_by == "line" or (self.documents_by == "blank_line" and not line.strip())):
@@ -36,3 +45,11 @@ class Text(Reader):
 
     def _document(self, path: Path, number: int, block: list[str]) -> Document:
         return Document(f"{path.name}#{number}", path.name, "\n".join(block), self.ordered)
+
+
+def beginning(lines: Iterator[str]) -> Iterator[str]:
+    """The first lines, until they have `HEAD` characters together."""
+    characters = 0
+    while characters < HEAD and (line := next(lines, None)) is not None:
+        yield line
+        characters += len(line)

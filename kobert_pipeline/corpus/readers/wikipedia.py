@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.opening import open_binary
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.corpus.unfit import Unfit
 
 ARTICLES = "0"
 """The namespace of articles; talk, users, templates and the like have others."""
@@ -46,7 +46,7 @@ def pages(path: Path) -> Iterator[tuple[str, str, str]]:
                         yield _text({_tag(child): child for child in element}, "id"), _text(found, "title"), _text(found, "text")
                     root.clear()  # else every page stays below the root
         except ElementTree.ParseError as error:
-            raise UserError(f"{path} is not a whole MediaWiki XML dump ({error}); fetch it again") from None
+            raise Unfit("damaged", f"{path} is not a whole MediaWiki XML dump ({error}); fetch it again") from None
 
 
 def prose(markup: str) -> str:

@@ -1,0 +1,59 @@
+"""What a reader cannot read: a whole file or a row of one. It is refused, or skipped, counted by its reason and listed."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kobert_pipeline.errors import UserError
+
+Item = TypeVar("Item")
+LISTED = 100
+"""Unfit files and rows that a manifest lists by name; all of them are counted."""
+
+
+class Unfit(UserError):
+    """A file or row that cannot be read. A reader raises it where nothing more of the file can be read, and yields it in the place of a
+    row after which it can. `reason` is the word it is counted by."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(reason, sentence)  # both, so that it can be pickled on its way back from a worker
+        self.reason, self.sentence = reason, sentence
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def refused(self) -> "Unfit":
+        """The same, saying how not to be stopped by it."""
+        return Unfit(self.reason, f"{self.sentence}; fix it, or leave out what is unfit by the source's option on_error: skip")
+
+
+def strict(items: "Iterable[Item | Unfit]") -> Iterator[Item]:
+    """The items. Raises the first that is unfit."""
+    for item in items:
+        if isinstance(item, Unfit):
+            raise item
+        yield item
+
+
+def set_aside(items: "Iterable[Item | Unfit]", unfit: list[Unfit]) -> Iterator[Item]:
+    """The items that are fit; the others are appended to `unfit`."""
+    for item in items:
+        if isinstance(item, Unfit):
+            unfit.append(item)
+        else:
+            yield item
+
+
+@dataclass
+class Skipped:
+    """What was skipped: how much for which reason, and the first `LISTED` sentences."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    listed: list[str] = field(default_factory=list)
+
+    def note(self, what: str, problem: Unfit) -> None:
+        """Count a problem as `what` (such as rows_skipped), altogether and by its reason."""
+        self.counts.update([what, f"{what}_{problem.reason}"])
+        if len(self.listed) < LISTED:
+            self.listed.append(str(problem))

@@ -1,0 +1,236 @@
+"""Folders as people have them: what cannot be read is named all at once by `kobert check`, and refused
+or skipped by a run, never learned."""
+
+import gzip
+import json
+import pickle
+import random
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import yaml
+import zstandard
+
+from kobert_pipeline import recipe
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.sampling import ROWS, findings
+from kobert_pipeline.corpus.stage import run
+from kobert_pipeline.corpus.unfit import LISTED, Skipped, Unfit
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.tokenizer.stage import ReportOptions
+
+SENTENCE = "그는 오늘도 학교에 가서 친구들과 이야기를 나누었다."
+WORDS = "바다 하늘 구름 나무 마을 사람 아침 저녁 여름 겨울 노래 그림 편지 기차 시장 부엌 창문 우산 거울 연필"
+
+
+def prose(seed, lines=40):
+    """Korean text that no filter drops and that no other seed gives."""
+    draw = random.Random(seed)
+    return "".join(f"{' '.join(draw.choices(WORDS.split(), k=9))}에 대한 {seed}번째 이야기이다.\n" for _ in range(lines))
+
+
+def page(seed):
+    return (
+        f"<!DOCTYPE html><html><head><title>글 {seed}</title><script>var x = '광고';</script></head><body><nav><a href='/'>홈</a></nav>"
+        f"<article><p>{'</p><p>'.join(prose(seed, 6).splitlines())}</p></article></body></html>"
+    )
+
+
+@pytest.fixture
+def dirty(tmp_path):
+    """A folder of every kind of dirt, beside fit files of the same kinds."""
+
+    def rows(seed):
+        return [{"id": str(i), "text": line} for i, line in enumerate(prose(seed, 60).splitlines())]
+
+    broken = [json.dumps(row, ensure_ascii=False) for row in rows("줄")]
+    broken[3], broken[5], broken[7] = broken[3][:20], '{"id": "5", "body": "열쇠가 다르다"}', '{"id": "7", "text": 7}'
+    table = pyarrow.table({"text": [line * 30 for line in prose("표", 900).splitlines()]})
+    pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
+    lengthy = "\n".join(prose(f"긴{i}") for i in range(60)).encode()
+    files = {
+        "text/fit.txt": prose("맞는").encode(),
+        "text/cp949.txt": prose("완성형").encode("cp949"),
+        "text/binary.txt": b"\x00\x01\x02\x00\x00" + random.Random(1).randbytes(3000),
+        "text/cut.txt.gz": gzip.compress(lengthy)[:-5000],
+        "text/cut.txt.zst": zstandard.ZstdCompressor().compress(lengthy)[:-900],
+        "text/empty.txt": b"",
+        "text/page.txt": page("쪽").encode(),
+        "text/report.txt": b"%PDF-1.7\n" + random.Random(2).randbytes(500),
+        "text/letter.txt": b"PK\x03\x04\x14\x00\x06\x00[Content_Types].xml" + random.Random(3).randbytes(500),
+        "text/office.txt": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + random.Random(4).randbytes(500),
+        "rows/fit.jsonl": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows("행")).encode(),
+        "rows/broken.jsonl": "\n".join(broken).encode(),
+        "tables/fit.csv": ("text,label\n" + "".join(f"{line},1\n" for line in prose("칸").splitlines())).encode(),
+        "tables/tabs.csv": ("text\tlabel\n" + "".join(f"{line}\t1\n" for line in prose("탭").splitlines())).encode(),
+        "tables/columns.csv": f"text,label\n{SENTENCE},1\n{SENTENCE}\n".encode(),
+        "parquet/fit.parquet": (tmp_path / "table.parquet").read_bytes(),
+        "parquet/cut.parquet": (tmp_path / "table.parquet").read_bytes()[:-2000],
+    }  # fmt: skip
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def corpus(on_error="refuse", **more):
+    sources = [
+        {"name": "text", "path": "text/*", "on_error": on_error},
+        {"name": "jsonl", "path": "rows/*.jsonl", "on_error": on_error},
+        {"name": "csv", "path": "tables/*.csv", "on_error": on_error},
+        {"name": "parquet", "path": "parquet/*.parquet", "on_error": on_error},
+    ]
+    return CorpusOptions.model_validate({"sources": sources, "part_characters": 5000, **more})
+
+
+UNFIT = {
+    "text/binary.txt": "binary", "text/cut.txt.gz": "damaged", "text/cut.txt.zst": "damaged", "text/empty.txt": "empty",
+    "text/page.txt": "html", "text/report.txt": "pdf", "text/letter.txt": "office_file", "text/office.txt": "office_file",
+    "rows/broken.jsonl": "not_json", "tables/tabs.csv": "columns", "tables/columns.csv": "columns", "parquet/cut.parquet": "damaged",
+}  # fmt: skip
+WAYS_OUT = {
+    "text/page.txt": "reader html", "text/report.txt": "pdftotext", "text/letter.txt": "docx", "text/office.txt": "hwp",
+    "tables/tabs.csv": 'tabs and no commas; set the source\'s option delimiter: "\\t"', "rows/broken.jsonl": "line 4: not JSON",
+}  # fmt: skip
+
+
+def test_check_names_every_unfit_file_at_once_with_the_way_out(dirty, tmp_path, kobert):
+    content = recipe.load("quickstart", []) | {"data_dir": str(dirty), "features": {}, "finetune": {}, "publish": {}}
+    content["corpus"] = {"sources": corpus().dump()["sources"]}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    result = kobert("check", tmp_path / "r.yaml")
+    assert result.complaint.endswith(f"{len(UNFIT)} problems, each on a line above")
+    lines = result.out.splitlines()
+    assert len(lines) == len(UNFIT)
+    for name in UNFIT:
+        line = next(line for line in lines if f"{dirty / name}" in line)
+        assert "on_error: skip" in line and WAYS_OUT.get(name, "") in line
+    assert "(2 more of the rows read of it are unfit)" in next(line for line in lines if "broken.jsonl" in line)
+    as_json = kobert("check", tmp_path / "r.yaml", "--json")
+    assert as_json.code == 2 and json.loads(as_json.out)["problems"] == lines
+    skipping = [f"corpus.sources.{i}.on_error=skip" for i in range(4)]
+    told = kobert("check", tmp_path / "r.yaml", *(word for setting in skipping for word in ("--set", setting)))
+    assert told.code == 0 and told.out.count("would be skipped: ") == len(UNFIT) and "sound" in told.out
+
+
+def test_a_run_refuses_the_first_with_the_way_to_skip_it_in_any_number_of_processes(dirty, tmp_path):
+    (dirty / "text" / "empty.txt").unlink()
+    for workers in (1, 2):
+        with pytest.raises(UserError, match=r"text/binary\.txt is a binary file.*on_error: skip$"):
+            run(corpus(engine={"name": "local", "workers": workers}), dirty, tmp_path / f"out{workers}")
+    assert corpus().dump() != corpus("skip").dump(), "another choice is another fingerprint"
+
+
+def test_what_is_skipped_is_counted_by_reason_and_listed_alike_by_any_number_of_processes(dirty, tmp_path):
+    one, three = (run(corpus("skip", engine={"name": "local", "workers": workers}), dirty, tmp_path / f"{workers}") for workers in (1, 3))
+    assert one == three
+    parts = [sorted(path.read_bytes() for path in (tmp_path / name).glob("part-*.parquet")) for name in "13"]
+    assert parts[0] == parts[1]
+    expected = {
+        "files_skipped": 8, "files_skipped_binary": 1, "files_skipped_empty": 1, "files_skipped_html": 1, "files_skipped_pdf": 1,
+        "files_skipped_office_file": 2, "files_skipped_columns": 1, "files_skipped_damaged": 1,
+        "files_read_in_part": 2, "files_read_in_part_damaged": 2,
+        "rows_skipped": 4, "rows_skipped_not_json": 1, "rows_skipped_missing_key": 1, "rows_skipped_wrong_type": 1,
+        "rows_skipped_columns": 1,
+    }  # fmt: skip
+    assert {key: value for key, value in one.items() if key.startswith(("files_", "rows_"))} == expected
+    assert one["sources"]["rows/*.jsonl"]["rows_skipped"] == 3
+    assert len(one["skipped"]) == 14 and str(dirty) not in "".join(one["skipped"])
+    assert one["documents_read"] > 60 + 57 + 40 + 1 + 900
+
+
+def test_a_source_of_which_nothing_can_be_read_is_described_wrongly_not_dirty(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"id": "{i}", "body": "{SENTENCE}"}}\n' for i in range(LISTED + 50)), encoding="utf-8")
+    (tmp_path / "a.txt").write_text(prose("곁"), encoding="utf-8")
+    sources = [{"name": "text", "path": "a.txt"}, {"name": "jsonl", "path": "a.jsonl", "on_error": "skip"}]
+    with pytest.raises(UserError, match=r"nothing of a\.jsonl could be read.*there is no key 'text'.*found: body"):
+        run(CorpusOptions.model_validate({"sources": sources}), tmp_path, tmp_path / "out")
+
+
+def test_every_reader_skips_rows_and_broken_files(tmp_path):
+    """Per reader: a file with two fit rows and one that is not, and one that is another thing altogether."""
+    paragraph = {"context": SENTENCE, "qas": []}
+    fit = {"id": "1", "paragraph": [{"form": SENTENCE}]}
+    cells = pyarrow.array([b"\xea\xb0\x80", b"\xb0\xa1", b"\xea\xb0\x81"], pyarrow.binary())
+    undecodable = pyarrow.Array.from_buffers(pyarrow.string(), 3, cells.buffers())
+    pyarrow.parquet.write_table(pyarrow.table({"text": undecodable, "film": ["가", "가", "나"]}), tmp_path / "rows.parquet")
+    contents = {
+        "jsonl": f'{{"id": 1, "text": "{SENTENCE}"}}\n[]\n{{"id": 2, "text": "{SENTENCE}"}}\n',
+        "csv": f'text,film\n{SENTENCE},가\n"나"다,가\n{SENTENCE},나\n',
+        "nsmc": f"id\tdocument\tlabel\n1\t{SENTENCE}\t1\n2\t나\n3\t{SENTENCE}\t0\n",
+        "json": json.dumps([{"body": SENTENCE}, {"bdy": SENTENCE}, {"body": SENTENCE}]),
+        "modu": json.dumps({"document": [fit, {"id": "2"}, fit]}),
+        "squad": json.dumps({"data": [{"paragraphs": [paragraph, {"context": 3}, paragraph]}]}),
+    }
+    options = {"json": {"documents_at": "*", "text": "body"}}
+    for name in (*contents, "parquet", "wikipedia", "text", "html"):
+        reader = Reader.choose({"name": name, "path": [f"rows.{name}", f"broken.{name}"], "on_error": "skip", **options.get(name, {})})
+        if name == "csv":
+            reader = reader.model_copy(update={"delimiter": ","})
+        (tmp_path / f"broken.{name}").write_bytes(b"\x00\x00\x01\x02" + random.Random(6).randbytes(500))
+        if name in contents:
+            (tmp_path / f"rows.{name}").write_text(contents[name], encoding="utf-8")
+        rows = name in contents or name == "parquet"
+        skipped = Skipped()
+        files = [tmp_path / file for file in reader.path][0 if rows else 1 :]
+        read = list(reader.read_files(files, skipped))
+        assert (len(read), skipped.counts["rows_skipped"], skipped.counts["files_skipped"]) == ((2, 1, 1) if rows else (0, 0, 1)), name
+        strictly = reader.model_copy(update={"on_error": "refuse"})
+        with pytest.raises(Unfit, match="on_error: skip"):
+            list(strictly.read_files(files, Skipped()))
+        if name in ("parquet", "csv"):
+            grouped, skipped = reader.model_copy(update={"group_by": "film"}), Skipped()
+            assert [document.id.rpartition(":")[2] for document in grouped.read_files(files, skipped)] == ["가", "나"]
+            assert (skipped.counts["rows_skipped"], skipped.counts["files_skipped"]) == (1, 1)
+
+
+def test_texts_that_are_measured_or_kept_out_of_training_are_never_skipped():
+    skipping = {"name": "text", "path": "a", "on_error": "skip"}
+    for make in (lambda: corpus(decontaminate=[skipping]), lambda: ReportOptions.model_validate({"sources": {"a": skipping}})):
+        with pytest.raises(ValueError, match="must be read whole, so a cannot have on_error: skip"):
+            make()
+
+
+def test_a_problem_survives_its_way_back_from_a_worker():
+    problem = pickle.loads(pickle.dumps(Unfit("binary", "a is binary")))
+    assert (problem.reason, str(problem)) == ("binary", "a is binary")
+
+
+def test_a_folder_is_answered_with_a_pattern_for_its_files(tmp_path):
+    for name in ("docs/a.txt", "docs/b.txt", "docs/c.md", "deep/down/a.jsonl.zst"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("가", encoding="utf-8")
+    for folder, pattern in (("docs", r"docs/\*\.txt"), ("docs/", r"docs/\*\.txt"), ("deep", r"deep/\*/\*\.jsonl\.zst")):
+        with pytest.raises(UserError, match=rf"is a folder; give a pattern for the files in it, such as {pattern}$"):
+            Reader.choose({"name": "text", "path": folder}).files(tmp_path)
+
+
+def test_a_sample_says_nothing_of_the_rows_after_it(tmp_path):
+    lines = [f'{{"id": {i}, "text": "가"}}' for i in range(ROWS)] + ["broken"]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    options = CorpusOptions.model_validate({"sources": [{"name": "jsonl", "path": "a.jsonl"}]})
+    assert findings(options, tmp_path) == []
+    (tmp_path / "a.jsonl").write_text("\n".join(lines[1:]), encoding="utf-8")
+    assert f"line {ROWS}: not JSON" in findings(options, tmp_path)[0].sentence
+
+
+def test_text_with_some_markup_is_text(tmp_path):
+    texts = [
+        f"{SENTENCE} <b>굵게</b> 쓰려면 <html> 안에 <p>를 쓴다. a < b이고 c > d이다.\n" * 30,
+        "<br>".join(prose("줄바꿈").splitlines()),
+        "<원문>\n" + prose("괄호"),
+    ]
+    for text in texts:
+        (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+        assert list(Reader.choose({"name": "text", "path": "a.txt"}).read(tmp_path))
+    for markup in (
+        "<!-- 저장 --> <!doctype HTML>",
+        '<?xml version="1.0"?>\n<html>',
+        "<div><p>가</p></div>" * 30,
+        "<!---->" * 5000 + "<html>",
+    ):
+        (tmp_path / "a.txt").write_text(markup + prose("쪽", 2), encoding="utf-8")
+        with pytest.raises(Unfit, match="read it by the reader html"):
+            list(Reader.choose({"name": "text", "path": "a.txt"}).read(tmp_path))
