@@ -138,6 +138,8 @@ def verify(folder: Path) -> dict[str, Any]:
     """The manifest, after every file in it was found unchanged and no file of the stage's kinds beside them. Raises Damaged, naming the
     file, otherwise."""
     manifest = read(folder)
+    if (folder / STARTED).is_file():
+        read_json_with_digest(folder / STARTED)
     if not manifest.keys() >= {"stage", "writes", "files", "counts", "seconds", "inputs"}:
         raise Damaged(f"{folder / FINISHED} lacks entries of a manifest; restore it, or move its folder away and run again")
     advice = f"restore it, or make it again with --redo {manifest['stage']}"
