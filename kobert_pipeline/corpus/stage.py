@@ -24,8 +24,8 @@ PHASES = ("split", "sift", "buckets", "choose", "finish")
 WORK_FILES = tuple(
     f"{WORK}/{place}"
     for place in (
-        "raw/*.parquet", "raw/*.json", "sifted/*.parquet", "sifted/*.json", "digests/*.npy", "signatures/**", "buckets/**", "copies/*.json",
-        "finished/*.json",
+        "raw/*.parquet", "raw/*.json", "skipped/*.json", "sifted/*.parquet", "sifted/*.json", "digests/*.npy", "signatures/**",
+        "buckets/**", "copies/*.json", "finished/*.json",
     )
 )  # fmt: skip
 LOG_FILES = ("logs/counts.json", *(f"logs/{phase}/**" for phase in PHASES))
