@@ -192,7 +192,7 @@ def tokenize(
     as_json: AsJsonLines = False,
 ) -> None:
     """Show the pieces of a text with their ids and raw-text offsets. Example: kobert tokenize runs/quickstart/tokenizer 아버지가방에"""
-    from kobert_pipeline.use.load import load_tokenizer
+    from kobert_pipeline.inference.checkpoint import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
     for text in _lines(texts):
@@ -223,7 +223,7 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
-    from kobert_pipeline.use.predict import predict as predicted
+    from kobert_pipeline.inference.predict import predict as predicted
 
     for result in predicted(checkpoint, _lines(texts), question, top_k, pair, tokenizer):
         print(json.dumps(result, ensure_ascii=False) if as_json else "  ".join(f"{key}: {value}" for key, value in result.items()))

@@ -5,6 +5,7 @@ from typing import Any
 
 from kobert_pipeline import manifest
 from kobert_pipeline.publish.model_card import Results, mean
+from kobert_pipeline.training.hf_config import fine_tuned_for
 
 
 def results_of(name: str, task: str, metric: str, runs: dict[str, dict[str, Any]], controls: dict[str, list[Path]]) -> Results:
@@ -43,20 +44,15 @@ def beside(run_dir: Path, source: str, features: str) -> dict[str, dict[str, Any
 
 def null_threshold(config: dict[str, Any]) -> float | None:
     """Of a model whose questions may have no answer, by how much the score of none must exceed that of the best span."""
-    threshold = noted_of(config).get("null_threshold")
+    threshold = fine_tuned_for(config)[1].get("null_threshold")
     return None if threshold is None else float(threshold)
-
-
-def noted_of(config: dict[str, Any]) -> dict[str, Any]:
-    """What fine-tuning noted of the task, {} where there was none."""
-    return next(iter((config.get("task_specific_params") or {}).values()), {})
 
 
 def card_counts(made: dict[str, dict[str, Any]], config: dict[str, Any]) -> dict[str, str]:
     """The numbers of the model card, from the manifests and the model's config."""
     trained = made["pretrain"]["counts"]
     layers, width = (config.get(name, config.get(other)) for name, other in (("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd")))
-    noted = noted_of(config)
+    task, state = fine_tuned_for(config)
     losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
     return {
         "documents": f"{made['corpus']['counts']['documents_kept']:,}",
@@ -65,8 +61,8 @@ def card_counts(made: dict[str, dict[str, Any]], config: dict[str, Any]) -> dict
         "parameters": f"{trained['parameters']:,}",
         "pieces seen in pretraining": f"{trained['pieces_seen']:,}",
         "held-out loss before and after": " -> ".join(losses),
-        **({"labels": ", ".join(config["id2label"].values())} if noted and "id2label" in config else {}),
-        **({"pieces of a window in fine-tuning, at most": f"{noted['max_length']:,}"} if "max_length" in noted else {}),
+        **({"labels": ", ".join(config["id2label"].values())} if task and "id2label" in config else {}),
+        **({"pieces of a window in fine-tuning, at most": f"{state['max_length']:,}"} if "max_length" in state else {}),
     }
 
 

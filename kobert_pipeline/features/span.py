@@ -17,7 +17,7 @@ class SpanTask(Task):
     auto_class: ClassVar[str] = "AutoModelForQuestionAnswering"
     metric: ClassVar[str] = "f1"
     clean_training: ClassVar[bool] = True
-    reading: ClassVar[tuple[str, ...]] = ("stride", "max_answer_pieces", "max_question_pieces")
+    inference_options: ClassVar[tuple[str, ...]] = ("stride", "max_answer_pieces", "max_question_pieces")
 
     stride: int = Field(128, ge=0)
     """Pieces that two windows of a context share."""
@@ -68,9 +68,13 @@ class SpanTask(Task):
         return {name: features.arrays[name] for name in ("start_positions", "end_positions")}
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[str]:
-        """Per example the text of the best span over all its windows; "" when no window has a context."""
-        best = self.best_spans(logits, features)
-        return [example["context"][best[i][1] : best[i][2]] if i in best else "" for i, example in enumerate(features.examples)]
+        """Per example the text of the span that answers it; "" where none does."""
+        spans = self.answer_spans(logits, features)
+        return [example["context"][spans[i][1] : spans[i][2]] if i in spans else "" for i, example in enumerate(features.examples)]
+
+    def answer_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
+        """By example, the span that is given as its answer: the best one; without examples that are left unanswered."""
+        return self.best_spans(logits, features)
 
     def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
         """By example, what `best_span` finds over all its windows; without examples no window of which has a context."""

@@ -72,7 +72,7 @@ def prepared(options: FeaturesOptions, data_dir: Path) -> tuple[FeaturesOptions,
     """What is made of the task files before a tokenizer is needed: the options with what the task learns from its training files, the
     splits and their counts. Everything that is wrong with a task file is refused here, so `kobert check` calls it too."""
     paths = [data_dir / name for name in train_files(options)]
-    options = options.model_copy(update={"task": options.task.fitted(paths)})
+    options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
     for examples in splits.values():
         options.task.refuse_unlike(examples)

@@ -35,7 +35,7 @@ class TaggingTask(Task):
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
     metric: ClassVar[str] = "entity_f1"
-    reading: ClassVar[tuple[str, ...]] = ("stride",)
+    inference_options: ClassVar[tuple[str, ...]] = ("stride",)
 
     labels: list[str] | None = Field(None, min_length=1)
     """The types of entities in the order of the model's outputs; null: those of the training files, sorted."""
@@ -54,7 +54,7 @@ class TaggingTask(Task):
     def read(self, path: Path) -> list[Example]:
         """As for every task; without `labels`, entities of any type are read."""
 
-    def fitted(self, train: list[Path]) -> Self:
+    def fit_labels(self, train: list[Path]) -> Self:
         """With the types of the training files, unless they were given. Raises UserError where there is no entity."""
         if self.labels is not None:
             return self

@@ -25,8 +25,8 @@ class Task(Plugin):
     """The score that selects a model on dev; larger is better."""
     clean_training: ClassVar[bool] = False
     """Whether training examples that share text with the test set are dropped."""
-    reading: ClassVar[tuple[str, ...]] = ()
-    """The options by which texts of any files are read; `noted` tells them where they are not the default."""
+    inference_options: ClassVar[tuple[str, ...]] = ()
+    """The options that predicting depends on, for texts of any file; `inference_state` keeps them with the model."""
 
     @abstractmethod
     def read(self, path: Path) -> list[Example]:
@@ -48,7 +48,7 @@ class Task(Plugin):
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """Scores in percent."""
 
-    def fitted(self, train: list[Path]) -> Self:
+    def fit_labels(self, train: list[Path]) -> Self:
         """The task with what it learns from its training files filled in (the labels, where they were not said). It is kept beside the
         features. Raises UserError for files of another form."""
         return self
@@ -56,17 +56,17 @@ class Task(Plugin):
     def refuse_unlike(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, maybe of several files, do not go together."""
 
-    def settled(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
-        """The task with what the model's logits for the dev set settle, such as a threshold. `noted` keeps it with the model."""
+    def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
+        """The task with what the model's logits for the dev set determine, such as a threshold. It is one of the `inference_options`."""
         return self
 
-    def noted(self) -> dict[str, Any]:
-        """What whoever predicts with the model needs to know of the task; it stands in the model's config."""
-        return ({"paired": True} if self.paired else {}) | self.model_dump(include=set(self.reading), exclude_defaults=True)
+    def inference_state(self) -> dict[str, Any]:
+        """What predicting with the model needs to know of the task; it is saved in the model's config. Defaults are left out."""
+        return self.model_dump(include=set(self.inference_options), exclude_defaults=True)
 
-    def recalled(self, noted: dict[str, Any]) -> Self:
-        """The task with what was `settled`, from what was `noted`."""
-        return self
+    def with_inference_state(self, state: dict[str, Any]) -> Self:
+        """The task with the options that an `inference_state` holds."""
+        return self.model_copy(update={name: state[name] for name in self.inference_options if name in state})
 
     def counts(self, features: Features) -> dict[str, Any]:
         """What the manifest tells of a split besides examples, windows and pieces."""

@@ -5,7 +5,7 @@ the best span by more than a threshold, which the dev set settles. Scores follow
 Liang, *Know What You Don't Know*, ACL 2018), over KorQuAD's normalised characters.
 """
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -18,11 +18,13 @@ from kobert_pipeline.features.task import Example
 class UnanswerableTask(SpanTask):
     """Questions with a span of their context, or without one. Where all have one it is the same as a `SpanTask`."""
 
+    inference_options: ClassVar[tuple[str, ...]] = (*SpanTask.inference_options, "null_threshold")
+
     null_threshold: float | None = None
     """By how much the score of no answer must exceed that of the best span for none to be given; null: found on dev, as that with the best
     `metric` there. Where every dev question has an answer there is none, and every question is answered."""
 
-    def settled(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
+    def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         """With the threshold, unless it was given, or every question has an answer."""
         if self.null_threshold is not None or all(example["answers"] for example in features.examples):
             return self
@@ -35,17 +37,9 @@ class UnanswerableTask(SpanTask):
         left = [self._value("", example) for example in asked]
         return self.model_copy(update={"null_threshold": best_threshold(margins, np.array(answered), np.array(left))})
 
-    def noted(self) -> dict[str, Any]:
-        """With the threshold."""
-        return super().noted() | ({} if self.null_threshold is None else {"null_threshold": self.null_threshold})
-
-    def recalled(self, noted: dict[str, Any]) -> Self:
-        """With the threshold that dev settled."""
-        return self.model_copy(update={"null_threshold": noted.get("null_threshold", self.null_threshold)})
-
-    def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
-        """Without those that no answer exceeds by more than the threshold: they are predicted as ""."""
-        best = super().best_spans(logits, features)
+    def answer_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
+        """The best spans, without those that the score of no answer exceeds by more than the threshold: they are predicted as ""."""
+        best = self.best_spans(logits, features)
         if self.null_threshold is None:
             return best
         nulls = null_scores(logits, features)

@@ -67,6 +67,6 @@ class FeatureBasedTagger(torch.nn.Module):
         import transformers
 
         config = transformers.AutoConfig.for_model(**read_json(folder / CONFIG))
-        model = cls(transformers.AutoModel.from_config(config))
+        model = cls(transformers.AutoModel.from_config(config, trust_remote_code=False))
         load_weights(folder / WEIGHTS, model)
         return model

@@ -8,7 +8,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.layers import shares
-from kobert_pipeline.finetune.model import TaskModule, measure
+from kobert_pipeline.finetune.model import TaskModule, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.processes import leads
 from kobert_pipeline.training.device import device
@@ -25,7 +25,7 @@ class OnDev:
 
     def __call__(self, step: int) -> dict[str, float]:
         """The scores of `step`."""
-        _, scores = measure(self.model, self.task, self.dev, 2 * self.plan.batch_size, device(), settle=True)
+        scores = predict(self.model, self.task, self.dev, device(), calibrate=True).scores
         # the first of equals is kept, and a step measured again after a resume is not better than itself
         earlier = [values[self.task.metric] for other, values in self.found.values.items() if other < step]
         better = all(rounded(scores)[self.task.metric] > score for score in earlier)

@@ -14,8 +14,8 @@ from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.options import Options, Seed
 from kobert_pipeline.processes import leads
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
+from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
-from kobert_pipeline.training.positions import longest
 
 VERSION = 1
 MODEL = "model"
@@ -59,7 +59,7 @@ def run(
     counts = {name: getattr(plan, name) for name in options.plan.varied} | _fitted(options, plan, seed, features, pretrained, out, MODEL)
     if not leads():
         return {}  # what follows is read, measured and written by the first process alone
-    return counts | tested(task, features, plan, out)
+    return counts | evaluate_test(task, features, out)
 
 
 def trial(options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _fitted(
     from kobert_pipeline.training.log import quiet_transformers
 
     task, max_length = task_of(features), read_json(features / "task.json")["max_length"]
-    positions = longest(read_json(pretrained / "config.json"))
+    positions = max_input_length(read_json(pretrained / "config.json"))
     if max_length > positions:
         raise UserError(f"features were made with max_length {max_length}, beyond the model's {positions} positions; lower max_length")
     train, dev = (Features.load(features / split) for split in ("train", "dev"))
@@ -123,16 +123,18 @@ def _fitted(
     return fit(model, task, train, dev, plan, out, out / kept if kept else None)
 
 
-def tested(task: Task, features: Path, plan: FinetunePlan, out: Path) -> dict[str, Any]:
+def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:
     """Scores of `out/model` on the test set, if there is one, and its predictions in `out/predictions.jsonl`."""
-    from kobert_pipeline.finetune.model import load, measure
+    from kobert_pipeline.finetune.model import load, predict
     from kobert_pipeline.training.device import device
+    from kobert_pipeline.training.hf_config import fine_tuned_for
 
     if not (features / "test").is_dir():
         return {}
     test = Features.load(features / "test")
-    model = load(task, out / MODEL).to(device())
-    predictions, scores = measure(model, task, test, 2 * plan.batch_size, device())
-    rows = zip(test.examples, predictions, strict=True)
+    model = load(out / MODEL).to(device())
+    _, state = fine_tuned_for(model.config.to_dict())
+    found = predict(model, task.with_inference_state(state), test, device())
+    rows = zip(test.examples, found.predictions, strict=True)
     write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
-    return {"test": {name: round(value, 4) for name, value in scores.items()}}
+    return {"test": {name: round(value, 4) for name, value in found.scores.items()}}

@@ -47,7 +47,7 @@ def measure(
     if out is not None:
         make_ready(out)
 
-    from kobert_pipeline.measure.checkpoint import Checkpoint
+    from kobert_pipeline.inference.checkpoint import Checkpoint
     from kobert_pipeline.measure.measured import measured
     from kobert_pipeline.measure.report import markdown
 

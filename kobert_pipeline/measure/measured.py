@@ -11,8 +11,10 @@ from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
+from kobert_pipeline.finetune.model import Predicted
+from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.inference.predict import predict_examples
 from kobert_pipeline.measure import errors, noisy, subsets
-from kobert_pipeline.measure.checkpoint import Checkpoint, Predicted
 from kobert_pipeline.measure.noise import Noise
 
 Say = Callable[[str], None]
@@ -39,7 +41,7 @@ def measured(
         raise UserError(f"errors are analysed of tasks that answer questions by spans of a text; {task.name} is none, leave --errors out")
     every = examples_of(task, file)
     examples = sample(every, limit)
-    clean = checkpoint(examples)
+    clean = predict_examples(checkpoint, examples)
     say(f"clean  {len(examples)} examples  {told(clean.scores)}")
     found: dict[str, Any] = {
         "task": task.dump(),
@@ -87,7 +89,7 @@ def under_noise(
     rows = []
     for noise in noises:
         spoilt = noisy.noisy(examples, takers, noise)
-        got = checkpoint(spoilt)
+        got = predict_examples(checkpoint, spoilt)
         changed = sum(one != other for one, other in zip(spoilt, examples, strict=True))
         row = {"kind": noise.kind, "rate": noise.rate, "changed": share(changed, len(examples)), "scores": rounded(got.scores)}
         if isinstance(checkpoint.task, SpanTask):

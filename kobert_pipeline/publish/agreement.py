@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
-from kobert_pipeline.training.positions import longest
+from kobert_pipeline.training.hf_config import max_input_length
 
 if TYPE_CHECKING:
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -34,8 +34,8 @@ def refuse_disagreement(model: Path, tokenizer: "MorphemeTokenizer") -> None:
             _same(config, key, ids[name])
     if len(set(ids.values())) < len(ids) or not all(0 <= number < len(tokenizer) for number in ids.values()):
         raise UserError(f"publish: the tokenizer's special tokens want ids of their own below {len(tokenizer)}, they have {ids}")
-    if longest(config) < tokenizer.num_special_tokens_to_add(pair=True):
-        raise UserError(f"publish: a model of {longest(config)} positions takes no text; it is not one of this run")
+    if max_input_length(config) < tokenizer.num_special_tokens_to_add(pair=True):
+        raise UserError(f"publish: a model of {max_input_length(config)} positions takes no text; it is not one of this run")
     refuse_other_shapes(model, config)
 
 

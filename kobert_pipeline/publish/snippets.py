@@ -60,7 +60,8 @@ scores = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits
 print(candidates[int(scores.argmax())])""",
     "AutoModelForTokenClassification": """from transformers import pipeline
 
-tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, aggregation_strategy="simple")
+# stride: a text longer than the model's windows is read in several, which share 8 tokens
+tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, aggregation_strategy="simple", stride=8)
 print(tag("세종대왕은 1443년에 한글을 만들었다."))""",
     "AutoModelForPreTraining": FILL,
     "AutoModelForMaskedLM": FILL,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.use.load import checkpoint
+from kobert_pipeline.inference.checkpoint import refuse_incomplete
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -47,7 +47,8 @@ def refuse_bad_name(repo: str) -> None:
 
 def sendable(folder: Path) -> dict[str, int]:
     """{file: bytes} of a finished checkpoint that may be passed on."""
-    made = manifest.read(checkpoint(folder))
+    refuse_incomplete(folder)
+    made = manifest.read(folder)
     if without := made["counts"].get("files_without_licence", 0):
         raise UserError(
             f"{folder} was made from {without} files without a stated licence (its README.md lists them); give each its `license` in the "

@@ -120,19 +120,19 @@ def test_a_number_as_the_first_token_makes_no_file_naver_s(tmp_path: Path) -> No
 
 def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> None:
     path = file(tmp_path / "a.txt", NAVER)
-    task = Task.choose("ner").fitted([path, file(tmp_path / "b.tsv", KLUE)])
+    task = Task.choose("ner").fit_labels([path, file(tmp_path / "b.tsv", KLUE)])
     assert task.dump()["labels"] == ["LC", "LOC", "NUM", "PER", "QT", "TI"]
     assert list(task.config()["id2label"].values())[:5] == ["O", "B-LC", "I-LC", "B-LOC", "I-LOC"]
     given = Task.choose({"name": "ner", "labels": ["PER", "LOC", "NUM"]})
-    assert given.fitted([tmp_path / "not read"]) is given
+    assert given.fit_labels([tmp_path / "not read"]) is given
     with pytest.raises(
         UserError, match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM, those of .*option labels"
     ):
         given.read(tmp_path / "b.tsv")
     with pytest.raises(UserError, match=r"d\.txt holds no examples"):
-        Task.choose("ner").fitted([file(tmp_path / "d.txt", "\n\n")])
+        Task.choose("ner").fit_labels([file(tmp_path / "d.txt", "\n\n")])
     with pytest.raises(UserError, match="no entity to learn from"):
-        Task.choose("ner").fitted([file(tmp_path / "c.txt", "가\tO\n")])
+        Task.choose("ner").fit_labels([file(tmp_path / "c.txt", "가\tO\n")])
 
 
 @pytest.mark.parametrize(

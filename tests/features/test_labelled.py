@@ -176,19 +176,19 @@ def test_a_wrong_option_is_refused(given: dict, said: str) -> None:
 def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_path: Path) -> None:
     one = table(tmp_path / "one.tsv", *({"text": f"글 {kind}", "label": kind} for kind in ("산", "강", "산")))
     two = table(tmp_path / "two.csv", {"text": "글", "label": "들"})
-    task = Task.choose("classification").fitted([one, two])
+    task = Task.choose("classification").fit_labels([one, two])
     assert task.dump()["labels"] == ["강", "들", "산"]
     assert [example["label"] for example in task.read(one)] == [2, 0, 2]
     assert Task.choose(task.dump()) == task, "it comes back from task.json"
     with pytest.raises(UserError, match="two labels at least, found was only '들'"):
-        Task.choose("classification").fitted([two])
+        Task.choose("classification").fit_labels([two])
 
 
 def test_a_file_with_nothing_below_its_header_is_told_so(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"train split is empty: .*a\.csv holds no examples, no row below a header"):
-        Task.choose("classification").fitted([path])
+        Task.choose("classification").fit_labels([path])
 
 
 def test_own_labels_of_pairs_need_no_more_than_the_second_column(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_own_labels_of_pairs_need_no_more_than_the_second_column(tmp_path: Path)
 
 def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
     given = Task.choose({"name": "classification", "labels": ["산", "강"]})
-    assert given.fitted([tmp_path / "not read.tsv"]) is given
+    assert given.fit_labels([tmp_path / "not read.tsv"]) is given
     assert given.config()["label2id"] == {"산": 0, "강": 1}
 
 

@@ -145,25 +145,25 @@ def test_dev_settles_the_threshold_and_other_sets_are_predicted_by_it(name: str)
     features = features_of(ASKED, offsets, example_of)
     task = Task.choose(name)
     assert task.predict(logits, features) == ["부산", "서울", "대구", "광주"], "nothing is settled yet"
-    settled = task.settled(logits, features)
+    settled = task.calibrate(logits, features)
     assert settled.null_threshold == -3.0, "three right with it, as with 4.0; the lowest is taken"
     assert settled.predict(logits, features) == ["부산", "", "", ""]
     assert settled.score(settled.predict(logits, features), ASKED) == {
         "exact_match": 75, "f1": 75, "HasAns_exact": 50, "HasAns_f1": 50, "NoAns_exact": 100, "NoAns_f1": 100,
     }  # fmt: skip
-    assert settled.noted() == {"null_threshold": -3.0} and task.noted() == {}
-    assert task.recalled(settled.noted()) == settled and task.recalled({"max_length": 9}) == task
+    assert settled.inference_state() == {"null_threshold": -3.0} and task.inference_state() == {}
+    assert task.with_inference_state(settled.inference_state()) == settled and task.with_inference_state({"max_length": 9}) == task
 
 
 def test_a_threshold_that_was_given_stays_and_one_is_not_sought_where_every_question_has_an_answer() -> None:
     logits, offsets, example_of = windows(*ROWS)
     features = features_of(ASKED, offsets, example_of)
     given = Task.choose({"name": "mrc", "null_threshold": 4.0})
-    assert given.settled(logits, features) is given and given.noted() == {"null_threshold": 4.0}
+    assert given.calibrate(logits, features) is given and given.inference_state() == {"null_threshold": 4.0}
     assert given.predict(logits, features) == ["부산", "서울", "대구", ""]
     answerable = features_of([{**example, "answers": [[example["context"][:2], 0]]} for example in ASKED], offsets, example_of)
     task = Task.choose("mrc")
-    assert task.settled(logits, answerable) is task
+    assert task.calibrate(logits, answerable) is task
     assert task.score(task.predict(logits, answerable), answerable.examples) == {"exact_match": 100, "f1": 100}
 
 
@@ -171,7 +171,7 @@ def test_a_context_without_a_piece_has_no_answer_and_settles_nothing() -> None:
     logits, _, example_of = windows((0, 1, 2))
     empty = features_of([{"context": "", "answers": []}], np.array([(-1, -1), (-1, -1)]), example_of)
     task = Task.choose("mrc")
-    assert task.settled(logits, empty) is task
+    assert task.calibrate(logits, empty) is task
     assert task.predict(logits, empty) == [""]
 
 
@@ -188,7 +188,7 @@ def test_everything_is_as_for_korquad_where_every_question_has_an_answer(corpora
         arrays = task.featurize(examples, morpheme_tokenizer, 64)
         assert arrays.keys() == expected.keys() and all((arrays[key] == expected[key]).all() for key in arrays)
         features = Features(arrays, examples)
-        settled = task.settled(logits, features)
+        settled = task.calibrate(logits, features)
         assert settled.predict(logits, features) == predictions
         assert settled.score(predictions, examples) == korquad.score(predictions, examples)
         assert settled.score(predictions, examples) == korquad_scores(predictions, [[a for a, _ in e["answers"]] for e in examples])

@@ -12,7 +12,7 @@ from kobert_pipeline import registry
 from kobert_pipeline.features.format import Features, flat, starts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
-from kobert_pipeline.finetune.model import TaskModule, build, logits, measure
+from kobert_pipeline.finetune.model import TaskModule, build, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 
 ARCHITECTURES = registry.contract("architectures")
@@ -80,7 +80,7 @@ def test_loss_and_scores_of_a_batch_equal_the_candidates_one_by_one(model: Any) 
     expected = np.array(alone).reshape(-1, CHOICES)
     found = logits(model, features, 4, "cpu")["logits"]
     np.testing.assert_allclose(np.stack(found), expected, atol=1e-5)
-    assert measure(model, task, features, 3, "cpu")[0] == expected.argmax(1).tolist()
+    assert predict(model, task, features, "cpu", batch_size=3).predictions == expected.argmax(1).tolist()
     whole = Batches(features, task.targets(features), len(features), seed=1).batch(0, 0, 1)
     with torch.no_grad():
         loss, _ = TaskModule(model)(whole)
@@ -102,13 +102,13 @@ def test_the_right_candidate_is_learned(model: Any) -> None:
     batches = Batches(features, task.targets(features), 15, seed=1)
     module = TaskModule(model.train())
     optimizer = torch.optim.AdamW(module.parameters(), lr=3e-3)
-    before = measure(model, task, features, 30, "cpu")[1]["accuracy"]
+    before = predict(model, task, features, "cpu", batch_size=30).scores["accuracy"]
     for step in range(60):
         optimizer.zero_grad()
         module.train()(batches.batch(step, 0, 1))[0].backward()
         optimizer.step()
     assert before < 70
-    assert measure(model, task, features, 30, "cpu")[1]["accuracy"] > 90
+    assert predict(model, task, features, "cpu", batch_size=30).scores["accuracy"] > 90
 
 
 def test_an_architecture_without_the_head_is_refused_before_anything_is_made(tiny: Any, kobert: Any, data_copy: Path) -> None:

@@ -10,7 +10,7 @@ import transformers
 from kobert_pipeline import registry
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
-from kobert_pipeline.finetune.model import build, taken
+from kobert_pipeline.finetune.model import build, drop_unsupported_inputs
 from kobert_pipeline.finetune.plan import FinetunePlan
 
 ARCHITECTURES, TASKS = registry.contract("architectures"), registry.contract("tasks")
@@ -37,7 +37,7 @@ def passed(model: torch.nn.Module, seed: int) -> list[torch.Tensor]:
     shape = (1, 3, 12) if "MultipleChoice" in type(model).__name__ else (1, 12)
     ids = torch.arange(5, 5 + torch.Size(shape).numel()).reshape(shape)
     batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
-    return [value.detach() for value in model(**taken(model, batch)).values() if isinstance(value, torch.Tensor)]
+    return [value.detach() for value in model(**drop_unsupported_inputs(model, batch)).values() if isinstance(value, torch.Tensor)]
 
 
 def equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:

@@ -15,7 +15,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json_lines, read_json_with_digest, sha256, write_json, write_json_with_digest
 from kobert_pipeline.finetune import stage
-from kobert_pipeline.finetune.model import measure
+from kobert_pipeline.finetune.model import predict
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
@@ -55,8 +55,9 @@ def test_the_saved_model_loads_and_is_the_one_that_was_scored(finished: Any, pre
     name, counts, out = finished
     task, dev, test = Task.choose(name), *(Features.load(prepared / name / split) for split in ("dev", "test"))
     model = getattr(transformers, task.auto_class).from_pretrained(out / stage.MODEL)
-    assert measure(model, task, dev, 8, "cpu")[1] == pytest.approx(counts["dev"], abs=1e-5)
-    predictions, scores = measure(model, task, test, 8, "cpu")
+    assert predict(model, task, dev, "cpu", batch_size=8).scores == pytest.approx(counts["dev"], abs=1e-5)
+    found = predict(model, task, test, "cpu", batch_size=8)
+    predictions, scores = found.predictions, found.scores
     assert scores == pytest.approx(counts["test"], abs=1e-3)
     assert [row["prediction"] for row in read_json_lines(out / "predictions.jsonl")] == predictions
 

@@ -15,9 +15,9 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.inference.checkpoint import load_model, load_tokenizer
+from kobert_pipeline.inference.predict import predict
 from kobert_pipeline.training.evaluations import read_evaluations
-from kobert_pipeline.use.load import load_model, load_tokenizer
-from kobert_pipeline.use.predict import predict
 
 THINGS = ["감나무", "나루터", "다람쥐", "라디오", "마당", "바구니", "사다리", "자전거", "차표", "칼국수", "탁자", "파도", "하늘"]
 ALIKE = [("{}가 보인다", "{}를 보았다", 4.6), ("{}가 보인다", "오늘은 {}가 없다", 2.2), ("{}가 좋다", "기차가 늦게 떠났다", 0.2)]
@@ -141,7 +141,7 @@ def test_the_pairs_that_the_card_shows_are_labelled_by_transformers_as_by_us(run
 
 def test_texts_that_do_not_fit_the_head_are_refused(run_dir: Path, tiny: Any, kobert: Any) -> None:
     assert "--pair" in kobert("predict", run_dir / "publish" / "nli", "글 하나").complaint
-    with pytest.raises(UserError, match="part text 2 by one tab"):
+    with pytest.raises(UserError, match="separate text 2 by one tab"):
         predict(run_dir / "publish" / "sts", ["하나\t둘", "하나\t둘\t셋"])
     for folder in (run_dir / "publish" / "own", tiny.run_dir / "publish" / "korquad"):
         with pytest.raises(UserError, match="does not compare texts; leave --pair out"):

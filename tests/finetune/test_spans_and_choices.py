@@ -14,9 +14,10 @@ import yaml
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_lines
-from kobert_pipeline.finetune.model import logits, measure
-from kobert_pipeline.use.load import load_model, load_tokenizer
-from kobert_pipeline.use.predict import predict
+from kobert_pipeline.finetune.model import logits
+from kobert_pipeline.finetune.model import predict as predict_features
+from kobert_pipeline.inference.checkpoint import load_model, load_tokenizer
+from kobert_pipeline.inference.predict import predict
 
 PEOPLE = ["민수", "영희", "철수", "순이", "지훈", "수빈", "하준", "서연"]
 TOWNS = ["부산", "대구", "광주", "대전", "울산", "수원", "춘천", "전주"]
@@ -111,13 +112,13 @@ def test_the_threshold_is_the_best_on_dev_kept_with_the_model_and_used_for_the_t
     found = logits(model, dev, 16, "cpu")
     margins = [none - best[0] for none, best in zip(_nulls(found, dev).values(), task.best_spans(found, dev).values(), strict=True)]
     tried = {
-        threshold: task.score(task.recalled({"null_threshold": threshold}).predict(found, dev), dev.examples)["f1"]
+        threshold: task.score(task.with_inference_state({"null_threshold": threshold}).predict(found, dev), dev.examples)["f1"]
         for threshold in [kept, min(margins) - 1, *margins]
     }
     assert tried[kept] == max(tried.values()) == pytest.approx(counts(run_dir, name)["dev"]["f1"], abs=1e-4)
-    predictions, scores = measure(model, task, test, 16, "cpu")
-    assert scores == pytest.approx(counts(run_dir, name)["test"], abs=1e-3)
-    assert [row["prediction"] for row in read_json_lines(run_dir / "finetune" / name / "1" / "predictions.jsonl")] == predictions
+    tested = predict_features(model, task.with_inference_state({"null_threshold": kept}), test, "cpu", batch_size=16)
+    assert tested.scores == pytest.approx(counts(run_dir, name)["test"], abs=1e-3)
+    assert [row["prediction"] for row in read_json_lines(run_dir / "finetune" / name / "1" / "predictions.jsonl")] == tested.predictions
     assert model.config.task_specific_params[task.name]["null_threshold"] == kept, "the test set settles nothing"
 
 
@@ -176,7 +177,7 @@ def test_a_published_model_chooses_between_candidates_parted_by_tabs(run_dir: Pa
     with torch.no_grad():
         expected = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0].softmax(-1)
     assert found[0]["scores"] == pytest.approx(expected.tolist(), abs=2e-4)
-    assert "parted by tabs" in kobert("predict", folder, f"{story}\t{ends[0]}").complaint
+    assert "separated by tabs" in kobert("predict", folder, f"{story}\t{ends[0]}").complaint
     assert "does not compare texts" in kobert("predict", folder, story, "--pair", story).complaint
     assert "does not answer questions" in kobert("predict", folder, story, "--question", "왜?").complaint
 

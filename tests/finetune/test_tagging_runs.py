@@ -22,9 +22,8 @@ from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.finetune.model import TaskModule, build, load, logits
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.use.load import load_model, load_tokenizer
-from kobert_pipeline.use.predict import predict
-from kobert_pipeline.use.tagging import tag
+from kobert_pipeline.inference.checkpoint import Checkpoint, load_model, load_tokenizer
+from kobert_pipeline.inference.predict import format_predictions, predict, predict_examples
 
 NAMES = ["민수", "지호", "준서", "시우", "민지", "수아", "지우", "은우", "하나", "유나"]
 PLACES = ["부산", "강릉", "남해", "춘천", "여수", "경주", "대구", "제주", "목포", "전주"]
@@ -114,9 +113,11 @@ TEXTS = ["민수는 어제\t부산에 갔다.", "오늘  지호가 여수에서 
 @pytest.mark.parametrize("texts", [TEXTS, [" ".join(text for text, _ in sentences())[:300]]])
 def test_predict_equals_the_pipeline_of_transformers(run_dir: Path, texts: list[str]) -> None:
     folder = run_dir / "publish" / "ner"
-    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    model, tokenizer, task = load_model(folder), load_tokenizer(folder), Checkpoint.load(folder).task
     find = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="simple")
-    found = tag(model, tokenizer, texts, 256)  # the pipeline reads a text in one window
+    tokenizer.model_max_length = 256
+    in_one_window = Checkpoint(model, tokenizer, task, 256)  # as the pipeline reads a text
+    found = format_predictions(predict_examples(in_one_window, [{"text": text, "entities": []} for text in texts]))
     for ours in found:
         theirs = find(ours["text"]) if ours["text"] else []
         assert [(e["start"], e["end"], e["label"]) for e in ours["entities"]] == [(e["start"], e["end"], e["entity_group"]) for e in theirs]
@@ -213,7 +214,7 @@ def test_parts_of_a_step_add_up_to_its_loss_and_gradients(run_dir: Path, parts: 
 
 
 def test_the_frozen_encoder_stays_as_it_was_pretrained_and_the_head_does_not(run_dir: Path) -> None:
-    model = load(Task.choose("ner"), run_dir / "finetune" / "frozen" / "1" / "model")
+    model = load(run_dir / "finetune" / "frozen" / "1" / "model")
     assert isinstance(model, FeatureBasedTagger)
     pretrained = transformers.AutoModel.from_pretrained(run_dir / "pretrain" / "model").state_dict()
     for name, value in model.encoder.state_dict().items():
@@ -236,9 +237,9 @@ def test_the_head_reads_the_last_four_layers_of_a_deeper_encoder() -> None:
 
 
 def test_a_feature_based_model_gives_the_same_logits_once_saved_and_beside_longer_windows(run_dir: Path, tmp_path: Path) -> None:
-    learner, features, task = module(run_dir, frozen=True)
+    learner, features, _ = module(run_dir, frozen=True)
     learner.model.save_pretrained(tmp_path / "model")
-    again = load(task, tmp_path / "model")
+    again = load(tmp_path / "model")
     expected = logits(learner.model, features, 1, "cpu")["logits"]
     for row, values in enumerate(logits(again, features, 16, "cpu")["logits"]):
         np.testing.assert_allclose(values[: len(expected[row])], expected[row], atol=1e-5)

@@ -14,7 +14,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.batching import padded
-from kobert_pipeline.finetune.model import SHORT, TaskModule, build, logits, measure
+from kobert_pipeline.finetune.model import SHORT, TaskModule, build, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 
 TASKS = ["nsmc", "korquad"]
@@ -89,10 +89,11 @@ def test_the_encoder_is_the_pretrained_one_or_a_random_one_of_the_same_shape(pre
 def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(prepared: Path, pretrained: Path, name: str) -> None:
     task, features = loaded(prepared, name)
     model = tuned(task, pretrained, dropout=0.1)
-    predictions, scores = measure(model, task, features, 4, "cpu")
+    found = predict(model, task, features, "cpu", batch_size=4)
+    predictions, scores = found.predictions, found.scores
     assert scores == task.score(predictions, features.examples)
     assert len(predictions) == len(features.examples)
-    assert measure(model, task, features, 33, "cpu")[0] == predictions
+    assert predict(model, task, features, "cpu", batch_size=33).predictions == predictions
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the fused kernel is always taken")
@@ -132,4 +133,4 @@ def test_steps_are_taken_in_bf16_and_everything_is_measured_in_full_precision(
     task, _ = loaded(prepared, name)
     dev, model = Features.load(prepared / name / "dev"), getattr(transformers, task.auto_class).from_pretrained(tmp_path / stage.MODEL)
     with torch.autocast("cpu", torch.bfloat16):
-        assert measure(model, task, dev, 7, "cpu")[1] == pytest.approx(counts["dev"], abs=1e-4)
+        assert predict(model, task, dev, "cpu", batch_size=7).scores == pytest.approx(counts["dev"], abs=1e-4)

@@ -11,10 +11,10 @@ from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.measure.checkpoint import Predicted
+from kobert_pipeline.finetune.model import Predicted
+from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.measure.errors import CATEGORIES, PARTICLES, Reach, analysis, category, reach, reaches
 from kobert_pipeline.tokenizer.report import ceiling
-from kobert_pipeline.use.load import load_tokenizer
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
 GOOD = Reach(True, True, 2)
@@ -78,6 +78,13 @@ def test_reach_by_hand() -> None:
     assert reach([], example) == Reach(False, False, 0)
 
 
+def predicted(features: Features, predictions: list[str], spans: dict[int, tuple[int, int]]) -> Predicted:
+    """These predictions, wherever they come from."""
+    found = Predicted(Task.choose("korquad"), features, {}, predictions)
+    vars(found)["spans"] = spans
+    return found
+
+
 def featurized(corpora: Path, tiny: Any, max_length: int = 128) -> Features:
     task, tokenizer = Task.choose("korquad"), load_tokenizer(tiny.run_dir / "tokenizer")
     examples = task.read(corpora / "qa_train.json")
@@ -117,7 +124,7 @@ def test_categories_are_all_the_errors_and_no_more(seed: int, features: Features
         spans |= dict.fromkeys(range(seed, len(spans), 9), (0, 2))
         spans = {number: span for number, span in spans.items() if number % 11 != seed}
     predictions = [example["context"][slice(*spans.get(i, (0, 0)))] for i, example in enumerate(features.examples)]
-    found = analysis(Predicted(features, predictions, {}, spans), LONGEST)
+    found = analysis(predicted(features, predictions, spans), LONGEST)
     scores = korquad_scores(predictions, [[text for text, _ in example["answers"]] for example in features.examples])
     assert found["wrong"] == round(len(predictions) * (1 - scores["exact_match"] / 100)) > 0
     counts = {one["name"]: one["count"] for one in found["categories"]}
@@ -134,7 +141,7 @@ def test_ends_are_counted_with_the_particles_among_them() -> None:
     three = {"windows": np.array([0, 3, 6, 9]), "offsets": np.tile([(-1, -1), (4, 8), (8, 9)], (3, 1)), "example": np.arange(3)}
     spans = {0: (4, 9), 1: (2, 9), 2: (4, 15)}
     predictions = [CONTEXT[start:end] for start, end in spans.values()]
-    found = analysis(Predicted(Features(three, [example] * 3), predictions, {}, spans), LONGEST)
+    found = analysis(predicted(Features(three, [example] * 3), predictions, spans), LONGEST)
     ends = found["ends"]["too_much"]
     assert "이" in PARTICLES
     assert ends == {"by_a_particle": 1, "particles": {"이": 1}, "before": {"은": 1}, "behind": {"이": 2}}

@@ -12,12 +12,11 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.measure.checkpoint import Checkpoint, fitting
+from kobert_pipeline.inference.checkpoint import Checkpoint, fit_to_model, load_tokenizer
 from kobert_pipeline.measure.measured import measured
 from kobert_pipeline.measure.noise import Noise
 from kobert_pipeline.measure.noisy import fields
 from kobert_pipeline.measure.report import markdown
-from kobert_pipeline.use.load import load_tokenizer
 
 MADE = {"tagging": {"name": "tagging", "labels": ["사람", "곳"]}}
 """What models are made with, where it is not the name alone."""
@@ -35,7 +34,7 @@ def model(tiny: Any) -> Callable[[str], Any]:
 def figures(tiny: Any, model: Callable, tmp_path: Path) -> Callable:
     def found(name: str, text: str, noises: list[Noise] | None = None, file: str = "file.json") -> dict[str, Any]:
         head = model(name)
-        checkpoint = Checkpoint(head, load_tokenizer(tiny.run_dir / "tokenizer"), fitting(Task.choose({"name": name}), head), 64)
+        checkpoint = Checkpoint(head, load_tokenizer(tiny.run_dir / "tokenizer"), fit_to_model(Task.choose({"name": name}), head), 64)
         (tmp_path / file).write_text(text, encoding="utf-8")
         return measured(checkpoint, tmp_path / file, noises or [], [], False, say=lambda _: None) | {"checkpoint": name}
 
@@ -48,11 +47,11 @@ def tagged(kind: str) -> str:
 
 def test_types_of_entities_are_those_of_the_model(model: Callable, figures: Callable) -> None:
     head = model("tagging")
-    assert fitting(Task.choose("tagging"), head).labels == ["사람", "곳"]  # type: ignore[attr-defined]
+    assert fit_to_model(Task.choose("tagging"), head).labels == ["사람", "곳"]  # type: ignore[attr-defined]
     assert figures("tagging", tagged("곳"), file="file.jsonl")["task"]["labels"] == ["사람", "곳"]
     for labels in (["곳", "사람"], ["사람"], ["사람", "곳", "때"]):
         with pytest.raises(UserError, match="the checkpoint's labels are O, B-사람"):
-            fitting(Task.choose({"name": "tagging", "labels": labels}), head)
+            fit_to_model(Task.choose({"name": "tagging", "labels": labels}), head)
     with pytest.raises(UserError, match="'때'; allowed are 사람, 곳"):
         figures("tagging", tagged("때"), file="file.jsonl")
 
@@ -61,7 +60,7 @@ def test_choices_are_measured_and_take_no_noise(model: Callable, figures: Callab
     found = figures("choice", "text,choice1,choice2,label\n비가 온다.,우산을 폈다.,썰매를 탔다.,0\n", file="file.csv")
     assert found["clean"]["scores"]["accuracy"] in (0.0, 100.0)
     with pytest.raises(UserError, match="choice is neither, leave --noise out"):
-        fields(fitting(Task.choose("choice"), model("choice")), [])
+        fields(fit_to_model(Task.choose("choice"), model("choice")), [])
 
 
 def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable) -> None:

@@ -8,11 +8,11 @@ import pytest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.measure.errors import reaches
 from kobert_pipeline.measure.noise import KINDS, Noise
 from kobert_pipeline.measure.noisy import fields, noisy
 from kobert_pipeline.measure.subsets import NONE, of, subsets
-from kobert_pipeline.use.load import load_tokenizer
 
 
 @pytest.fixture(scope="module")

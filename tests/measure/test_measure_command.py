@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.measure.checkpoint import Checkpoint
+from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.measure.measured import measured, sampled
 from kobert_pipeline.measure.noise import Noise
 from kobert_pipeline.measure.report import markdown

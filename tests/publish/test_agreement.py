@@ -15,7 +15,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish.agreement import refuse_disagreement
 from kobert_pipeline.publish.export import export
-from kobert_pipeline.training.positions import longest
+from kobert_pipeline.training.hf_config import max_input_length
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 
@@ -91,7 +91,7 @@ def test_weights_with_a_row_too_few_are_refused(name: str, tuned, tokenizer) -> 
 
 def test_positions_of_roberta_begin_behind_that_of_its_padding(tokenizer, tmp_path) -> None:
     model = pretrained("roberta", tmp_path)
-    assert longest(json.loads((model / "config.json").read_text())) == 64
+    assert max_input_length(json.loads((model / "config.json").read_text())) == 64
     change(model, {"max_position_embeddings": 64})
     with pytest.raises(UserError, match=r"position_embeddings.weight is \[65, 32\].*\[64, 32\] \(max_position_embeddings\)"):
         refuse_disagreement(model, tokenizer)

@@ -101,7 +101,7 @@ def test_tokenizer_config_records_analyzer_and_version(folder) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_ids_and_offsets_in_a_fresh_process_equal_ours(name: str, elsewhere, tiny) -> None:
-    from kobert_pipeline.use.load import load_tokenizer
+    from kobert_pipeline.inference.checkpoint import load_tokenizer
 
     encoded = load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS, return_offsets_mapping=True)
     assert elsewhere["ids"][name] == encoded["input_ids"]
@@ -113,7 +113,7 @@ def test_logits_in_a_fresh_process_equal_those_of_the_model_that_training_left(n
     import torch
     import transformers
 
-    from kobert_pipeline.use.load import load_tokenizer
+    from kobert_pipeline.inference.checkpoint import load_tokenizer
 
     model = tiny.run_dir / ("pretrain/model" if name == "mlm" else f"finetune/{name}/1/model")
     loaded = getattr(transformers, KINDS[name]).from_pretrained(model).eval()
@@ -127,9 +127,9 @@ def test_logits_in_a_fresh_process_equal_those_of_the_model_that_training_left(n
 
 def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
     from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+    from kobert_pipeline.inference.checkpoint import load_tokenizer
     from kobert_pipeline.shards.format import open_shard
     from kobert_pipeline.shards.stage import is_held_out
-    from kobert_pipeline.use.load import load_tokenizer
 
     tokenizer = load_tokenizer(tiny.run_dir / "publish" / "mlm")
     share = json.loads((tiny.run_dir / "shards" / "manifest.json").read_text())["options"]["held_out"]
@@ -154,7 +154,7 @@ def test_text_classification_pipeline_names_the_labels(elsewhere) -> None:
 
 
 def test_fill_mask_pipeline_fills_with_pieces_of_the_vocabulary(elsewhere, tiny) -> None:
-    from kobert_pipeline.use.load import load_tokenizer
+    from kobert_pipeline.inference.checkpoint import load_tokenizer
 
     tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
     assert len(elsewhere["filled"]) == 5
@@ -220,7 +220,7 @@ def test_card_names_data_licences_recipe_and_limits(folder) -> None:
 
 @pytest.mark.parametrize(("threshold", "answers"), [(1e6, True), (-1e6, False)])
 def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(threshold, answers, tiny, tmp_path, capsys) -> None:
-    from kobert_pipeline.use.predict import predict
+    from kobert_pipeline.inference.predict import predict
 
     folder = shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "mrc", ignore=shutil.ignore_patterns("manifest.json"))
     config = read_json(folder / "config.json")
@@ -253,7 +253,7 @@ def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
 
 
 def test_code_printed_in_the_card_runs_once_its_folder_is_named(printed, tiny) -> None:
-    from kobert_pipeline.use.predict import predict
+    from kobert_pipeline.inference.predict import predict
 
     assert "'label': " in printed["nsmc"]
     assert "'token_str': " in printed["mlm"]

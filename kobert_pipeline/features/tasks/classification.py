@@ -25,6 +25,7 @@ class Classification(LabelledTask):
     text_pair: str | None = None
     """Column of a second text; null: there is one text."""
 
+    inference_options: ClassVar[tuple[str, ...]] = ("text_pair",)  # whether there are two texts
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "mcc")
     whence: ClassVar[str] = ", those of the training files unless the option labels of the task names all"
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("text", "sentence", "document"), "label": ("label",)}
@@ -42,7 +43,7 @@ class Classification(LabelledTask):
         """Two texts where `text_pair` says so."""
         return self.text_pair is not None
 
-    def fitted(self, train: list[Path]) -> Self:
+    def fit_labels(self, train: list[Path]) -> Self:
         """With the labels of the training files, unless they were given. Raises UserError for fewer than two."""
         if self.labels is not None:
             return self
@@ -54,7 +55,7 @@ class Classification(LabelledTask):
 
     def read(self, path: Path) -> list[Example]:
         """Every row; without `labels` those of the file itself are taken."""
-        return super().read(path) if self.labels is not None else self.fitted([path]).read(path)
+        return super().read(path) if self.labels is not None else self.fit_labels([path]).read(path)
 
     def spellings(self) -> dict[str, int]:
         """By name alone, since a number may be a name."""

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.use.load import NEEDED, checkpoint, load_model, load_tokenizer
-from kobert_pipeline.use.predict import BATCH, predict
+from kobert_pipeline.finetune.model import BATCH
+from kobert_pipeline.inference.checkpoint import NEEDED, load_model, load_tokenizer, refuse_incomplete
+from kobert_pipeline.inference.predict import predict
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
 QUESTION = "한글은 누가 만들었는가?"
@@ -30,7 +31,7 @@ def test_folder_that_lacks_a_file_is_no_checkpoint_and_the_file_is_named(missing
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "broken"))
     (folder / missing).unlink()
     with pytest.raises(UserError, match=f"not a published checkpoint: {missing} missing"):
-        checkpoint(folder)
+        refuse_incomplete(folder)
     with pytest.raises(UserError, match="not a published checkpoint"):
         load_model(folder)
 

@@ -1,0 +1,104 @@
+"""Folders that nobody here made: no code of theirs runs, and what is wrong with them is one sentence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from kobert_pipeline.files import read_json, write_json
+
+MARK = "its code ran"
+MODELING = f"""print("{MARK}")
+from transformers import BertConfig, BertForSequenceClassification
+class Mine(BertForSequenceClassification): pass
+class MineConfig(BertConfig): model_type = "mine"
+"""
+
+
+@pytest.fixture
+def foreign(tiny: Any, tmp_path: Path) -> Callable[..., Path]:
+    """`foreign(change)`: a copy of the published `nsmc` without its manifest, whose config is changed."""
+
+    def made(name: str = "nsmc", **config: Any) -> Path:
+        folder = tmp_path / f"{name}-{len(list(tmp_path.iterdir()))}"
+        shutil.copytree(tiny.run_dir / "publish" / name, folder, ignore=shutil.ignore_patterns("manifest.json"))
+        write_json(folder / "config.json", read_json(folder / "config.json") | config)
+        return folder
+
+    return made
+
+
+CODE = {
+    "auto_map": {
+        "AutoConfig": "modeling_mine.MineConfig",
+        "AutoModelForSequenceClassification": "modeling_mine.Mine",
+        "AutoModel": "modeling_mine.Mine",
+    }
+}
+
+
+def test_the_code_of_a_folder_is_never_run_and_only_a_model_class_is_loaded(
+    foreign: Callable[..., Path], kobert: Callable, tiny: Any, corpora: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asks whether to run the folder's code"))
+    expected = kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다").out
+    names: list[Any] = [
+        ["AutoModelForSequenceClassification"], ["pipeline"], ["Trainer"], ["PreTrainedModel"], ["Mine"], ["models"], ["os.system"],
+        ["BertConfig"], ["GPT2ForSequenceClassification"], [], [5], None, "BertForSequenceClassification",
+    ]  # fmt: skip
+    for named in names:
+        folder = foreign(architectures=named, **CODE)
+        (folder / "modeling_mine.py").write_text(MODELING, encoding="utf-8")
+        for words in (["predict", folder, "정말 재밌다"], ["measure", folder, corpora / "reviews_test.txt"]):
+            result = kobert(*words)
+            assert "config.json: architectures is" in result.complaint and MARK not in result.out
+    result = kobert("predict", foreign(architectures=["BertForSequenceClassification"], **CODE), "정말 재밌다")
+    assert (result.code, result.out) == (0, expected), "a class of transformers is loaded as such, whatever code lies beside it"
+    said = kobert("predict", foreign(model_type="mine", **CODE), "정말 재밌다").complaint
+    assert "model_type 'mine', which is not of that class; 'bert' was expected" in said
+
+
+def test_a_config_that_makes_no_model_is_one_sentence(foreign: Callable[..., Path], kobert: Callable) -> None:
+    for config in (
+        {"hidden_size": "wide"}, {"num_attention_heads": 7}, {"vocab_size": 5}, {"hidden_size": 64}, {"id2label": {"x": 1}},
+        {"max_position_embeddings": None}, {"task_specific_params": {"nsmc": {"max_length": "long"}}}, {"num_hidden_layers": 2},
+        {"id2label": {"7": "negative", "9": "positive"}, "label2id": {}}, {"task_specific_params": {"mrc": {"stride": "wide"}}},
+    ):  # fmt: skip
+        folder = foreign(**config)
+        assert str(folder) in kobert("predict", folder, "정말 재밌다").complaint or "task" in str(config), config
+    for content in ("[]", "null", "{", "5"):
+        folder = foreign()
+        (folder / "config.json").write_text(content, encoding="utf-8")
+        assert "config.json" in kobert("predict", folder, "정말 재밌다").complaint, content
+    for content in ("[]", "null", '{"stages": 5}', '{"stages": {"finetune/nsmc/1": {}}, "recipe": []}'):
+        folder = foreign()
+        (folder / "training_manifest.json").write_text(content, encoding="utf-8")
+        assert kobert("predict", folder, "정말 재밌다").code == 0, content
+
+
+def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(foreign: Callable[..., Path], kobert: Callable) -> None:
+    for name, text in {
+        "nsmc": ["정말 재밌다"],
+        "korquad": ["한글은 세종대왕이 만들었다.", "--question", "누가?"],
+        "mlm": ["[MASK]"],
+    }.items():
+        for value in (float("nan"), float("inf")):
+            folder = foreign(name)
+            weights = load_file(folder / "model.safetensors")
+            weights["bert.embeddings.LayerNorm.bias"][0] = value
+            save_file(weights, folder / "model.safetensors", {"format": "pt"})
+            assert "scores that are not finite (NaN or infinite): its weights are damaged" in kobert("predict", folder, *text).complaint
+    folder = foreign()
+    weights = load_file(folder / "model.safetensors")
+    save_file({key: value for key, value in weights.items() if "classifier" not in key}, folder / "model.safetensors", {"format": "pt"})
+    assert "lacks weights of a BertForSequenceClassification: classifier.bias" in kobert("predict", folder, "정말").complaint
+    save_file(weights | {"classifier.weight": torch.zeros(3, 3)}, folder / "model.safetensors", {"format": "pt"})
+    assert "does not load" in kobert("predict", folder, "정말").complaint
+    (folder / "model.safetensors").write_bytes(b"broken" * 9)
+    assert "model.safetensors is damaged" in kobert("predict", folder, "정말").complaint
+    json.loads((folder / "config.json").read_text(encoding="utf-8"))

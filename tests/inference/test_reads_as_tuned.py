@@ -1,0 +1,113 @@
+"""Predicting reads a text as the model's config says; the oracle is the task itself, on the logits of the same random model."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.model import logits
+from kobert_pipeline.inference.checkpoint import load_tokenizer
+from kobert_pipeline.inference.predict import predict
+from kobert_pipeline.pretrain.architecture import Architecture
+
+CONTEXTS = [" ".join(f"등대는 {n}9{k}3년에 처음 불을 밝혔다. 민수가 {k}번 부산에 갔다." for k in range(6)) for n in range(8)]
+QUESTION = "등대는 언제 처음 불을 밝혔는가?"
+
+
+@pytest.fixture
+def tokenizer(tiny: Any) -> Any:
+    """That of a run, which knows no length."""
+    return load_tokenizer(tiny.run_dir / "tokenizer")
+
+
+@pytest.fixture
+def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
+    """A model with large random weights, so that each token counts, and the folder it is saved in."""
+    import transformers
+
+    def made(head: str, architecture: str, vocab_size: int | None = None, **config: Any) -> tuple[Any, Path]:
+        torch.manual_seed(0)
+        sizes = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
+        known = Architecture.choose({"name": architecture, **sizes}).config(vocab_size or len(tokenizer))
+        for name, value in ({"initializer_range": 1.0} | config).items():
+            setattr(known, name, value)
+        model = getattr(transformers, head).from_config(known).eval()
+        folder = tmp_path / f"{head}-{architecture}-{len(list(tmp_path.iterdir()))}"
+        model.save_pretrained(folder)
+        return model, folder
+
+    return made
+
+
+OPTIONS: list[tuple[str, dict[str, int]]] = [
+    ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_pieces": 5}), ("bert", {"max_question_pieces": 3}),
+]  # fmt: skip
+
+
+def test_answers_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: Any) -> None:
+    examples = [{"id": "", "group": text, "question": QUESTION, "context": text, "answers": []} for text in CONTEXTS]
+    for architecture, options in OPTIONS:
+        task = Task.choose({"name": "korquad"} | options)
+        assert task.inference_state() == options
+        state = {"korquad": {"max_length": 48} | options}
+        model, folder = saved("AutoModelForQuestionAnswering", architecture, task_specific_params=state)
+        features = Features(task.featurize(examples, tokenizer, 48), examples)
+        expected = task.predict(logits(model, features, 64, "cpu"), features)
+        found = predict(folder, CONTEXTS, QUESTION, tokenizer_folder=tiny.run_dir / "tokenizer")
+        assert [row["answer"] for row in found] == expected
+
+
+def test_entities_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: Any) -> None:
+    task: Any = Task.choose({"name": "tagging", "labels": ["A", "B"], "stride": 4})
+    state = {"tagging": {"max_length": 48} | task.inference_state()}
+    model, folder = saved("AutoModelForTokenClassification", "bert", task_specific_params=state, **task.config())
+    examples = [{"id": "", "group": text, "text": text, "entities": []} for text in CONTEXTS]
+    features = Features(task.featurize(examples, tokenizer, 48), examples)
+    expected = task.predict(logits(model, features, 64, "cpu"), features)
+    found = predict(folder, CONTEXTS, tokenizer_folder=tiny.run_dir / "tokenizer")
+    assert [[[one["start"], one["end"], one["label"]] for one in row["entities"]] for row in found] == expected
+
+
+def test_a_model_that_names_no_task_does_what_its_head_can(saved: Callable, tokenizer: Any, tiny: Any) -> None:
+    """All its positions are read then; a model without segments is given none."""
+    model, folder = saved("AutoModelForSequenceClassification", "gpt2")
+    text = " ".join(CONTEXTS[:1] * 9)
+    inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=64)
+    with torch.no_grad():
+        scores = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[0].softmax(-1).tolist()
+    [found] = predict(folder, [text], tokenizer_folder=tiny.run_dir / "tokenizer")
+    assert list(found["scores"].values()) == pytest.approx(scores, abs=1e-4)
+    _, folder = saved("AutoModelForSequenceClassification", "bert", num_labels=1, problem_type="regression")
+    with pytest.raises(UserError, match="names no task and is for regression"):
+        predict(folder, [text], tokenizer_folder=tiny.run_dir / "tokenizer")
+
+
+def test_other_labels_are_refused(saved: Callable, tiny: Any) -> None:
+    for names in (["O"], ["A", "O"], ["B-A", "I-A"], ["O", "B-A", "I-A", "B-A", "I-A"]):
+        labels = {"num_labels": len(names), "id2label": dict(enumerate(names))}
+        _, folder = saved("AutoModelForTokenClassification", "bert", **labels)
+        with pytest.raises(UserError, match="O, B-X, I-X, B-Y, I-Y and so on were expected"):
+            predict(folder, ["나"], tokenizer_folder=tiny.run_dir / "tokenizer")
+
+
+def test_a_run_s_tokenizer_fits_its_model_and_cuts_at_its_positions(saved: Callable, tiny: Any) -> None:
+    _, folder = saved("AutoModelForMaskedLM", "bert")
+    with pytest.raises(UserError, match=r"is beyond the model's 64 tokens"):
+        predict(folder, ["가나 다라 " * 100 + "[MASK]"], tokenizer_folder=tiny.run_dir / "tokenizer")
+    _, folder = saved("AutoModelForMaskedLM", "bert", 500)
+    with pytest.raises(UserError, match=r"tokens and the model in .* 500; name the tokenizer of its run"):
+        predict(folder, ["[MASK]"], tokenizer_folder=tiny.run_dir / "tokenizer")
+
+
+def test_an_electra_generator_fills_masks_and_a_discriminator_does_not(saved: Callable, tiny: Any) -> None:
+    _, generator = saved("AutoModelForMaskedLM", "electra")
+    [found] = predict(generator, ["대한민국의 [MASK]는 서울이다."], top_k=3, tokenizer_folder=tiny.run_dir / "tokenizer")
+    assert [len(guesses) for guesses in found["masks"]] == [3]
+    _, discriminator = saved("AutoModelForPreTraining", "electra")
+    with pytest.raises(UserError, match="neither labels texts nor answers questions nor tags nor fills masks"):
+        predict(discriminator, ["[MASK]"], tokenizer_folder=tiny.run_dir / "tokenizer")
