@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def test_a_score_like_the_best_before_it_does_not_take_its_place(monkeypatch: py
         def save_pretrained(self, folder: Path) -> None:
             saved.append(step)
 
-    monkeypatch.setattr("kobert_pipeline.finetune.fitting.measure", lambda *given, **more: ([], {"accuracy": 100 / 3}))
+    monkeypatch.setattr("kobert_pipeline.finetune.fitting.predict", lambda *given, **more: SimpleNamespace(scores={"accuracy": 100 / 3}))
     on_dev = OnDev(Model(), Task.choose("nsmc"), None, FinetunePlan(), tmp_path, tmp_path / "model")  # type: ignore[arg-type]
     for step in (3, 6, 9):
         on_dev(step)

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,11 +104,11 @@ def test_the_first_of_equally_good_epochs_is_kept(
 ) -> None:
     heads = []
 
-    def always_equal(model: Any, task: Task, features: Features, *others: Any, **more: Any) -> tuple[list[int], dict[str, float]]:
+    def always_equal(model: Any, *others: Any, **more: Any) -> SimpleNamespace:
         heads.append(model.classifier.weight.detach().clone())
-        return [0] * len(features.examples), {"accuracy": 50.0}
+        return SimpleNamespace(scores={"accuracy": 50.0})
 
-    monkeypatch.setattr("kobert_pipeline.finetune.fitting.measure", always_equal)
+    monkeypatch.setattr("kobert_pipeline.finetune.fitting.predict", always_equal)
     counts = stage.run(options(), 1, prepared / "nsmc", pretrained, tmp_path)
     assert counts["best_step"] == counts["steps"] / PLANS["nsmc"]["epochs"]
     saved = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / stage.MODEL).classifier.weight
