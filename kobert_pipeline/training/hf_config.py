@@ -34,11 +34,13 @@ def inference_length(config: dict[str, Any]) -> int:
     return min(max_input_length(config), length)
 
 
-def model_class(config: dict[str, Any], path: Path) -> Any:
+def model_class(config: Any, path: Path) -> Any:
     """The `transformers` class that a config, read from `path`, names. Raises UserError for any other name: an Auto class would look for
     code in the folder, and functions and trainers are no models."""
     import transformers
 
+    if not isinstance(config, dict):
+        raise UserError(f"{path} is not the config of a model: a JSON object was expected, not {type(config).__name__}")
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
     found: Any = getattr(transformers, name, None) if name.isidentifier() else None
