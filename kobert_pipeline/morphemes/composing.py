@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 
 REPLACEMENT = "\ufffd"
+MOST_MARKS = 30
+"""No script stacks more (Unicode's Stream-Safe Text Format, UAX #15)."""
 
 
 def sound(text: str) -> str:
@@ -42,9 +44,10 @@ def composed(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def cluster_end(text: str, start: int) -> int:
-    """Where the characters that may compose with the one at `start` end."""
+    """Where the characters that may compose with the one at `start` end. After `MOST_MARKS` of them a cluster ends anyway: to put marks in
+    order takes time that grows with the square of their number."""
     end = start + 1
-    while end < len(text) and _joins(text[end]):
+    while end < min(len(text), start + MOST_MARKS) and _joins(text[end]):
         end += 1
     return end
 

@@ -1,5 +1,6 @@
 """Cleaning keeps meaning and is done once; filters say why."""
 
+import time
 import unicodedata
 
 import pytest
@@ -7,9 +8,10 @@ from front_end import PROPERTY, any_text
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kobert_pipeline.corpus.cleaning import clean
+from kobert_pipeline.corpus.cleaning import CleaningOptions, clean
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, shares
+from kobert_pipeline.morphemes.composing import composed
 
 entities = st.sampled_from(
     ["&amp;", "&lt;", "&#x200b;", "&#13;", "&nbsp;", "&quot;", "&amp", "amp;", "&#0;", "&#x70;", "&", ";", "lt;", "&nosuch;"]
@@ -89,3 +91,42 @@ def test_the_hangul_share_is_a_share(text):
 @pytest.mark.parametrize(("text", "share"), [("", 0), ("123 !", 0), ("가a", 0.5), ("가 나.", 1), ("abc", 0)])
 def test_the_hangul_share_counts_letters_only(text, share):
     assert shares(text)[0] == share
+
+
+HOSTILE = {
+    "entities in entities": "&" + "amp;" * 4000,
+    "entities that end entities": "&semi" * 4000 + ";",
+    "entities never ended": "&amp" * 4000,
+    "entities broken by others": "&am" * 4000 + "&#x70;" + ";" * 4000,
+    "combining marks out of order": "e" + "\u0301\u0327" * 10_000,
+    "marks that are two": "e" + "\u0f73" * 10_000,
+    "marks in order": "e" + "\u0327" * 10_000 + "\u0301" * 10_000,
+}
+
+
+def seconds(function, text):
+    """The least of three, in seconds of this process."""
+    taken = []
+    for _ in range(3):
+        began = time.process_time()
+        function(text)
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+def test_no_text_makes_cleaning_take_time_that_grows_with_its_square():
+    """Four times the text takes about four times as long, where it took sixteen; a hundredth of a second is forgiven to the clock."""
+    for name, text in HOSTILE.items():
+        for function in (clean, composed):
+            assert seconds(function, text * 4) < 9 * seconds(function, text) + 0.01, f"{function.__name__}: {name}"
+
+
+def test_what_entities_complete_is_decoded_however_deep_it_was_wrapped():
+    assert clean("가 &" + "amp;" * 4000 + "lt; 나") == "가 < 나"
+    assert clean("가 " + "&semi" * 300 + "; 나") == "가 ; 나"
+    assert clean("가 &am&#x70;lt&#894; 나") == "가 < 나"
+
+
+def test_of_endless_combining_marks_the_first_stay():
+    cleaned = clean("e" + "\u0301\u0327" * 10_000 + "가", CleaningOptions(max_repeats=None))
+    assert cleaned == unicodedata.normalize("NFC", "e" + "\u0301\u0327" * 15) + "가"
