@@ -46,8 +46,8 @@ def shortened(text: str, most: int) -> str:
 
 
 def composed(text: str) -> str:
-    """`text` in NFC, of more than `MOST_MARKS` combining marks in a row only the first: to put marks in order takes time that grows with the
-    square of their number, and no script stacks as many (Unicode's Stream-Safe Text Format, UAX #15, allows 30)."""
+    """`text` in NFC, of more than `MOST_MARKS` combining marks in a row only the first: to put marks in order takes time that grows with
+    the square of their number, and no script stacks as many (Unicode's Stream-Safe Text Format, UAX #15, allows 30)."""
     if unicodedata.is_normalized("NFC", text):
         return text
     marks = _too_many_marks()

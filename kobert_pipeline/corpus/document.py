@@ -6,6 +6,8 @@ from pathlib import Path
 
 from kobert_pipeline.files import SURROGATES, whole
 
+TOO_LONG = "too_long"
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -15,12 +17,21 @@ class Document:
     source: str
     text: str
     ordered: bool = True
+    dropped: str = ""
+    """Why it was left out in reading, before all of its text was in memory; there is no text then."""
+
+
+def within(document: Document, most: int) -> Document:
+    """The document, or of one whose text has more than `most` bytes in UTF-8 a dropped one."""
+    if document.dropped or len(document.text) * 4 <= most or len(document.text.encode("utf-8", "replace")) <= most:
+        return document
+    return Document(document.id, document.source, "", document.ordered, TOO_LONG)
 
 
 def sound(document: Document) -> Document:
     """The document without lone surrogates, so that it can be written."""
     id_, source, text = (SURROGATES.sub("", value) for value in (document.id, document.source, document.text))
-    return Document(id_, source, text, document.ordered)
+    return Document(id_, source, text, document.ordered, document.dropped)
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> None:
@@ -28,17 +39,17 @@ def write_documents(path: Path, documents: Iterable[Document]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    columns = list(documents)
-    table = pyarrow.table(
-        {
-            "id": pyarrow.array([document.id for document in columns], pyarrow.string()),
-            "source": pyarrow.array([document.source for document in columns], pyarrow.string()),
-            "text": pyarrow.array([document.text for document in columns], pyarrow.large_string()),
-            "ordered": pyarrow.array([document.ordered for document in columns], pyarrow.bool_()),
-        }
-    )
+    rows = list(documents)
+    columns = {
+        "id": pyarrow.array([document.id for document in rows], pyarrow.string()),
+        "source": pyarrow.array([document.source for document in rows], pyarrow.string()),
+        "text": pyarrow.array([document.text for document in rows], pyarrow.large_string()),
+        "ordered": pyarrow.array([document.ordered for document in rows], pyarrow.bool_()),
+    }
+    if any(document.dropped for document in rows):
+        columns["dropped"] = pyarrow.array([document.dropped for document in rows], pyarrow.string())
     with whole(path) as part:
-        pyarrow.parquet.write_table(table, part, compression="zstd")
+        pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
 
 
 def read_documents(path: Path) -> Iterator[Document]:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, AnyStr, cast
 
 from kobert_pipeline.corpus.encoding import decoded, detect
 from kobert_pipeline.corpus.file_kind import other_format
@@ -21,6 +21,12 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Ends of names of files that are decompressed on the way."""
 ZSTD_WINDOW = 2**31
 """Long-distance zstd frames are read too."""
+ZSTD_BLOCK = 2048
+"""Bytes that are decompressed at once: four of them may stand for 128 KB of zeros, so this many give 64 MB at most."""
+LONGEST_LINE = 100_000_000
+"""Bytes (characters in UTF-16) of a line; what is longer is skipped."""
+LARGEST_JSON = 2**30
+"""Characters of a JSON file, which is in memory whole."""
 
 
 def _binary(path: Path) -> IO[bytes]:
@@ -34,7 +40,7 @@ def _binary(path: Path) -> IO[bytes]:
         case ".zst":
             import zstandard
 
-            return io.BufferedReader(_Blocks(_frames(path, zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW))))
+            return io.BufferedReader(_Blocks(_frames(path, zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW))), 2**18)
         case _:
             return path.open("rb")
 
@@ -43,7 +49,7 @@ def _frames(path: Path, decompressor: Any) -> Iterator[bytes]:
     """The content of all frames; unlike zstandard's own reader this raises EOFError where the last one is cut off."""
     with path.open("rb") as file:
         frame = None
-        while block := (frame.unused_data if frame and frame.eof else b"") or file.read(2**17):
+        while block := (frame.unused_data if frame and frame.eof else b"") or file.read(ZSTD_BLOCK):
             frame = frame if frame and not frame.eof else decompressor.decompressobj()
             yield frame.decompress(block)
         if frame and not frame.eof:
@@ -54,7 +60,7 @@ class _Blocks(io.RawIOBase):
     """Blocks of bytes as a file."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self.blocks, self.rest = blocks, b""
+        self.blocks, self.rest = blocks, memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -64,10 +70,39 @@ class _Blocks(io.RawIOBase):
             block = next(self.blocks, None)
             if block is None:
                 return 0
-            self.rest = block
+            self.rest = memoryview(block)
         count = min(len(buffer), len(self.rest))
         buffer[:count], self.rest = self.rest[:count], self.rest[count:]
         return count
+
+
+class TooLong(str):
+    """Stands for a line with more bytes than are read at once, of which it holds nothing."""
+
+
+def bounded(file: IO[AnyStr], longest: int) -> Iterator[AnyStr | TooLong]:
+    """The lines of a file; those with more than `longest` bytes or characters are read past and given as `TooLong`."""
+    while line := file.readline(longest):
+        if len(line) < longest or _ends(line):
+            yield line
+            continue
+        rest = file.readline(longest)
+        if not rest:
+            yield line
+            return
+        while rest and not _ends(rest):
+            rest = file.readline(longest)
+        yield TooLong("...")
+
+
+def _ends(line: str | bytes) -> bool:
+    return line.endswith("\n") if isinstance(line, str) else line.endswith(b"\n")
+
+
+def refuse_too_long(path: Path, number: int, line: str) -> None:
+    """Raise UserError for a `TooLong` line of a table, which is damaged rather than long."""
+    if isinstance(line, TooLong):
+        raise Unfit("too_long", f"{path}, line {number}: it has more bytes than a line may have ({LONGEST_LINE:,}); is a line end missing?")
 
 
 @contextmanager
@@ -83,12 +118,13 @@ def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
 
 
 @contextmanager
-def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str]]:
+def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_LINE) -> Iterator[Iterator[str]]:
     """The lines of a file in a given or, by default, in its own encoding (UTF-8, CP949, UTF-16), with their ends. A line that does not
-    fit the encoding found holds U+FFFD for what is lost. Raises UserError as `open_text`, and where no Korean encoding fits."""
+    fit the encoding found holds U+FFFD for what is lost; one that is longer than `longest` is `TooLong`. Raises UserError as `open_text`,
+    and where no Korean encoding fits."""
     if encoding:
         with open_text(path, encoding) as file:
-            yield iter(file)
+            yield bounded(file, longest)
         return
     with _refusing(path, "text in UTF-8, CP949 or UTF-16") as head:
         found = detect(head)
@@ -99,14 +135,15 @@ def open_lines(path: Path, encoding: str | None = None) -> Iterator[Iterator[str
             raise Unfit(reason, f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding")
         with _binary(path) as raw:
             if found.startswith("utf-16") or found == "utf-32":
-                yield iter(io.TextIOWrapper(raw, encoding=found, newline="\n"))
+                yield bounded(io.TextIOWrapper(raw, encoding=found, newline="\n"), longest)
             else:
-                yield _lines(raw, found)
+                yield _lines(raw, found, longest)
 
 
 def read_json_text(path: Path, lines: Iterable[str]) -> Any:
-    """The value that the lines of `path` spell. Raises UserError where they are not JSON, or nested too deep."""
+    """The value that the lines of `path` spell. Raises UserError where they are not JSON, nested too deep or too many for memory."""
     try:
+        lines = _all(path, lines)
         return parse_json("".join(lines))
     except ValueError as error:
         if isinstance(error, UnicodeDecodeError):
@@ -114,9 +151,26 @@ def read_json_text(path: Path, lines: Iterable[str]) -> Any:
         raise Unfit("not_json", f"{path} is not a JSON file ({error})") from None
 
 
-def _lines(raw: IO[bytes], codec: str) -> Iterator[str]:
+def _all(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    """The lines. Raises UserError when together they are longer than `LARGEST_JSON`."""
+    size = 0
+    for line in lines:
+        size += LARGEST_JSON if isinstance(line, TooLong) else len(line)
+        if size >= LARGEST_JSON:
+            raise Unfit(
+                "too_large",
+                f"{path} holds more than {LARGEST_JSON:,} characters, too many for a JSON file, which is read at once; "
+                f"split it, or make it JSON Lines",
+            )
+        yield line
+
+
+def _lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
     """The lines of a file in UTF-8 or CP949. Raises UnicodeDecodeError where it ends inside a character: it was cut off."""
-    for line in raw:
+    for line in bounded(raw, longest):
+        if isinstance(line, str):
+            yield line
+            continue
         if not line.endswith(b"\n") and codec == "utf-8" and not line.isascii():
             try:
                 line.decode(codec)

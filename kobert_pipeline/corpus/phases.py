@@ -19,13 +19,14 @@ import numpy as np
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import Evaluation
 from kobert_pipeline.corpus.deduplicate import EXACT, NEAR, digest, exact_copies, near_copies
-from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, sound, write_documents, write_dropped
+from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, sound, within, write_documents, write_dropped
 from kobert_pipeline.corpus.filters import reason_to_drop
 from kobert_pipeline.corpus.masking import MASKS, masked
 from kobert_pipeline.corpus.mojibake import repaired
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Skipped
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
 
 Item = TypeVar("Item")
@@ -64,8 +65,10 @@ class Unit:
     source: str
 
     def documents(self, skipped: Skipped) -> Iterator[Document]:
-        """The documents, up to the reader's limit; what is not fit is refused or counted in `skipped`, as the reader says."""
-        return self.reader.read_files(self.files, skipped)
+        """The documents, up to the reader's limit, those that are too long without their text; what is not fit is refused or counted in
+        `skipped`, as the reader says."""
+        most = self.reader.max_document_bytes
+        return (within(sound(document), most) for document in self.reader.read_files(self.files, skipped))
 
 
 def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
@@ -103,7 +106,7 @@ class Split:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `raw/RANK-NUMBER.parquet` and, where something was skipped, `skipped/RANK.json`."""
         unit, skipped = self.units[rank], Skipped()
-        for number, part in enumerate(filled(map(sound, unit.documents(skipped)), lambda document: len(document.text), self.characters)):
+        for number, part in enumerate(filled(unit.documents(skipped), lambda document: len(document.text), self.characters)):
             path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
             tally = Tally()
@@ -147,6 +150,8 @@ class Sift:
 
     def sift(self, document: Document, tally: Tally) -> tuple[Document, str | None]:
         """The clean document, and why it is dropped."""
+        if document.dropped:
+            return document, document.dropped
         text, mended, lost = repaired(document.text)
         tally.counts.update({"paragraphs_repaired": mended, "paragraphs_dropped_mojibake": lost})
         if document.text.strip() and not text.strip():
@@ -162,8 +167,15 @@ class Sift:
 @lru_cache(maxsize=1)
 def _evaluation(options: str, data_dir: Path) -> Evaluation:
     read = CorpusOptions.model_validate_json(options)
-    documents = (document for reader in read.decontaminate for document in reader.read(data_dir))
+    documents = (refuse_dropped(document) for reader in read.decontaminate for document in reader.read(data_dir))
     return Evaluation(clean(text, read.cleaning) for document in documents for text in texts_of(document))
+
+
+def refuse_dropped(document: Document) -> Document:
+    """The document. Raises UserError for one that was too long to be read: of an evaluation set nothing may be missing."""
+    if document.dropped:
+        raise UserError(f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this source")
+    return document
 
 
 def texts_of(document: Document) -> list[str]:
@@ -184,7 +196,8 @@ def without_contamination(document: Document, held: Evaluation, tally: Tally) ->
         return document
     tally.counts["paragraphs_contaminated"] += len(lines) - len(clear)
     tally.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
-    found = [line for line in lines if line not in clear][: SAMPLES - len(tally.samples)]
+    kept = set(clear)
+    found = [line for line in lines if line not in kept][: SAMPLES - len(tally.samples)]
     tally.samples += [masked(line, tuple(MASKS))[:100] for line in found]  # the manifest is for everyone's eyes
     return replace(document, text="\n".join(clear))
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.opening import LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.options import Plugin
@@ -31,6 +32,8 @@ class Reader(Plugin):
     on_error: Literal["refuse", "skip"] = "refuse"
     """What becomes of files and rows that cannot be read: refuse stops at the first; skip counts them by reason and lists them in the
     manifest. What was read of a file before it broke off is kept."""
+    max_document_bytes: int = Field(LONGEST_LINE, gt=0, le=2**31 - 1)
+    """Longer documents, in bytes of UTF-8, are dropped as `too_long`, without ever being in memory whole."""
 
     @abstractmethod
     def documents(self, path: Path) -> Iterator[Document | Unfit]:

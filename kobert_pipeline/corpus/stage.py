@@ -17,7 +17,7 @@ from kobert_pipeline.corpus.unfit import LISTED
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
 
-VERSION = 6
+VERSION = 7
 WORK = "work"
 """Folder of what phases hand to one another; removed at the end, and no artefact."""
 PHASES = ("split", "sift", "buckets", "choose", "finish")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.corpus.opening import COMPRESSED, open_lines
+from kobert_pipeline.corpus.opening import COMPRESSED, LARGEST_JSON, open_lines
 from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example
@@ -80,5 +80,5 @@ def in_squad_form(path: Path) -> bool:
     name = path.with_suffix("") if path.suffix in COMPRESSED else path
     if name.suffix != ".json":
         return False
-    with open_lines(path) as lines:
+    with open_lines(path, longest=LARGEST_JSON) as lines:
         return next((line.lstrip()[0] for line in lines if line.strip()), "") == "{"

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kobert_pipeline.corpus.opening import COMPRESSED, open_lines, read_json_text
+from kobert_pipeline.corpus.opening import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.readers.csv import read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import opened, read_rows
@@ -97,7 +97,7 @@ def _json_lines(path: Path) -> Iterator[Row]:
 
 
 def _json(path: Path) -> Iterator[Row]:
-    with open_lines(path) as lines:
+    with open_lines(path, longest=LARGEST_JSON) as lines:
         content = read_json_text(path, lines)
     if not isinstance(content, list):
         raise UserError(f"{path}: a list of objects was expected, not {type(content).__name__}; one object a line is a .jsonl file")

@@ -6,6 +6,7 @@ else means anything. Lines without a character hold no row.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Literal, NamedTuple
 from pydantic import field_validator
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import COMPRESSED, open_lines
+from kobert_pipeline.corpus.opening import COMPRESSED, open_lines, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit, set_aside, strict
 from kobert_pipeline.errors import UserError, did_you_mean
@@ -135,10 +136,11 @@ def read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool)
 
 
 def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool) -> Iterator[Record | Unfit]:
+    lines = _none_too_long(path, lines)
     found = _quoted(path, lines, delimiter) if quoted else _plain(lines, delimiter)
     _, names = next(strict(found), (1, []))
     header = [name.strip() for name in names]
-    twice = next((name for name in header if name and header.count(name) > 1), None)
+    twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
     if twice:
         raise Unfit("columns", f"{path}: two columns of its first line are called '{twice}'; rename one")
     yield Record(1, {name: name for name in header})
@@ -151,6 +153,12 @@ def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool
             yield Unfit("columns", f"{path}, line {line}: {len(cells)} columns, {len(header)} were expected, as in the first line")
         elif cells:
             yield Record(line, dict(zip(header, cells, strict=True)))
+
+
+def _none_too_long(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        refuse_too_long(path, number, line)
+        yield line
 
 
 def _plain(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_lines, read_json_text
+from kobert_pipeline.corpus.opening import LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import did_you_mean
@@ -28,7 +28,7 @@ class Json(Reader):
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per object that `documents_at` leads to."""
-        with open_lines(path, self.encoding) as lines:
+        with open_lines(path, self.encoding, LARGEST_JSON) as lines:
             content = read_json_text(path, lines)
         for number, document in enumerate(follow(content, self.documents_at, str(path))):
             try:

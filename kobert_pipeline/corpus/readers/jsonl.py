@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_lines
+from kobert_pipeline.corpus.document import TOO_LONG, Document
+from kobert_pipeline.corpus.opening import TooLong, open_lines, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.files import parse_json
+
+ROOM = 1_000_000
+"""Bytes that a line may have besides those of the longest text."""
 
 
 class JsonLines(Reader):
@@ -27,9 +30,11 @@ class JsonLines(Reader):
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per non-empty line."""
-        with open_lines(path, self.encoding) as file:
+        with open_lines(path, self.encoding, self.max_document_bytes + ROOM) as file:
             for number, line in enumerate(file, 1):
-                if line.strip():
+                if isinstance(line, TooLong):
+                    yield Document(f"{path.name}#{number}", path.name, "", self.ordered, TOO_LONG)
+                elif line.strip():
                     try:
                         yield self._document(path, number, line)
                     except Unfit as problem:
@@ -51,6 +56,7 @@ class JsonLines(Reader):
 
 def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     """The object in line `number` of `path`. Raises UserError, which names both, for anything else."""
+    refuse_too_long(path, number, line)
     try:
         row = parse_json(line)
     except ValueError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_lines, read_json_text
+from kobert_pipeline.corpus.opening import LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 
@@ -24,7 +24,7 @@ class Modu(Reader):
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per entry of `document`."""
-        with open_lines(path, self.encoding) as lines:
+        with open_lines(path, self.encoding, LARGEST_JSON) as lines:
             content = read_json_text(path, lines)
         if not isinstance(content, dict) or not isinstance(content.get("document"), list):
             raise self._other_form(f"{path}", "document")

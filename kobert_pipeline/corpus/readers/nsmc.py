@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_text
+from kobert_pipeline.corpus.opening import LONGEST_LINE, bounded, open_text, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit, strict
 from kobert_pipeline.errors import did_you_mean
@@ -46,13 +46,15 @@ def read_reviews(path: Path, columns: tuple[str, str, str] = HEADER) -> Iterator
 
 def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unfit]:
     with open_text(path) as file:
-        header = file.readline().rstrip("\r\n").split("\t")
+        lines = bounded(file, LONGEST_LINE)
+        header = next(lines, "").rstrip("\r\n").split("\t")
         for column in columns:
             if column not in header:
                 found = did_you_mean(column, header).replace("allowed", "found")
                 raise Unfit("columns", f"{path}: there is no column '{column}' in its tab separated first line{found}")
         places = [header.index(column) for column in columns]
-        for number, line in enumerate(file, 2):
+        for number, line in enumerate(lines, 2):
+            refuse_too_long(path, number, line)
             cells = line.rstrip("\r\n").split("\t")
             if len(cells) != len(header):
                 yield Unfit("columns", f"{path}, line {number}: {len(cells)} tab separated columns, {len(header)} were expected")

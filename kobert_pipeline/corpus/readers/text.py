@@ -5,9 +5,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.document import TOO_LONG, Document
 from kobert_pipeline.corpus.file_kind import is_html
-from kobert_pipeline.corpus.opening import open_lines
+from kobert_pipeline.corpus.opening import TooLong, open_lines
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 
@@ -29,22 +29,28 @@ class Text(Reader):
     def documents(self, path: Path) -> Iterator[Document]:
         """Blocks of lines. Raises Unfit for a file that is a page of HTML."""
         block: list[str] = []
-        number = 0
-        with open_lines(path, self.encoding) as file:
+        number = size = 0
+        with open_lines(path, self.encoding, self.max_document_bytes + 2) as file:
             head = list(beginning(file))
             if is_html("".join(head)):
                 raise Unfit("html", f"{path} is HTML, whose tags and menus are no text; read it by the reader html")
             for line in chain(head, file):
-                if line.strip():
+                size += self.max_document_bytes + 3 if isinstance(line, TooLong) else len(line)
+                if size > self.max_document_bytes + 2:
+                    block = [TooLong("...")]  # what follows up to the document's end is not kept
+                elif line.strip():
                     block.append(line.rstrip("\r\n"))
                 if block and (self.documents_by == "line" or (self.documents_by == "blank_line" and not line.strip())):
                     yield self._document(path, number, block)
-                    block, number = [], number + 1
+                    block, number, size = [], number + 1, 0
+                elif not block:
+                    size = 0
         if block:
             yield self._document(path, number, block)
 
     def _document(self, path: Path, number: int, block: list[str]) -> Document:
-        return Document(f"{path.name}#{number}", path.name, "\n".join(block), self.ordered)
+        dropped = TOO_LONG if isinstance(block[0], TooLong) else ""
+        return Document(f"{path.name}#{number}", path.name, "" if dropped else "\n".join(block), self.ordered, dropped)
 
 
 def beginning(lines: Iterator[str]) -> Iterator[str]:

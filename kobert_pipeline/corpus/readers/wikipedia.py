@@ -1,12 +1,15 @@
 """A Wikipedia dump (`kowiki-*-pages-articles.xml.bz2`), streamed: articles as prose, without templates, tables, notes and headings."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree import ElementTree
 
-from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import open_binary
+from kobert_pipeline.corpus.document import TOO_LONG, Document
+from kobert_pipeline.corpus.opening import LONGEST_LINE, open_binary
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 
@@ -17,6 +20,18 @@ SHOWN = {
     "lang": "2", "llang": "2", "nobr": "1", "nowrap": "1", "nobold": "1", "small": "1", "big": "1", "작은 글씨": "1",
 }  # fmt: skip
 """Templates that show one of their parameters, and which; besides lang-en, lang-ja and the like, which show their first."""
+MARKS = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{\||\|\}|\[(?=[a-z]{2,9}:|//)|\]|</?[A-Za-z][^\s<>/]{0,40}(?:[^<>]{0,1000}/>)?")
+CLOSES = {"}}": "{{", "]]": "[[", "]": "[", "|}": "{|"}
+NOT_CLOSED = {"br", "hr", "wbr", "img", "li", "dt", "dd", "td", "th", "tr"}
+"""Tags that need no end."""
+MOST_NESTED = 40
+"""Marks in one another that mwparserfromhell follows."""
+MOST_EFFORT = 5_000_000
+"""About five seconds."""
+BROKEN = "broken_markup"
+DEEPEST = 20
+BLOCK = 2**16
+"""Bytes parsed at once."""
 NOT_TEXT = ("파일:", "그림:", "분류:", "file:", "image:", "category:")
 
 
@@ -27,26 +42,123 @@ class Wikipedia(Reader):
 
     def documents(self, path: Path) -> Iterator[Document]:
         """One per article that is no redirect and holds any prose; its paragraphs are in order."""
-        for identity, title, markup in pages(path):
-            text = prose(markup)
-            if text:
-                yield Document(f"{path.name}#{identity}", path.name, f"{title}\n{text}")
+        for page in pages(path, self.max_document_bytes):
+            identity, reason = f"{path.name}#{page.id}", TOO_LONG if page.too_long else ""
+            markup = without_comments(page.markup)
+            if not reason and effort(markup) > MOST_EFFORT:
+                reason = BROKEN
+            text = "" if reason else prose(markup)
+            if text or reason:
+                yield Document(identity, path.name, f"{page.title}\n{text}" if text else "", dropped=reason)
 
 
-def pages(path: Path) -> Iterator[tuple[str, str, str]]:
-    """(id, title, markup) of every article, one in memory at a time."""
+@dataclass
+class Page:
+    """What is read of a page. `id` is its own, not that of its revision, which comes later."""
+
+    ns: str = ""
+    id: str = ""
+    title: str = ""
+    markup: str = ""
+    redirect: bool = False
+    too_long: bool = False
+
+
+class Pages:
+    """Takes the events of an XML parser and gathers articles; of a page in progress it holds no more than `most` characters."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.found, self.events = most, list[Page](), 0
+        self.page, self.open, self.text, self.size = Page(), list[str](), list[str](), 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """An element begins. Raises ValueError for one that lies deeper than any of MediaWiki's."""
+        self.events += 1
+        self.open.append(tag.rpartition("}")[2])
+        if len(self.open) > DEEPEST:
+            raise ValueError(f"elements in elements, {DEEPEST} deep")
+        self.text, self.size = [], 0
+        if self.open[-1] == "page":
+            self.page = Page()
+        elif self.open[-1] == "redirect":
+            self.page.redirect = True
+
+    def data(self, text: str) -> None:
+        """Text of the innermost element."""
+        self.events += 1
+        self.size += len(text)
+        if self.size > self.most:
+            self.text, self.page.too_long = [], True
+        else:
+            self.text.append(text)
+
+    def end(self, tag: str) -> None:
+        """An element ends; it holds no other, if it is one of those that count."""
+        self.events += 1
+        name, inside = self.open.pop(), self.open[-1:] == ["page"]
+        if name == "page" and self.page.ns == ARTICLES and not self.page.redirect:
+            self.found.append(self.page)
+        elif name == "text":
+            self.page.markup = "".join(self.text)
+        elif inside and name in ("ns", "id", "title"):
+            setattr(self.page, name, "".join(self.text))
+        self.text, self.size = [], 0
+
+
+def pages(path: Path, most: int = LONGEST_LINE) -> Iterator[Page]:
+    """Every article, one in memory at a time, those of more than `most` characters without their markup."""
+    target = Pages(most)
+    parser, silent = ElementTree.XMLParser(target=target), 0
     with open_binary(path) as file:
         try:
-            root = None
-            for event, element in ElementTree.iterparse(file, events=("start", "end")):
-                root = element if root is None else root
-                if event == "end" and _tag(element) == "page":
-                    found = {_tag(child): child for child in element.iter()}
-                    if _text(found, "ns") == ARTICLES and "redirect" not in found:
-                        yield _text({_tag(child): child for child in element}, "id"), _text(found, "title"), _text(found, "text")
-                    root.clear()  # else every page stays below the root
-        except ElementTree.ParseError as error:
+            while block := file.read(BLOCK):
+                before = target.events
+                parser.feed(block)
+                silent = 0 if target.events > before else silent + len(block)
+                if silent > most:  # the parser keeps all of a tag or comment, up to its end
+                    raise ValueError(f"a tag or comment of more than {most:,} bytes")
+                yield from target.found
+                target.found.clear()
+            parser.close()
+        except (ElementTree.ParseError, ValueError) as error:
             raise Unfit("damaged", f"{path} is not a whole MediaWiki XML dump ({error}); fetch it again") from None
+
+
+def without_comments(markup: str) -> str:
+    """The markup without comments, of which one that never ends reaches to the page's end, as in MediaWiki."""
+    kept, end = [], 0
+    while (start := markup.find("<!--", end)) >= 0:
+        kept.append(markup[end:start])
+        end = markup.find("-->", start) + len("-->")
+        if end < len("-->"):
+            return "".join(kept)
+    return "".join([*kept, markup[end:]])
+
+
+def effort(markup: str) -> int:
+    """How many characters mwparserfromhell looks at, about: it reads on from each mark that is never closed to the page's end, and then
+    again without it. Comments are left out before."""
+    never_closed, marks = 0, list[str]()
+    counts = Counter[str]()
+    for found in MARKS.finditer(markup):
+        mark = found.group()
+        kind = mark[:2] if mark[0] != "<" else mark.strip("</>").lower()
+        if mark[0] == "<" and (kind in NOT_CLOSED or mark.endswith("/>")):
+            continue
+        closes = kind if mark.startswith("</") else CLOSES.get(kind, "")
+        if not closes:
+            if len(marks) < MOST_NESTED:
+                marks.append(kind)
+                counts[kind] += 1
+            else:
+                never_closed += 1
+            continue
+        while counts[closes]:
+            counts[last := marks.pop()] -= 1
+            if last == closes:
+                break
+            never_closed += 1
+    return (1 + never_closed + len(marks)) * len(markup)
 
 
 def prose(markup: str) -> str:
@@ -107,11 +219,3 @@ def _shown(template: Any) -> str | None:
     name = str(template.name).strip().lower()
     number = "1" if name.startswith("lang-") else SHOWN.get(name)
     return str(template.get(number).value) if number and template.has(number) else None
-
-
-def _tag(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def _text(found: dict[str, ElementTree.Element], tag: str) -> str:
-    return (found[tag].text or "") if tag in found else ""
