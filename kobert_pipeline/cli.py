@@ -14,7 +14,7 @@ from kobert_pipeline.endings import end
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import locked
 from kobert_pipeline.measure.command import measure
-from kobert_pipeline.processes import leads, refuse_to_share
+from kobert_pipeline.processes import interrupt_on_sigterm, leads, refuse_to_share
 from kobert_pipeline.running import STAGES, follow
 from kobert_pipeline.running import run as run_jobs
 from kobert_pipeline.show import Commands, first_sentence, outcome_row, print_json, print_table, print_upload, recipe_description, summary
@@ -297,3 +297,5 @@ def options(
 ) -> None:
     """Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart"""
     refuse_to_share(context.invoked_subcommand)
+    if context.invoked_subcommand in ("run", *STAGES):
+        interrupt_on_sigterm()

@@ -1,9 +1,13 @@
 """How the command ends: 0; 2 with one sentence on stderr for the user's mistake; 1 with a traceback for ours; 75 when a training stopped
-early on request (SIGTERM, Ctrl-C or its time), with a checkpoint; 130 when anything else was interrupted.
+early on request (SIGTERM, Ctrl-C or its time), with a checkpoint, or any stage by SIGTERM; 130 when anything else was interrupted by
+Ctrl-C; 141 when whoever read the output had enough (`| head`), as if SIGPIPE had ended it.
 
 Of several processes that train together the first says it, and all end with its status.
 """
 
+import io
+import os
+import select
 import sys
 from contextlib import suppress
 from typing import Any
@@ -11,9 +15,9 @@ from typing import Any
 import typer
 
 from kobert_pipeline.errors import UserError, os_error
-from kobert_pipeline.processes import Ended, leads, several
+from kobert_pipeline.processes import Ended, leads, leave_sigterm, several, terminated
 
-STOPPED, INTERRUPTED = 75, 130
+STOPPED, INTERRUPTED, PIPE_BROKEN = 75, 130, 141
 LONGEST_SENTENCE = 580
 """Characters."""
 PATIENCE = 10.0
@@ -22,6 +26,24 @@ PATIENCE = 10.0
 
 def end(app: typer.Typer) -> None:
     """Run `app`; exit with the status that fits unless all is well."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # half a character has no bytes in UTF-8, Korean has none in ASCII
+    try:
+        try:
+            _run(app)
+        finally:
+            sys.stdout.flush()  # else Python does, as it ends, and complains
+    except (BrokenPipeError, SystemExit) as error:
+        if not _nobody_reads(error):
+            raise
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        sys.exit(PIPE_BROKEN)
+    finally:
+        leave_sigterm()
+
+
+def _run(app: typer.Typer) -> None:
     try:
         status = app(standalone_mode=False)
     except typer.Exit as stop:
@@ -32,9 +54,21 @@ def end(app: typer.Typer) -> None:
         sys.exit(_told(error))
     if status == INTERRUPTED:  # typer gives Ctrl-C back as a status
         _end_together(INTERRUPTED)
-        print("kobert: interrupted; what was finished stays, the same command goes on", file=sys.stderr)
+        status, what = (STOPPED, "terminated") if terminated() else (INTERRUPTED, "interrupted")
+        print(f"kobert: {what}; what was finished stays, the same command resumes", file=sys.stderr)
     if status:
         sys.exit(status)
+
+
+def _nobody_reads(error: BaseException) -> bool:
+    """Whether an error (click and rich make a SystemExit of it) came from writing output that nobody reads any more, and not from another
+    pipe."""
+    if not isinstance(error, BrokenPipeError):
+        return isinstance(error.__context__, BrokenPipeError)
+    poll = select.poll()
+    for stream in (1, 2):
+        poll.register(stream, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _told(error: Exception) -> int:

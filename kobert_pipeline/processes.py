@@ -48,6 +48,34 @@ def refuse_to_share(command: str | None) -> None:
             )
 
 
+_terminated: list[int] = []
+
+
+def terminated() -> bool:
+    """Whether SIGTERM reached this process after `interrupt_on_sigterm`."""
+    return bool(_terminated)
+
+
+def interrupt_on_sigterm() -> None:
+    """From now on SIGTERM interrupts this process as Ctrl-C does, so that it leaves in good order and says that its work can be resumed.
+    Not in distributed training, where the launcher sends it to every process as soon as one has ended, nor outside the main thread."""
+    _terminated.clear()
+    if several() or threading.current_thread() is not threading.main_thread():
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        _terminated.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+def leave_sigterm() -> None:
+    """Give SIGTERM back its usual meaning, if `interrupt_on_sigterm` took it."""
+    if getattr(signal.getsignal(signal.SIGTERM), "__name__", "") == "interrupt":
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def begin_worker() -> None:
     """What every worker process does first: leave Ctrl-C, which reaches all processes of a terminal, to the process in charge, and end when
     that one does, even by SIGKILL."""
