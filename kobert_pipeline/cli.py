@@ -244,6 +244,7 @@ def _run(
     then: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
     """Do what of the recipe is asked for, then `then`, and show what became of both."""
+    interrupt_on_sigterm()
     from kobert_pipeline.planning import plan
 
     _, planned = plan(recipe, settings, run_dir, num_workers)
@@ -297,5 +298,3 @@ def options(
 ) -> None:
     """Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart"""
     refuse_to_share(context.invoked_subcommand)
-    if context.invoked_subcommand in ("run", *STAGES):
-        interrupt_on_sigterm()
