@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kobert_pipeline.running import Outcome
 
 
+CUT = 0.03
+"""Share of the training examples from which it is said that they were cut."""
 UNCUT = 100_000
 """Columns of what is no terminal: wider than any table."""
 
@@ -101,6 +103,8 @@ def summary(counts: dict[str, Any]) -> str:
         "max_logit_difference": "largest logit difference",
     }
     parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
+    if counts.get("train_truncated", 0) > CUT * counts.get("train_examples", 0):
+        parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them cut to max_length")
     for key in ("test", "dev"):
         if key in counts:
             parts += [f"{key} {name} {value:.2f}" for name, value in counts[key].items()]

@@ -29,15 +29,27 @@ class SequenceTask(Task):
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """One window per example, cut at `max_length`; of a pair the longer text is cut first."""
-        texts = [example["text"] for example in examples]
-        pairs = [example["text_pair"] for example in examples] if any("text_pair" in example for example in examples) else None
-        encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length, return_token_type_ids=True)
+        encoded = tokenizer(*_texts(examples), truncation=True, max_length=max_length, return_token_type_ids=True)
         return {
             "windows": starts(encoded["input_ids"]),
             "input_ids": flat(encoded["input_ids"], np.int32),
             "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
             "labels": np.array([example["label"] for example in examples], self.label_type),
         }
+
+    def windows(self, examples: list[Example]) -> list[Example]:
+        """An example for each window."""
+        return examples
+
+    def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:
+        """Examples of which a part was cut off: windows that are full are encoded once more, whole."""
+        full = np.flatnonzero(np.diff(features.arrays["windows"]) == max_length)
+        if not len(full):
+            return 0
+        windows = self.windows(features.examples)
+        whole = tokenizer(*_texts([windows[i] for i in full]), verbose=False)["input_ids"]
+        cut = [i // features.choices for i, ids in zip(full.tolist(), whole, strict=True) if len(ids) > max_length]
+        return len(set(cut))
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`labels` (n,)."""
@@ -55,3 +67,9 @@ class SequenceTask(Task):
     def content(self, example: Example) -> str:
         """The text, or both."""
         return "\n".join(example[key] for key in ("text", "text_pair") if key in example)
+
+
+def _texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:
+    """The texts, and the second texts where these are pairs."""
+    pairs = [example["text_pair"] for example in examples] if any("text_pair" in example for example in examples) else None
+    return [example["text"] for example in examples], pairs

@@ -63,6 +63,7 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
         features = Features(options.task.featurize(examples, loaded, options.max_length), examples)
         features.save(out / name)
         sizes = {"examples": len(examples), "windows": len(features), "pieces": len(features.arrays["input_ids"])}
+        sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)
         counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length})
     return counts

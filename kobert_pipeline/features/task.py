@@ -72,6 +72,10 @@ class Task(Plugin):
         """What the manifest tells of a split besides examples, windows and pieces."""
         return {}
 
+    def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:
+        """Examples of which a part was cut off at `max_length`: none, where long texts are read in several windows."""
+        return 0
+
     @property
     def paired(self) -> bool:
         """Whether it labels pairs of texts."""

@@ -58,3 +58,25 @@ def test_the_tokenizer_of_a_model_without_segments_makes_the_same_features(
     without = MorphemeTokenizer.from_pretrained(morpheme_tokenizer_folder, model_input_names=["input_ids", "attention_mask"])
     made, expected = (Task.choose(task).featurize([example], one, 32) for one in (without, morpheme_tokenizer))
     assert {name: array.tolist() for name, array in made.items()} == {name: array.tolist() for name, array in expected.items()}
+
+
+def test_what_is_cut_at_max_length_is_counted_also_of_pairs_and_choices(morpheme_tokenizer: MorphemeTokenizer) -> None:
+    long, short = "정말 재미있는 영화였다. " * 30, "좋다."
+    fits = next(text for n in range(1, 60) if len(morpheme_tokenizer(text := "좋다 " * n)["input_ids"]) == 16)
+    cases = {
+        "nsmc": ([{"text": text, "label": 0} for text in (long, short, fits, long)], 2),
+        "pair": ([{"text": a, "text_pair": b, "label": 0} for a, b in ((long, short), (short, long), (short, short))], 2),
+        "choice": ([{"text": short, "choices": choices, "label": 0} for choices in ([long, long], [short, short], [short, long])], 2),
+        "tagging": ([{"text": long, "entities": []}], 0),
+    }
+    for name, (examples, cut) in cases.items():
+        task = Task.choose(name)
+        features = Features(task.featurize(examples, morpheme_tokenizer, 16), examples)
+        assert task.truncated(features, morpheme_tokenizer, 16) == cut, name
+
+
+def test_the_table_of_a_run_tells_of_many_texts_that_were_cut() -> None:
+    from kobert_pipeline.show import summary
+
+    assert "12% of them cut to max_length" in summary({"train_examples": 100, "train_truncated": 12})
+    assert "cut" not in summary({"train_examples": 100, "train_truncated": 3})

@@ -79,14 +79,17 @@ class Choice(LabelledTask):
         """A window per candidate, those of an example behind one another; `choices` () says how many, `labels` (examples,) which is right.
         The longer of text and candidate is cut first. Raises UserError where examples have more or fewer candidates."""
         self.refuse_unlike(examples)
-        pairs = [
+        count = len(examples[0]["choices"])
+        arrays = super().featurize(self.windows(examples), tokenizer, max_length)
+        return arrays | {"labels": arrays["labels"][::count], "choices": np.array(count)}
+
+    def windows(self, examples: list[Example]) -> list[Example]:
+        """The text with each of its candidates."""
+        return [
             {"text": example["text"], "text_pair": choice, "label": example["label"]}
             for example in examples
             for choice in example["choices"]
         ]
-        count = len(examples[0]["choices"])
-        arrays = super().featurize(pairs, tokenizer, max_length)
-        return arrays | {"labels": arrays["labels"][::count], "choices": np.array(count)}
 
     def refuse_unlike(self, examples: list[Example]) -> None:
         """Raise UserError where some have more or fewer candidates than others."""
