@@ -7,7 +7,8 @@ from typing import Any
 from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.gathering import scores, split_of
-from kobert_pipeline.publish.model_card import mean, spread, table
+from kobert_pipeline.publish.markdown import table
+from kobert_pipeline.publish.model_card import mean, spread
 from kobert_pipeline.stage_folder import FINISHED
 
 

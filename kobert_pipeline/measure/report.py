@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kobert_pipeline.publish.model_card import table
+from kobert_pipeline.publish.markdown import table
 
 ENDS = {"too_much": "too much", "too_little": "too little"}
 

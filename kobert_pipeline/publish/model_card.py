@@ -4,10 +4,9 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
 from kobert_pipeline.publish.licences import hub_name, unstated
+from kobert_pipeline.publish.markdown import code, escaped, front_matter, paragraphs, table
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS
 
 Scores = dict[str, list[float]]
@@ -91,17 +90,17 @@ def auto_class_of(config: dict[str, Any]) -> str:
 def model_card(facts: Facts) -> str:
     """The card as Markdown with YAML metadata."""
     parts = [
-        f"---\n{yaml.safe_dump(metadata(facts), allow_unicode=True, sort_keys=False)}---",
-        f"# {facts.name}",
-        facts.description,
+        front_matter(metadata(facts)),
+        f"# {escaped(facts.name)}",
+        paragraphs(facts.description),
         tokenizer_text(facts),
         f"```python\n{snippet(facts)}\n```",
         *other_ways(facts),
         "## Results",
         results_text(facts.results),
         "## How it was made",
-        f"Recipe `{facts.recipe}` of kobert-pipeline; options and counts of every stage are in `training_manifest.json`.",
-        table(["measure", "value"], [[name, value] for name, value in facts.counts.items()]),
+        f"Recipe {code(facts.recipe)} of kobert-pipeline; options and counts of every stage are in `training_manifest.json`.",
+        table(["measure", "value"], [[escaped(name), escaped(value)] for name, value in facts.counts.items()]),
         "## Data",
         *data_text(facts),
         "## Cost",
@@ -148,17 +147,18 @@ def other_ways(facts: Facts) -> list[str]:
 
 def data_text(facts: Facts) -> list[str]:
     """The files with their licences, and what is to be said of those."""
-    parts = [table(["file", "licence", "used to"], [[one["path"], one["license"], one["use"]] for one in facts.sources + facts.evaluated])]
+    rows = [[escaped(one[key]) for key in ("path", "license", "use")] for one in facts.sources + facts.evaluated]
+    parts = [table(["file", "licence", "used to"], rows)]
     if unstated(facts.sources):
         parts.append("Where no licence is stated, find it out before you pass the model on.")
     if facts.permission:
-        parts.append(f"Why it is published, in its maker's words: {facts.permission}")
+        parts.append(f"Why it is published, in its maker's words: {paragraphs(facts.permission)}")
     return parts
 
 
 def cost_text(facts: Facts) -> list[str]:
     """Hours by stage; CO2 only from numbers that were given."""
-    rows = [[cost.stage, f"{cost.hours:.3f}", cost.device] for cost in facts.costs]
+    rows = [[escaped(cost.stage), f"{cost.hours:.3f}", escaped(cost.device)] for cost in facts.costs]
     parts = [table(["stage", "device hours", "on"], rows)] if rows else ["Not recorded."]
     if facts.emissions:
         given = facts.emissions
@@ -231,9 +231,9 @@ def results_text(results: Results | None) -> str:
     """Mean and spread over the seeds, and the controls."""
     if results is None:
         return "Held-out losses are below; this model was not fine-tuned."
-    told = {"pretraining": results.scores} | {f"random weights (`{name}`)": scores for name, scores in results.controls.items()}
+    told = {"pretraining": results.scores} | {f"random weights ({code(name)})": scores for name, scores in results.controls.items()}
     rows = [
-        [f"{results.name} ({results.split})", weights, name, f"{mean(values):.2f}", *spread_of(values)]
+        [escaped(f"{results.name} ({results.split})"), weights, name, f"{mean(values):.2f}", *spread_of(values)]
         for weights, scores in told.items()
         for name, values in scores.items()
     ]
@@ -255,12 +255,6 @@ def deviation_and_range(found: dict[str, float]) -> list[str]:
     """Standard deviation and range of a `spread`."""
     deviation = f"{found['standard_deviation']:.2f}" if "standard_deviation" in found else "-"
     return [deviation, f"{found['min']:.2f} to {found['max']:.2f}"]
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def spread(values: list[float]) -> dict[str, float]:

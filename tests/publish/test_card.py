@@ -2,6 +2,7 @@
 
 import statistics
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from huggingface_hub import ModelCard
@@ -109,3 +110,53 @@ def test_what_is_said_of_the_figures_is_true_of_this_model() -> None:
     assert "there was no test set." in read(replace(FACTS, results=replace(FACTS.results, split="dev"))).text
     pretrained = read(replace(FACTS, results=None, auto_class="AutoModelForMaskedLM")).text
     assert "dev split" not in pretrained and "test set" not in pretrained and "held-out loss above" in pretrained
+
+
+HOSTILE = [
+    "a|b", "a\\|b", "\\", "x\ny", "---", "a\n---\nb", "a\r\n---\r\nb", "`x", "```", "a```\n# b", "~~~\nx", "key: value", "# h", "name #",
+    "| a | b |",    "😀 이모지", '"q"', "'s'", "- list", "null", "1e5", "yes", "~", "<b>", "<!-- x", "a <!-- b", "<script>", "*a*", "_a_", "a&amp;b",
+    "\x85nel", "\u2028x", "\ufeffbom", "!!int abc", "%dir", "@x", "&a", "*a", "\ttab\t", "", " lead", "가" * 300, "[x](y)", "[x]: y", "\x07", "...",
+    "a\n===", "a\n-", "    four", "kowiki-*-pages_*.xml", "snake_case_name", "a||b", "`a|b`",
+]  # fmt: skip
+
+
+def rendered(text: str) -> tuple[list[str], list[list[str]], list[str]]:
+    """Headings, tables (their cells in reading order) and the languages of code blocks, as a parser of GitHub's Markdown sees them."""
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+    shown = lambda token: "".join(child.content or " " for child in token.children or [])  # noqa: E731
+    after = list(pairwise(tokens))
+    headings = [shown(inner) for token, inner in after if token.type == "heading_open"]
+    tables: list[list[str]] = []
+    for token, inner in after:
+        if token.type == "table_open":
+            tables.append([])
+        elif token.type in ("th_open", "td_open"):
+            tables[-1].append(shown(inner))
+    return headings, tables, [token.info for token in tokens if token.type == "fence"]
+
+
+def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text() -> None:
+    """Nothing is lost of the metadata; headings, code and the columns of tables are those of a card with tame names, cell by cell."""
+    for name in HOSTILE:
+        scores = {"accuracy": [90.0]}
+        facts = replace(
+            FACTS, name=name, recipe=name, description=name, permission=name, counts={"labels": name, "documents": "3"}, license=name,
+            sources=[{"path": name, "license": name, "use": "pretrain"}], costs=[Cost(name, 1.0, name)],
+            results=Results(name, "nsmc", "test", scores, {name: scores}, "1", {"accuracy": 90.0}),
+            emissions=EmissionsOptions(watts=1, grams_per_kwh=1),
+        )  # fmt: skip
+        content = model_card(facts)
+        card = ModelCard(content)
+        assert card.data.to_dict() == ModelCard(str(card)).data.to_dict() or name == "\x85nel"  # which the hub's own writer loses
+        found = (card.data.eval_results or [])[0]
+        assert (card.data.model_name, found.dataset_name, found.metric_args["random_weights"]) == (name, f"{name} (test)", name)
+        headings, tables, languages = rendered(card.text)
+        line = " ".join(name.split())
+        assert headings == [line, "Results", "How it was made", "Data", "Cost", "Intended use and limits"], name
+        assert languages == ["python"], name
+        assert [len(cells) for cells in tables] == [3 * 7, 3 * 2, 2 * 3, 2 * 3], name
+        row = tables[2][3:]
+        assert row == [line, line, "pretrain"], name
+        assert tables[1][2:4] == ["labels", line], name
