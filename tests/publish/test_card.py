@@ -114,9 +114,9 @@ def test_what_is_said_of_the_figures_is_true_of_this_model() -> None:
 
 HOSTILE = [
     "a|b", "a\\|b", "\\", "x\ny", "---", "a\n---\nb", "a\r\n---\r\nb", "`x", "```", "a```\n# b", "~~~\nx", "key: value", "# h", "name #",
-    "| a | b |",    "😀 이모지", '"q"', "'s'", "- list", "null", "1e5", "yes", "~", "<b>", "<!-- x", "a <!-- b", "<script>", "*a*", "_a_", "a&amp;b",
-    "\x85nel", "\u2028x", "\ufeffbom", "!!int abc", "%dir", "@x", "&a", "*a", "\ttab\t", "", " lead", "가" * 300, "[x](y)", "[x]: y", "\x07", "...",
-    "a\n===", "a\n-", "    four", "kowiki-*-pages_*.xml", "snake_case_name", "a||b", "`a|b`",
+    "| a | b |",    "😀 이모지", '"q"', "'s'", "- list", "null", "1e5", "yes", "~", "<b>", "<!-- x", "a <!-- b", "<script>", "*a*", "_a_",
+    "a&amp;b",    "\x85nel", "\u2028x", "\ufeffbom", "!!int abc", "%dir", "@x", "&a", "*a", "\ttab\t", "", " lead", "가" * 300, "[x](y)",
+    "[x]: y", "\x07", "...",    "a\n===", "a\n-", "    four", "kowiki-*-pages_*.xml", "snake_case_name", "a||b", "`a|b`",
 ]  # fmt: skip
 
 
