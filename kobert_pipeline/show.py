@@ -103,6 +103,9 @@ def summary(counts: dict[str, Any]) -> str:
         "max_logit_difference": "largest logit difference",
     }
     parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
+    unread = {"files": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0), "rows": counts.get("rows_skipped", 0)}
+    if any(unread.values()):
+        parts.append(f"{' and '.join(f'{count:,} {what}' for what, count in unread.items() if count)} unfit")
     if counts.get("train_truncated", 0) > CUT * counts.get("train_examples", 0):
         parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them cut to max_length")
     for key in ("test", "dev"):

@@ -30,7 +30,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
 
 Item = TypeVar("Item")
-TALLIES = ("skipped", "raw", "sifted", "finished")
+TALLIES = ("raw", "skipped", "sifted", "finished")
 """Folders of counts, in the order of the phases."""
 SAMPLES = 20
 """Contaminated paragraphs shown in the manifest, to be read by eye."""

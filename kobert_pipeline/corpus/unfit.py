@@ -25,7 +25,7 @@ class Unfit(UserError):
 
     def refused(self) -> "Unfit":
         """The same, saying how not to be stopped by it."""
-        return Unfit(self.reason, f"{self.sentence}; fix it, or leave out what is unfit by the source's option on_error: skip")
+        return Unfit(self.reason, f"{self.sentence}; fix that, or leave out what is unfit: on_error: skip")
 
 
 def strict(items: "Iterable[Item | Unfit]") -> Iterator[Item]:

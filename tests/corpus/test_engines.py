@@ -22,7 +22,11 @@ from kobert_pipeline.errors import UserError
 
 CORPORA = Path(__file__).resolve().parents[2] / "corpora"
 OPTIONS = {
-    "sources": [{"name": "text", "path": "documents/*.txt"}, {"name": "nsmc", "path": ["reviews_train.txt", "reviews_test.txt"]}],
+    "sources": [
+        {"name": "text", "path": "documents/*.txt"},
+        # the last of these is no file of reviews, so that every test here also shows what is skipped
+        {"name": "nsmc", "path": ["reviews_train.txt", "reviews_test.txt", "documents/news.txt"], "on_error": "skip"},
+    ],
     "decontaminate": [{"name": "nsmc", "path": "reviews_test.txt"}, {"name": "squad", "path": "qa_dev.json"}],
     "part_characters": 6000,
     "keep_dropped": True,
@@ -48,6 +52,7 @@ def plain(tmp_path_factory):
     out = tmp_path_factory.mktemp("plain")
     counts = run(options(engine={"name": "local", "workers": 1}), CORPORA, out)
     assert len(document_parts(out)) > 5 and counts["documents_dropped_contaminated"] > 50
+    assert counts["files_skipped_columns"] == 1 and "documents/news.txt: there is no column" in counts["skipped"][0]
     return content(out), counts
 
 

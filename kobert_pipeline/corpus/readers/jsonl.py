@@ -44,7 +44,7 @@ class JsonLines(Reader):
         row = json_object(path, number, line)
         for key in filter(None, (self.text, self.id)):
             if key not in row:
-                hint = "; say id: null to number the documents" if key == self.id else ""
+                hint = "; say id: null to number the documents" if key == self.id else "; the source's option text names the key"
                 found = did_you_mean(key, row).replace("allowed", "found")
                 raise Unfit("missing_key", f"{path}, line {number}: there is no key '{key}'{found}{hint}")
         if not isinstance(row[self.text], str):

@@ -49,7 +49,8 @@ class Parquet(Reader):
         file = opened(path)
         for column in columns:
             if column not in file.schema_arrow.names:
-                raise Unfit("columns", f"{path}: there is no column '{column}'{did_you_mean(column, file.schema_arrow.names)}")
+                found = did_you_mean(column, file.schema_arrow.names).replace("allowed", "found")
+                raise Unfit("columns", f"{path}: there is no column '{column}'{found}; options such as text name the columns")
         kind = file.schema_arrow.field(self.text).type
         if not _is_text(kind):
             raise Unfit("wrong_type", f"{path}: the column '{self.text}' holds {kind}, text was expected")
@@ -64,7 +65,7 @@ def opened(path: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise Unfit("damaged", f"{path} is not a whole Parquet file ({str(error).splitlines()[0]})") from None
+        raise Unfit("damaged", f"{path} is not a whole Parquet file ({str(error).splitlines()[0]}); fetch it again") from None
 
 
 def read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dict[str, Any]]:
