@@ -40,11 +40,11 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
         found = job.sample()
         refused += [sentence for sentence, is_skipped in found if not is_skipped]
         skipped += [sentence for sentence, is_skipped in found if is_skipped]
-        for look in (job.raw, job.wants, job.check):
-            try:
+        try:
+            for look in (job.raw, job.wants, job.check):
                 look()
-            except UserError as problem:
-                refused.append(str(problem))
+        except UserError as problem:
+            refused.append(str(problem))
     needed = 0
     if not refused:
         try:

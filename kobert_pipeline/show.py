@@ -73,7 +73,8 @@ def print_check(recipe: str, jobs: list[str], refused: list[str], skipped: list[
         for sentence in [*(f"would be skipped: {one}" for one in skipped), *(refused if len(refused) > 1 else [])]:
             print(sentence)
     if len(refused) > 1:
-        raise UserError(f"recipe {recipe}: {len(refused)} problems, {'in the list problems' if as_json else 'each on a line above'}")
+        where = "in the list problems" if as_json else "each on a line above"
+        raise UserError(f"{refused[0]} (the first of {len(refused)} problems, {where})")
     if refused:
         raise UserError(refused[0])
     if not as_json:

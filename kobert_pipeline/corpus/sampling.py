@@ -34,18 +34,19 @@ class Finding:
 def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
     """Everything in a sample of all files of `options` that cannot be read: one entry for each file, or pattern without files."""
     found = []
-    for reader in (*options.sources, *options.decontaminate):
+    skippable = [(reader, True) for reader in options.sources]
+    for reader, may_skip in (*skippable, *((reader, False) for reader in options.decontaminate)):
         try:
             files = reader.sampled(data_dir)
         except UserError as problem:
             found.append(Finding(str(problem)))
             continue
-        found += [finding for path in files if (finding := look_into(reader, path))]
+        found += [finding for path in files if (finding := look_into(reader, path, may_skip))]
     return list(dict.fromkeys(found))
 
 
-def look_into(reader: Reader, path: Path) -> Finding | None:
-    """What is wrong with a sample of one file, or None."""
+def look_into(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
+    """What is wrong with a sample of one file, or None. Of a file that a source `may_skip`, the sentence says how."""
     try:
         problems = _sample(reader, path)
     except Unfit as problem:
@@ -55,7 +56,7 @@ def look_into(reader: Reader, path: Path) -> Finding | None:
     if not problems:
         return None
     first, others = problems[0], len(problems) - 1
-    if reader.on_error == "refuse":
+    if may_skip and reader.on_error == "refuse":
         first = first.refused()
     return Finding(f"{first}{f' ({others:,} more of the rows read of it are unfit)' if others else ''}", reader.on_error == "skip")
 
