@@ -1,26 +1,88 @@
-"""The short way to the ids of single texts: every morpheme is spelled once and remembered, since a text is made of the same few thousand.
-
-The backend's own way costs a fifth of the analyzer's time, most of it for handing strings and lists over. The rows equal the backend's.
+"""From morphemes to rows of ids. A morpheme is spelled once and remembered, since texts are made of the same few thousand, and single texts
+are cut off and filled up right here: the backend's own way would cost a fifth of the analyzer's time. The rows equal the backend's.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
+from tokenizers.models import Model
 
 from .sequence import Pieces, Span
 
-REMEMBERED = 500_000
+REMEMBERED = 200_000
 """Spellings that are kept; beyond that it begins anew."""
 
 
 class Spelling(NamedTuple):
-    """A morpheme in pieces: their ids, and the characters of its spelling that each stands for."""
+    """A morpheme in tokens: their ids, and the characters of its spelling that each stands for."""
 
     ids: tuple[int, ...]
     spans: tuple[Span, ...]
+
+
+class Spellings:
+    """What a subword model makes of morphemes. It is asked directly: a backend's normalizer and added tokens never come between.
+
+    Threads may share it: each works on the dictionary that it saw first, and adds to it what any other would add.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.known: dict[str, Spelling] = {}
+
+    def of(self, pieces: Pieces, added: dict[str, int]) -> "Spelled":
+        """The side in tokens; `added` are the ids of added tokens."""
+        known = self.known
+        new = [one for one in dict.fromkeys(pieces.spellings) if one not in known]
+        if len(known) + len(new) > REMEMBERED:
+            known, new = {}, list(dict.fromkeys(pieces.spellings))
+            self.known = known
+        for one in new:
+            known[one] = self._spell(one)
+        parts = [known[one] for one in pieces.spellings]
+        for number in pieces.added:
+            content = pieces.spellings[number]
+            parts[number] = Spelling((added[content],), ((0, len(content)),))
+        return Spelled(pieces, parts)
+
+    def _spell(self, spelling: str) -> Spelling:
+        tokens = self.model.tokenize(spelling)
+        if spelling.isascii():
+            return Spelling(tuple(token.id for token in tokens), tuple(token.offsets for token in tokens))
+        characters: list[int] = []  # the model counts bytes
+        for number, character in enumerate(spelling):
+            characters += [number] * len(character.encode())
+        characters.append(len(spelling))
+        spans = ((characters[token.offsets[0]], characters[token.offsets[1]]) for token in tokens)
+        return Spelling(tuple(token.id for token in tokens), tuple(spans))
+
+
+@dataclass
+class Spelled:
+    """A side of T tokens: its morphemes and the tokens of each."""
+
+    pieces: Pieces
+    parts: list[Spelling]
+
+    @cached_property
+    def ids(self) -> list[int]:
+        """(T,)"""
+        return list(chain.from_iterable(one.ids for one in self.parts))
+
+    @cached_property
+    def words(self) -> list[int]:
+        """(T,), the morpheme of each token, or the given word where the side was split already."""
+        numbers = range(len(self.parts)) if self.pieces.words is None else self.pieces.words
+        return [number for number, one in zip(numbers, self.parts, strict=True) for _ in one.ids]
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """(T,), the characters of each token in the text (or word) as given."""
+        return _spans(self.pieces, self.parts)
 
 
 @dataclass(frozen=True)
@@ -40,61 +102,37 @@ class Shape:
         return -(-length // self.multiple) * self.multiple if self.multiple else length
 
 
-class Direct:
-    """Spells texts for a backend as it stands now: added tokens, and whether special tokens are looked for in the text, want a new one."""
-
-    def __init__(self, backend: Tokenizer, add_special_tokens: bool) -> None:
-        self.backend = backend
-        self.known: dict[str, Spelling] = {}
-        sample = backend.encode(["가"], is_pretokenized=True, add_special_tokens=add_special_tokens)
-        text = [place for place, special in enumerate(sample.special_tokens_mask) if not special]
-        self.before, self.after = tuple(sample.ids[: text[0]]), tuple(sample.ids[text[-1] + 1 :])
-
-    def rows(self, sides: Sequence[Pieces], shape: Shape, pad_id: int, pad_type_id: int, wants_offsets: bool) -> dict[str, list[list[Any]]]:
-        """`input_ids`, `token_type_ids`, `attention_mask`, `special_tokens_mask` and maybe `offset_mapping`, a row each."""
-        before, after = self.before, self.after
-        around = len(before) + len(after)
-        found: dict[str, list[list[Any]]] = {"input_ids": [], "special_tokens_mask": []}
-        found |= {"offset_mapping": []} if wants_offsets else {}
-        for pieces in sides:
-            spelled = self._spell(pieces.spellings)
-            ids = list(chain.from_iterable(one.ids for one in spelled))
-            kept = _kept(len(ids), shape, around)
-            ids = ids[kept]
-            found["input_ids"].append([*before, *ids, *after])
-            found["special_tokens_mask"].append([1] * len(before) + [0] * len(ids) + [1] * len(after))
-            if wants_offsets:
-                spans = _spans(pieces, spelled)[kept]
-                found["offset_mapping"].append([(0, 0)] * len(before) + spans + [(0, 0)] * len(after))
-        lengths = [len(row) for row in found["input_ids"]]
-        found["token_type_ids"] = [[0] * length for length in lengths]
-        found["attention_mask"] = [[1] * length for length in lengths]
-        if shape.length != 0:
-            fill = {
-                "input_ids": pad_id,
-                "token_type_ids": pad_type_id,
-                "attention_mask": 0,
-                "special_tokens_mask": 1,
-                "offset_mapping": (0, 0),
-            }
-            length = shape.padded(lengths)
-            for name, rows in found.items():
-                found[name] = [_filled(row, length, fill[name], shape.padding_side) for row in rows]
-        return found
-
-    def _spell(self, spellings: Sequence[str]) -> list[Spelling]:
-        try:
-            return [self.known[one] for one in spellings]
-        except KeyError:
-            self._learn(spellings)
-        return [self.known[one] for one in spellings]
-
-    def _learn(self, spellings: Sequence[str]) -> None:
-        new = [one for one in dict.fromkeys(spellings) if one not in self.known]
-        if len(self.known) + len(new) > REMEMBERED:
-            self.known, new = {}, list(dict.fromkeys(spellings))
-        encodings = self.backend.encode_batch([[one] for one in new], is_pretokenized=True, add_special_tokens=False)
-        self.known.update((one, Spelling(tuple(e.ids), tuple(e.offsets))) for one, e in zip(new, encodings, strict=True))
+def rows(
+    sides: Sequence[Spelled], frame: tuple[list[int], list[int]], shape: Shape, pad_ids: tuple[int, int], spans: bool
+) -> dict[str, list[Any]]:
+    """`input_ids`, `token_type_ids`, `attention_mask`, `special_tokens_mask` and maybe `offset_mapping`, a row for each side. `frame` are
+    the ids before and after a text, `pad_ids` those of padding and of its segment."""
+    before, after = frame
+    around = len(before) + len(after)
+    found: dict[str, list[list[Any]]] = {"input_ids": [], "special_tokens_mask": []}
+    found |= {"offset_mapping": []} if spans else {}
+    for side in sides:
+        kept = _kept(len(side.ids), shape, around)
+        ids = side.ids[kept]
+        found["input_ids"].append([*before, *ids, *after])
+        found["special_tokens_mask"].append([1] * len(before) + [0] * len(ids) + [1] * len(after))
+        if spans:
+            found["offset_mapping"].append([(0, 0)] * len(before) + side.spans[kept] + [(0, 0)] * len(after))
+    lengths = [len(row) for row in found["input_ids"]]
+    found["token_type_ids"] = [[0] * length for length in lengths]
+    found["attention_mask"] = [[1] * length for length in lengths]
+    if shape.length != 0:
+        fill = {
+            "input_ids": pad_ids[0],
+            "token_type_ids": pad_ids[1],
+            "attention_mask": 0,
+            "special_tokens_mask": 1,
+            "offset_mapping": (0, 0),
+        }
+        length = shape.padded(lengths)
+        for name, values in found.items():
+            found[name] = [_filled(row, length, fill[name], shape.padding_side) for row in values]
+    return found
 
 
 def _kept(count: int, shape: Shape, around: int) -> slice:
@@ -107,7 +145,7 @@ def _kept(count: int, shape: Shape, around: int) -> slice:
 
 def _spans(pieces: Pieces, spelled: list[Spelling]) -> list[Span]:
     """The characters of each piece in the text as given. A morpheme in one piece, the common case, lies where the morpheme lies."""
-    if isinstance(pieces.begins, range) and not pieces.begins.start:  # the text as given is the text that was cut
+    if isinstance(pieces.begins, range):  # the text as given is the text that was cut
         whole = list(zip(pieces.starts, pieces.ends, strict=True))
     else:
         begins, finishes, places = pieces.begins, pieces.finishes, zip(pieces.starts, pieces.ends, strict=True)

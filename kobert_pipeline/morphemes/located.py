@@ -1,7 +1,6 @@
 """A backend's `Encoding` whose places are those of the text as given.
 
-The backend encodes pieces, so it counts inside each of them and numbers them as words; `LocatedEncoding` answers the same questions for
-the text. Everything else (ids, masks, sequence ids, overflow) is the backend's own.
+The backend only arranges tokens (truncation, windows, pairs, padding) and numbers them as words; `LocatedEncoding` answers for the text.
 """
 
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from typing import Any
 
 from tokenizers import Encoding
 
-from .sequence import Pieces, Span
+from .direct import Spelled
+from .sequence import Span
 
 
 @dataclass
@@ -19,7 +19,7 @@ class LocatedEncoding:
     """An encoding of one or two sides. See `tokenizers.Encoding` for what the methods give."""
 
     encoding: Encoding
-    sides: tuple[Pieces, ...]
+    sides: tuple[Spelled, ...]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "encoding":  # while unpickling nothing is there yet
@@ -37,18 +37,17 @@ class LocatedEncoding:
     @cached_property
     def offsets(self) -> list[Span]:
         """Characters of each token in its side (or given word); (0, 0) for added ones."""
-        rows = zip(self._pieces(), self.encoding.offsets, strict=True)
-        return [at[0].locate(at[1], start, end) if at else (0, 0) for at, (start, end) in rows]
+        return [at[0].spans[at[1]] if at else (0, 0) for at in self._tokens_of_sides()]
 
     @cached_property
     def word_ids(self) -> list[int | None]:
         """The morpheme of each token, or the given word where the side was split already."""
-        return [None if at is None else at[1] if at[0].words is None else at[0].words[at[1]] for at in self._pieces()]
+        return [at[0].words[at[1]] if at else None for at in self._tokens_of_sides()]
 
-    def _pieces(self) -> Iterator[tuple[Pieces, int] | None]:
-        """The side and piece of each token; None for added ones."""
-        for side, piece in zip(self.encoding.sequence_ids, self.encoding.word_ids, strict=True):
-            yield None if side is None or piece is None else (self.sides[side], piece)
+    def _tokens_of_sides(self) -> Iterator[tuple[Spelled, int] | None]:
+        """The side of each token and its number there; None for those that frame the sides."""
+        for side, number in zip(self.encoding.sequence_ids, self.encoding.word_ids, strict=True):
+            yield None if side is None or number is None else (self.sides[side], number)
 
     @property
     def words(self) -> list[int | None]:

@@ -7,34 +7,31 @@ It is a `transformers` fast tokenizer that hands the backend morphemes instead o
 
 import json
 import os
-import re
-import threading
 import warnings
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.models import WordLevel
 from transformers import BatchEncoding, TokenizersBackend
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils.generic import PaddingStrategy
 
+from .added_tokens import AddedTokens
 from .analyzer_at_hand import ship
 from .composing import sound
 from .cutter import Cutter
-from .direct import Direct, OnDemand, Shape
+from .direct import OnDemand, Shape, Spelled, Spellings, rows
 from .located import LocatedEncoding
+from .morpheme import WORD_MARK
 from .pause import no_collection
-from .sequence import Pieces, pieces_of
+from .raw_text_backend import add_pipeline, read_morpheme_backend, remove_pipeline
+from .sequence import pieces_of
+from .settings import guard, read_settings, refuse_unfit_vocabulary, unusable
 
 VOCABULARY_FILE = "morphemes.json"
-NOT_A_VOCABULARY = "see morphemes.json; load with AutoTokenizer.from_pretrained(folder, trust_remote_code=True)"
-"""Saved as `vocab`, which this class does not read: classes that do (`BertTokenizer`, ...) would otherwise come up with no vocabulary at
-all and spell every text [UNK]. With it they raise."""
-SETTINGS_OF_A_LOADING = ("is_local", "local_files_only")
-"""What `transformers` saves of how a tokenizer was loaded."""
-
 
 DIRECT = {
     "add_special_tokens", "padding_strategy", "truncation_strategy", "max_length", "stride", "pad_to_multiple_of", "padding_side",
@@ -42,6 +39,10 @@ DIRECT = {
     "return_length", "verbose", "split_special_tokens",
 }  # fmt: skip
 """Arguments of a call that `direct` knows."""
+
+# The pipeline for tagging warns for every token of a tokenizer whose vocabulary does not write ##. It then takes white space for the border
+# between words, which is right here.
+warnings.filterwarnings("ignore", message="Tokenizer does not support real words", category=UserWarning)
 
 
 class MorphemeTokenizer(TokenizersBackend):
@@ -63,6 +64,9 @@ class MorphemeTokenizer(TokenizersBackend):
     _auto_class = "AutoTokenizer"
     """So that saving ships this code; what `register_for_auto_class` sets, which would import torch."""
 
+    __slots__ = ("_finders", "_spellings")
+    """Caches. They are not in `__dict__`, which is the state that `datasets` hashes: a call must not change it."""
+
     def __init__(
         self,
         vocab_file: str | os.PathLike[str] | None = None,
@@ -81,11 +85,13 @@ class MorphemeTokenizer(TokenizersBackend):
         if tokenizer_object is None:
             if vocab_file is None or not Path(vocab_file).is_file():
                 raise ValueError(f"no {VOCABULARY_FILE} to load the vocabulary from (given: {vocab_file})")
-            tokenizer_object = Tokenizer.from_file(os.fspath(vocab_file))
+            tokenizer_object = read_morpheme_backend(vocab_file)
+            refuse_unfit_vocabulary(tokenizer_object, vocab_file, (pad_token, unk_token, cls_token, sep_token, mask_token))
         cutter = Cutter(analyzer, style, tuple((str(form), str(tag), float(score)) for form, tag, score in user_words))
         _warn_of_another(analyzer_version, cutter.version)
         for key in ("vocab", "merges", "tokenizer_file", "backend"):
             kwargs.pop(key, None)
+        self._finders: dict[tuple[Any, ...], AddedTokens] = {}
         super().__init__(
             tokenizer_object=tokenizer_object,
             pad_token=pad_token,
@@ -99,23 +105,28 @@ class MorphemeTokenizer(TokenizersBackend):
             user_words=[list(word) for word in cutter.user_words],
             **kwargs,
         )
+        add_pipeline(self._tokenizer)
         self.cutter = cutter
-        self._locks: dict[int, threading.RLock] = {}
-        self._directs: dict[tuple[bool, bool, int], Direct] = {}
+        self._spellings = Spellings(self._tokenizer.model)
+
+    @classmethod
+    def _from_pretrained(
+        cls, resolved_vocab_files: dict[str, Any], folder: str, settings: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """As everywhere in `transformers`, but settings that nothing can be made of are one ValueError."""
+        path = resolved_vocab_files.pop("tokenizer_config_file", None)
+        settings = settings if path is None else read_settings(path)
+        with unusable(path or folder):
+            return super()._from_pretrained(resolved_vocab_files, folder, settings, *args, **kwargs)
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
         """Nothing to convert: `__init__` reads `morphemes.json` itself."""
         return kwargs
 
-    @property
-    def _lock(self) -> "threading.RLock":
-        """One per process: a lock that another thread held during a fork would never be free in the child."""
-        return self._locks.setdefault(os.getpid(), threading.RLock())
-
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str]:
         """Write `morphemes.json`."""
-        path = Path(save_directory, (filename_prefix + "-" if filename_prefix else "") + VOCABULARY_FILE)
+        path = Path(save_directory, _prefix(filename_prefix) + VOCABULARY_FILE)
         path.write_text(json.dumps(json.loads(self._backend_json()), ensure_ascii=False, indent=0), encoding="utf-8")
         return (str(path),)
 
@@ -128,11 +139,18 @@ class MorphemeTokenizer(TokenizersBackend):
     ) -> tuple[str, ...]:
         return (*file_names, *self.save_vocabulary(os.fspath(save_directory), filename_prefix))
 
-    def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> tuple[str, ...]:
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        legacy_format: bool | None = None,
+        filename_prefix: str | None = None,
+        push_to_hub: bool = False,
+        **kwargs: Any,
+    ) -> tuple[str, ...]:
         """Save everything that loading needs, the code and the analyzer's file included."""
-        files = super().save_pretrained(save_directory, *args, **kwargs)
+        files = super().save_pretrained(save_directory, legacy_format, filename_prefix, push_to_hub, **kwargs)
         ship(self.cutter.analyzer, Path(save_directory))
-        _guard(Path(save_directory, "tokenizer_config.json"))
+        guard(Path(save_directory, _prefix(filename_prefix) + "tokenizer_config.json"))
         return files
 
     def _backend_json(self) -> str:
@@ -156,40 +174,60 @@ class MorphemeTokenizer(TokenizersBackend):
             return self._encode(*args, **kwargs)
 
     def _encode(self, text: Any, text_pair: Any = None, return_tensors: Any = None, **kwargs: Any) -> Any:
+        if kwargs.get("sanitize_control_tokens"):  # a rendered chat in parts, whose texts come back through `_encode_without_added_tokens`
+            return super()._encode_plus(text, text_pair, return_tensors=return_tensors, **kwargs)
         samples, batched = _samples(text, text_pair, bool(kwargs.pop("is_split_into_words", False)))
-        whole = kwargs.get("split_special_tokens") or (kwargs.get("split_special_tokens") is None and self.split_special_tokens)
         sides = [_sound(side) for sample in samples for side in sample]
         if not samples:
             empty = self._encode_plus("", **kwargs)
             return BatchEncoding({key: [] for key in empty}, [], tensor_type=return_tensors)
-        pieces = iter(pieces_of(sides, self.cutter, None if whole else self._special_tokens()))
-        located = [tuple(next(pieces) for _ in sample) for sample in samples]
-        with self._lock:  # a call sets truncation and padding on the shared backend
-            encode = self._encode_directly if self._is_plain(located, kwargs) else self._encode_pieces
-            encoded = encode(located, **kwargs)
+        spelled = iter(self._spelled(sides, self._added_tokens(_given(kwargs, "split_special_tokens", self.split_special_tokens))))
+        located = [tuple(next(spelled) for _ in sample) for sample in samples]
+        encoded = (self._encode_directly if self._is_plain(located, kwargs) else self._encode_pieces)(located, **kwargs)
         if batched or kwargs.get("return_overflowing_tokens"):
             return encoded.convert_to_tensors(return_tensors)
-        rows = {key: row[0] for key, row in encoded.items()}
-        found = BatchEncoding(rows, encoded.encodings, n_sequences=len(located[0]))
+        first = {key: row[0] for key, row in encoded.items()}
+        found = BatchEncoding(first, encoded.encodings, n_sequences=len(located[0]))
         return found.convert_to_tensors(return_tensors, prepend_batch_axis=True)
 
-    def _encode_pieces(self, located: list[tuple[Pieces, ...]], **kwargs: Any) -> BatchEncoding:
-        """Rows for every sample, overflow included."""
-        first = [sides[0].spellings for sides in located]
-        second = [sides[1].spellings for sides in located] if len(located[0]) > 1 else None
-        encoded = super()._encode_plus(first, text_pair=second, is_split_into_words=True, **kwargs)
+    def _spelled(self, sides: list[Any], added: AddedTokens | None) -> list[Spelled]:
+        """The sides in tokens."""
+        found = pieces_of(sides, self.cutter, added)
+        contents = {pieces.spellings[number] for pieces in found for number in pieces.added}
+        ids = {content: self._tokenizer.token_to_id(content) for content in contents}
+        return [self._spellings.of(pieces, ids) for pieces in found]
+
+    def _encode_without_added_tokens(self, text: str) -> list[int]:
+        return self._spelled([sound(text)], None)[0].ids
+
+    def _encode_pieces(self, located: list[tuple[Spelled, ...]], **kwargs: Any) -> BatchEncoding:
+        """Rows for every sample, overflow included. Truncation, windows, pairs and padding are the backend's own."""
+        ids = {id_ for sides in located for side in sides for id_ in side.ids}
+        names = {id_: self._tokenizer.id_to_token(id_) for id_ in ids.union(self.all_special_ids)}
+        first = [[names[id_] for id_ in sides[0].ids] for sides in located]
+        second = [[names[id_] for id_ in sides[1].ids] for sides in located] if len(located[0]) > 1 else None
+        encoded = TokenizersBackend._encode_plus(self._arranging(names), first, text_pair=second, is_split_into_words=True, **kwargs)
         samples = encoded.get("overflow_to_sample_mapping") or range(len(located))
         encodings = [LocatedEncoding(one, located[sample]) for one, sample in zip(encoded.encodings, samples, strict=True)]
         if "offset_mapping" in encoded:
             encoded["offset_mapping"] = [one.offsets for one in encodings]
         return BatchEncoding(dict(encoded), encodings)
 
-    def _is_plain(self, located: list[tuple[Pieces, ...]], kwargs: dict[str, Any]) -> bool:
+    def _arranging(self, names: dict[int, str]) -> "MorphemeTokenizer":
+        """This tokenizer over a backend of its own, whose words are tokens, {id: name}. A call sets truncation and padding on its backend:
+        a shared one would need a lock, which a fork can leave locked for ever."""
+        backend = Tokenizer(WordLevel({name: id_ for id_, name in names.items()}))
+        backend.post_processor = self._tokenizer.post_processor
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _tokenizer=backend)
+        return made
+
+    def _is_plain(self, located: list[tuple[Spelled, ...]], kwargs: dict[str, Any]) -> bool:
         """Whether `direct` serves: single texts, without what was cut off."""
         second = kwargs.get("truncation_strategy") == TruncationStrategy.ONLY_SECOND
         return len(located[0]) == 1 and not second and not kwargs.get("return_overflowing_tokens") and kwargs.keys() <= DIRECT
 
-    def _encode_directly(self, located: list[tuple[Pieces, ...]], **kwargs: Any) -> BatchEncoding:
+    def _encode_directly(self, located: list[tuple[Spelled, ...]], **kwargs: Any) -> BatchEncoding:
         """What `_encode_pieces` gives, by the short way; the encodings themselves only if they are asked for."""
         truncates = kwargs.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE
         padding = kwargs.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
@@ -207,44 +245,53 @@ class MorphemeTokenizer(TokenizersBackend):
             "special_tokens_mask": kwargs.get("return_special_tokens_mask"),
             "offset_mapping": kwargs.get("return_offsets_mapping"),
         }
-        direct = self._direct(kwargs.get("add_special_tokens", True), _given(kwargs, "split_special_tokens", self.split_special_tokens))
-        rows = direct.rows(
-            [sides[0] for sides in located], shape, self.pad_token_id, self.pad_token_type_id, bool(wanted["offset_mapping"])
-        )
+        frame = self._frame() if kwargs.get("add_special_tokens", True) else ([], [])
+        pad_ids = (self.pad_token_id, self.pad_token_type_id)
+        found = rows([sides[0] for sides in located], frame, shape, pad_ids, bool(wanted["offset_mapping"]))
         if not truncates:
-            longest = max(rows["input_ids"], key=len)
+            longest = max(found["input_ids"], key=len)
             self._eventual_warn_about_too_long_sequence(longest, kwargs.get("max_length"), kwargs.get("verbose", True))
-        found = {"input_ids": rows["input_ids"]} | {name: rows[name] for name, asked in wanted.items() if asked}
+        kept = {"input_ids": found["input_ids"]} | {name: found[name] for name, asked in wanted.items() if asked}
         if kwargs.get("return_length"):
-            found["length"] = [len(row) for row in rows["input_ids"]]  # type: ignore[misc]
-        return BatchEncoding(found, OnDemand(len(located), partial(self._encodings, located, kwargs)), n_sequences=1)
+            kept["length"] = [len(row) for row in found["input_ids"]]
+        return BatchEncoding(kept, OnDemand(len(located), partial(self._encodings, located, kwargs)), n_sequences=1)
 
-    def _encodings(self, located: list[tuple[Pieces, ...]], kwargs: dict[str, Any]) -> list[Any]:
-        with self._lock:
-            return list(self._encode_pieces(located, **kwargs).encodings)
+    def _encodings(self, located: list[tuple[Spelled, ...]], kwargs: dict[str, Any]) -> list[Any]:
+        return list(self._encode_pieces(located, **kwargs).encodings)
 
-    def _direct(self, add_special_tokens: bool, split_special_tokens: bool) -> Direct:
-        """The short way for the backend as it stands."""
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = split_special_tokens
-        key = (add_special_tokens, split_special_tokens, len(self._tokenizer.get_added_tokens_decoder()))
-        if key not in self._directs:
-            self._directs[key] = Direct(self._tokenizer, add_special_tokens)
-        return self._directs[key]
+    def _frame(self) -> tuple[list[int], list[int]]:
+        """The ids that go before and after a text."""
+        sample = self._arranging({0: "text"})._tokenizer.encode(["text"], is_pretokenized=True)
+        place = sample.special_tokens_mask.index(0)
+        return sample.ids[:place], sample.ids[place + 1 :]
 
-    def _special_tokens(self) -> re.Pattern[str] | None:
-        """Matches what users added or the model reserves: it is never cut."""
-        tokens = sorted(self.added_tokens_decoder.values(), key=lambda token: len(token.content), reverse=True)
-        forms = [rf"\b{re.escape(token.content)}\b" if token.single_word else re.escape(token.content) for token in tokens]
-        return re.compile("|".join(forms)) if forms else None
+    def _added_tokens(self, split_special_tokens: bool) -> AddedTokens:
+        """Finds what users added or the model reserves."""
+        key = (len(self), self.mask_token, self.unk_token, split_special_tokens)
+        if key not in self._finders:
+            placeholders = {self.mask_token, self.unk_token}
+            self._finders[key] = AddedTokens(self.added_tokens_decoder.values(), placeholders, split_special_tokens)
+        return self._finders[key]
+
+    def _add_tokens(self, new_tokens: list[str | AddedToken], special_tokens: bool = False) -> int:
+        self._finders.clear()
+        return int(super()._add_tokens(new_tokens, special_tokens))
+
+    def _decode(
+        self, token_ids: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None, **kwargs: Any
+    ) -> str:
+        """Text again. Ids do not say whether white space stood before an added token; there is always one here, as in BERT's decoding."""
+        ids = [token_ids] if isinstance(token_ids, int) else token_ids["input_ids"] if isinstance(token_ids, dict) else token_ids
+        added = self.added_tokens_decoder
+        kept = [int(id_) for id_ in ids if not (skip_special_tokens and int(id_) in added and added[int(id_)].special)]
+        names = [WORD_MARK * (id_ in added) + (self._tokenizer.id_to_token(id_) or "") for id_ in kept]
+        text = str(self._tokenizer.decoder.decode(names))
+        cleans = self.clean_up_tokenization_spaces if clean_up_tokenization_spaces is None else clean_up_tokenization_spaces
+        return str(self.clean_up_tokenization(text)) if cleans else text
 
 
-def _guard(path: Path) -> None:
-    """Say in the saved settings that other classes find no vocabulary here, and nothing of how this one was loaded."""
-    settings = json.loads(path.read_text(encoding="utf-8")) | {"vocab": NOT_A_VOCABULARY}
-    settings = {name: value for name, value in settings.items() if name not in SETTINGS_OF_A_LOADING}
-    path.write_text(json.dumps(settings, ensure_ascii=False, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+def _prefix(filename_prefix: str | None) -> str:
+    return f"{filename_prefix}-" if filename_prefix else ""
 
 
 def _given(kwargs: dict[str, Any], name: str, otherwise: bool) -> bool:
@@ -294,4 +341,4 @@ def _warn_of_another(made_with: str | None, at_hand: str) -> None:
 
 def _rebuilt(cls: type["MorphemeTokenizer"], backend: str, kwargs: dict[str, Any]) -> "MorphemeTokenizer":
     """Unpickle: the analyzer is looked up anew in the process that needs it."""
-    return cls(tokenizer_object=Tokenizer.from_str(backend), **kwargs)
+    return cls(tokenizer_object=remove_pipeline(Tokenizer.from_str(backend)), **kwargs)

@@ -1,38 +1,90 @@
-"""One side of a tokenizer's input: its pieces for the subword model, and where each of them lies in the text as given."""
+"""One side of a tokenizer's input: its morphemes for the subword model, and where each of them is in the text as given.
 
-import re
+A text is analysed as a whole, without the markers in it; words that were split already are analysed as the text that they make. Where a
+marker stood or a word ended, morphemes are cut besides, so markers and given words never share one.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
+from .added_tokens import AddedTokens, FoundToken
 from .composing import composed
 from .cutter import Cutter
-from .morpheme import Cut
+from .morpheme import WORD_MARK, Cut
 
 Span = tuple[int, int]
 Side = str | list[str]
 """A text, or the words of a text that was split already."""
 
 
-class Stretch(NamedTuple):
-    """What lies between special tokens, or (`special`) such a token: its NFC text, where each character begins and ends in the text (or
-    word) as given, the number of the given word, and whether it opens a text or word."""
+class Placed(NamedTuple):
+    """An added token before the character `place` of a passage: its span in the text (or word) as given, and the given word's number."""
 
-    text: str
-    begins: Sequence[int]
-    finishes: Sequence[int]
+    place: int
+    content: str
+    span: Span
     word: int
+
+
+@dataclass(slots=True)
+class Passage:
+    """N characters that are analysed together: NFC `text`, where each begins and finishes in the text (or word) as given, and the number
+    of its given word. `breaks` are places where morphemes are cut besides. Unless it `opens` the text, its start continues an eojeol."""
+
     opens: bool
-    special: bool
+    text: str = ""
+    begins: list[int] = field(default_factory=list)
+    finishes: list[int] = field(default_factory=list)
+    words: list[int] = field(default_factory=list)
+    breaks: list[int] = field(default_factory=list)
+    added: list[Placed] = field(default_factory=list)
+
+    def write(self, text: str, begins: Sequence[int], finishes: Sequence[int], word: int) -> None:
+        """Append characters of a word."""
+        self.text += text
+        self.begins += begins
+        self.finishes += finishes
+        self.words += [word] * len(text)
+
+    def separate(self, separator: str) -> None:
+        """End a given word: the separator counts as an empty place at its end."""
+        self.breaks.append(len(self.text))
+        end = self.finishes[-1] if self.finishes else 0
+        self.write(separator, [end] * len(separator), [end] * len(separator), self.words[-1] if self.words else 0)
+
+    def insert(self, content: str, span: Span, word: int) -> None:
+        """Put an added token here."""
+        self.breaks.append(len(self.text))
+        self.added.append(Placed(len(self.text), content, span, word))
+
+    def morphemes(self, cut: Cut) -> Iterator[tuple[int, int, str, bool]]:
+        """Start, end, spelling and whether it begins an eojeol, of every morpheme of `cut`. One that reaches over a break is cut there, and
+        its parts are spelled as the text spells them."""
+        rows = zip(cut, cut.initial.tolist(), strict=True)
+        for (start, end, _, spelling), first in rows:
+            initial = first and (self.opens or start > 0)
+            inner = self.breaks[bisect_right(self.breaks, start) : bisect_left(self.breaks, end)]
+            if not inner:
+                yield start, end, self.text[start:end] if spelling is None else spelling, initial
+                continue
+            for left, right in pairwise([start, *inner, end]):
+                part = self.text[left:right].lstrip()
+                left = right - len(part)
+                if part := part.rstrip():
+                    yield left, left + len(part), part, initial if left == start else self.text[left - 1].isspace()
 
 
 @dataclass(slots=True)
 class Pieces:
-    """The P morphemes of a side, special tokens that are written in it included.
+    """The P morphemes of a side, added tokens that are written in it included.
 
-    `spellings` go to the subword model; `starts` and `ends` are their characters in the NFC text of all stretches in a row, whose N
-    characters begin at `begins` and end at `finishes` in the text (or word) as given; `exact` says whether a spelling is those
-    characters, `marks` counts the word mark before it (0 or 1); `words` is the given word of each, None where the side was one text.
+    `spellings` go to the subword model; `starts` and `ends` are their characters in the NFC text, whose N characters begin at `begins` and
+    end at `finishes` in the text (or word) as given; `exact` says whether a spelling is those characters, `marks` counts the word mark
+    before it (0 or 1); `words` is the given word of each, None where the side was one text; `added` are the numbers of added tokens.
     """
 
     spellings: list[str] = field(default_factory=list)
@@ -43,75 +95,114 @@ class Pieces:
     begins: Sequence[int] = ()
     finishes: Sequence[int] = ()
     words: list[int] | None = None
+    added: set[int] = field(default_factory=set)
 
     def locate(self, piece: int, start: int, end: int) -> Span:
-        """Where the characters `start` to `end` of a spelling lie in the text as given. A spelling that replaces the text's has no
-        places inside: all parts of it lie where the morpheme lies."""
+        """Where the characters `start` to `end` of a spelling are in the text as given. A spelling that replaces the text's has no places
+        inside: all parts of it are where the morpheme is. An empty morpheme is at the end of the character before it."""
         left, right = self.starts[piece], self.ends[piece]
         if self.exact[piece]:
             mark = self.marks[piece]
             left, right = left + max(start - mark, 0), left + max(end - mark, 0)
         if left < right:
             return self.begins[left], self.finishes[right - 1]
-        place = self.begins[left] if left < len(self.begins) else (self.finishes[-1] if self.finishes else 0)
+        place = self.finishes[left - 1] if left else 0
         return place, place
 
-    def add(self, stretch: Stretch, cut: Cut | None) -> None:
-        """Append a stretch and its cut (None for a special token)."""
-        shift = len(self.begins)
-        # most texts are one stretch in NFC, whose characters are simply counted: a range says it without a number for each
-        self.begins = [*self.begins, *stretch.begins] if shift else stretch.begins
-        self.finishes = [*self.finishes, *stretch.finishes] if shift else stretch.finishes
-        if cut is None:
-            spellings, starts, ends, exact, marks = [stretch.text], [0], [len(stretch.text)], [True], [0]
-        else:
-            spellings, starts, ends = cut.pieces(stretch.text), cut.starts.tolist(), cut.ends.tolist()
-            marks = cut.initial.tolist()
-            exact = [True] * len(cut) if cut.spellings is None else list(_exact(stretch.text, cut))
-            if marks and not stretch.opens and not starts[0]:  # what follows a special token without a space goes on with its eojeol
-                marks[0], spellings[0] = 0, spellings[0][1:]
-        self.spellings += spellings
-        self.starts += [start + shift for start in starts] if shift else starts
-        self.ends += [end + shift for end in ends] if shift else ends
-        self.exact += exact
-        self.marks += marks
-        if self.words is not None:
-            self.words += [stretch.word] * len(spellings)
 
-
-def _exact(text: str, cut: Cut) -> Iterator[bool]:
-    return (text[start:end] == spelling for start, end, _, spelling in cut)
-
-
-def pieces_of(sides: list[Side], cutter: Cutter, special_tokens: re.Pattern[str] | None) -> list[Pieces]:
-    """The pieces of `sides`, cut as one batch, equal stretches once. `special_tokens` matches what is not to be cut."""
-    stretches = [list(_stretches(side, special_tokens)) for side in sides]
-    wanted = list(dict.fromkeys(stretch.text for of_side in stretches for stretch in of_side if not stretch.special))
+def pieces_of(sides: list[Side], cutter: Cutter, added: AddedTokens | None) -> list[Pieces]:
+    """The pieces of `sides`, cut as one batch, equal passages once. `added` finds what is not to be cut."""
+    read = [_text(side, added) or list(_passages(side, added)) for side in sides]
+    texts = (one.text for of_side in read for one in ([of_side] if isinstance(of_side, _Text) else of_side))
+    wanted = list(dict.fromkeys(text for text in texts if text))
     cuts = dict(zip(wanted, cutter.cuts(wanted), strict=True))
-    found = []
-    for side, of_side in zip(sides, stretches, strict=True):
-        pieces = Pieces(words=None if isinstance(side, str) else [])
-        for stretch in of_side:
-            pieces.add(stretch, None if stretch.special else cuts[stretch.text])
-        found.append(pieces)
+    return [
+        _pieces_of_text(of_side, cuts) if isinstance(of_side, _Text) else _pieces(side, of_side, cuts)
+        for side, of_side in zip(sides, read, strict=True)
+    ]
+
+
+class _Text(NamedTuple):
+    """A side that is one passage without anything added, the common case: what a `Passage` holds for every character is a range here."""
+
+    text: str
+    begins: Sequence[int]
+    finishes: Sequence[int]
+
+
+def _text(side: Side, added: AddedTokens | None) -> _Text | None:
+    if not isinstance(side, str):
+        return None
+    text = _Text(*composed(side))
+    return None if added and added.find(text.text) else text
+
+
+def _pieces_of_text(passage: _Text, cuts: dict[str, Cut]) -> Pieces:
+    text, begins, finishes = passage
+    if not text:
+        return Pieces()
+    cut = cuts[text]
+    exact = [True] * len(cut) if cut.spellings is None else [text[start:end] == spelling for start, end, _, spelling in cut]
+    return Pieces(cut.pieces(text), cut.starts.tolist(), cut.ends.tolist(), exact, cut.initial.tolist(), begins, finishes)
+
+
+def _passages(side: Side, added: AddedTokens | None) -> Iterator[Passage]:
+    words = [side] if isinstance(side, str) else side
+    # words that come with the white space between them are characters of one text, not eojeols
+    separator = "" if any(word.isspace() for word in words) else " "
+    passage = Passage(opens=True)
+    for number, word in enumerate(words):
+        text, begins, finishes = composed(word)
+        if number:
+            passage.separate(separator)
+        done = 0
+        for token in added.find(text) if added else ():
+            passage.write(text[done : token.left], begins[done : token.left], finishes[done : token.left], number)
+            passage.insert(token.content, _span(token, begins, finishes), number)
+            if not token.marker:
+                yield passage
+                passage = Passage(opens=False)
+            done = token.right
+        passage.write(text[done:], begins[done:], finishes[done:], number)
+    yield passage
+
+
+def _span(token: FoundToken, begins: Sequence[int], finishes: Sequence[int]) -> Span:
+    return begins[token.start], finishes[token.end - 1]
+
+
+def _pieces(side: Side, passages: Sequence[Passage], cuts: dict[str, Cut]) -> Pieces:
+    """The pieces of all passages in a row. Before the characters of each is an empty place, for an empty morpheme at its start."""
+    begins: list[int] = []
+    finishes: list[int] = []
+    found = Pieces(begins=begins, finishes=finishes, words=None if isinstance(side, str) else [])
+
+    def append(spelling: str, start: int, end: int, exact: bool, mark: bool, word: int) -> None:
+        found.spellings.append(spelling)
+        found.starts.append(start)
+        found.ends.append(end)
+        found.exact.append(exact)
+        found.marks.append(mark)
+        if found.words is not None:
+            found.words.append(word)
+
+    def insert(token: Placed) -> None:
+        begins.append(token.span[0])
+        finishes.append(token.span[1])
+        found.added.add(len(found.spellings))
+        append(token.content, len(begins) - 1, len(begins), False, False, token.word)
+
+    for passage in passages:
+        first, shift = passage.begins[0] if passage.begins else 0, len(begins) + 1
+        begins += [first, *passage.begins]
+        finishes += [first, *passage.finishes]
+        waiting = deque(passage.added)
+        for start, end, spelling, initial in passage.morphemes(cuts[passage.text]) if passage.text else ():
+            while waiting and (waiting[0].place < start or waiting[0].place == start < end):
+                insert(waiting.popleft())
+            word = passage.words[start if start < end else max(start - 1, 0)]
+            exact = passage.text[start:end] == spelling
+            append(WORD_MARK * initial + spelling, start + shift, end + shift, exact, initial, word)
+        for token in waiting:
+            insert(token)
     return found
-
-
-def _stretches(side: Side, special_tokens: re.Pattern[str] | None) -> Iterator[Stretch]:
-    for word, text in enumerate([side] if isinstance(side, str) else side):
-        reach = 0
-        for match in special_tokens.finditer(text) if special_tokens else ():
-            if match.start() > reach:
-                yield _stretch(text, reach, match.start(), word)
-            places = range(match.start(), match.end())
-            yield Stretch(match.group(), places, [place + 1 for place in places], word, match.start() == 0, special=True)
-            reach = match.end()
-        if reach < len(text):
-            yield _stretch(text, reach, len(text), word)
-
-
-def _stretch(text: str, start: int, end: int, word: int) -> Stretch:
-    nfc, begins, finishes = composed(text[start:end])
-    if start:
-        begins, finishes = [place + start for place in begins], [place + start for place in finishes]
-    return Stretch(nfc, begins, finishes, word, start == 0, special=False)

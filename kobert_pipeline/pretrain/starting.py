@@ -11,6 +11,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.growing import origins
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 
@@ -45,7 +46,7 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
     import torch
 
     check_sizes(base, model.config)
-    spelling = pieces_of_base(base, Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE)))
+    spelling = pieces_of_base(base, read_morpheme_backend(tokenizer / VOCABULARY_FILE))
     loaded, told = type(model).from_pretrained(base, output_loading_info=True)
     old, rows = loaded.state_dict(), read_json(base / CONFIG)["vocab_size"]
     if any(name.startswith(model.base_model_prefix) and ".pooler." not in name for name in told["missing_keys"]):
@@ -76,8 +77,9 @@ def _start_rows(value: Any, old: Any, spelling: list[list[int]]) -> None:
 def pieces_of_base(base: Path, made: Tokenizer) -> list[list[int]]:
     """For each id of `made`, the old ids that spell its piece."""
     path = base_files(base)[2]
-    old = Tokenizer.from_file(str(path))
-    return origins(old, made) if path.name == VOCABULARY_FILE else foreign_origins(old, made)
+    if path.name == VOCABULARY_FILE:
+        return origins(read_morpheme_backend(path), made)
+    return foreign_origins(Tokenizer.from_file(str(path)), made)
 
 
 def foreign_origins(old: Tokenizer, made: Tokenizer) -> list[list[int]]:

@@ -14,6 +14,7 @@ from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.options import Options
 from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, FIELDS, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_path, write_shard
 
@@ -33,7 +34,7 @@ class ShardsOptions(Options):
 def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Write a train and a held-out shard per part of the analysis. Raises UserError when a split would be empty, before any work."""
     refuse_empty_split(options, analysis)
-    backend = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
+    backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
     backend.encode_special_tokens = True  # a document that says "[MASK]" says six characters
     total = {"train_documents": 0, "train_pieces": 0, "held_out_documents": 0, "held_out_pieces": 0}
     for path in analysis_parts(analysis):

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
 ORIGINS_FILE = "origins.json"
@@ -42,9 +43,9 @@ def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
                 f"tokenizer.base: {base} was made with {key} {theirs!r}, the analysis with {analyzer[key]!r}; make them the same"
             )
     try:
-        return Tokenizer.from_file(str(vocabulary))
-    except Exception as error:  # `tokenizers` raises nothing narrower
-        raise UserError(f"tokenizer.base: {vocabulary} is not a vocabulary ({error}); fetch or publish the folder again") from None
+        return read_morpheme_backend(vocabulary)
+    except ValueError as error:
+        raise UserError(f"tokenizer.base: {error}") from None
 
 
 def grown(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:

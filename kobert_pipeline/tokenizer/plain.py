@@ -8,30 +8,19 @@ syllable that place alone. The ids are those of the composed text.
 import re
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, processors
 
-from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
+from kobert_pipeline.morphemes.morpheme import WORD_MARK
+from kobert_pipeline.morphemes.raw_text_backend import add_pipeline
 from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, MASK, PAD, SEP, SEP_ID, UNK
 
 EOJEOL = re.compile(r"\S+")
-WHITE_SPACE = r"[\s\x1c-\x1f]+"
-"""For the regular expressions of `tokenizers`, whose `\\s` lacks four characters that Python counts as white space."""
 
 
 def plain(backend: Tokenizer) -> Tokenizer:
     """A tokenizer of eojeols with the model and ids of `backend`."""
     made = Tokenizer.from_str(backend.to_str())
-    # behind a special token a stretch of text begins anew: white space before an eojeol must stay, it becomes the mark
-    made.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(rf"{WHITE_SPACE}\z"), ""), normalizers.Replace(Regex(WHITE_SPACE), " ")]
-    )
-    made.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Metaspace(replacement=WORD_MARK, prepend_scheme="first"),
-            pre_tokenizers.Split(Regex(rf"{WORD_MARK}?[\p{{P}}\p{{S}}&&[^{WORD_MARK}]]"), "isolated"),
-            pre_tokenizers.Split(Regex(rf".{{1,{MAX_MORPHEME_CHARACTERS}}}"), "isolated"),
-        ]
-    )
+    add_pipeline(made)
     frame(made)
     return made
 

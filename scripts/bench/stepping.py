@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
 
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
 from kobert_pipeline.pretrain.loader import generator
@@ -49,7 +49,7 @@ class Ground:
 
     def __init__(self, shards: Path, tokenizer: Path) -> None:
         self.shards = Shards.open(shards, "train")
-        backend = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
+        backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
         self.tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=backend, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]"
         )

@@ -8,18 +8,17 @@ from front_end import PROPERTY, any_text, loaded, nfd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kobert_pipeline.morphemes import direct
+from kobert_pipeline.morphemes import direct, morpheme_tokenizer
 from kobert_pipeline.morphemes.direct import OnDemand
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
 TEXTS = ["그 배우는 무대 위에서 노래했다.", "", "쀍쀍 [MASK] 했다", "재밌었다ㅋㅋㅋㅋ 😀😀!! " * 9, nfd("무대 위에서"), " \t\n"]
-PLAIN = MorphemeTokenizer._encode_pieces
 
 
 def both(tokenizer, texts, monkeypatch, **options):
     """The rows of a call by either way, and whether the short one was taken."""
     taken = []
-    monkeypatch.setattr(direct.Direct, "rows", _counting(direct.Direct.rows, taken))
+    monkeypatch.setattr(morpheme_tokenizer, "rows", _counting(direct.rows, taken))
     short = tokenizer(texts, **options)
     monkeypatch.undo()
     monkeypatch.setattr(MorphemeTokenizer, "_is_plain", lambda self, located, kwargs: False)
@@ -97,7 +96,7 @@ def test_any_texts_in_any_style(front_end, texts, style):
     ],
 )
 def test_pairs_and_overflow_go_the_long_way(front_end, monkeypatch, arguments, options):
-    monkeypatch.setattr(direct.Direct, "rows", lambda *_: pytest.fail("the short way was taken"))
+    monkeypatch.setattr(morpheme_tokenizer, "rows", lambda *_: pytest.fail("the short way was taken"))
     MorphemeTokenizer.from_pretrained(front_end.tokenizer)(*arguments, **options)
 
 
@@ -111,13 +110,7 @@ def test_added_tokens_and_a_full_memory_change_nothing(front_end, monkeypatch):
     monkeypatch.setattr(direct, "REMEMBERED", 3)
     tokenizer = MorphemeTokenizer.from_pretrained(front_end.tokenizer)
     for text in TEXTS:
-        same(tokenizer([text]), PLAIN(tokenizer, [(one,) for one in pieces(tokenizer, [text])]))
-
-
-def pieces(tokenizer, texts):
-    from kobert_pipeline.morphemes.sequence import pieces_of
-
-    return pieces_of(texts, tokenizer.cutter, tokenizer._special_tokens())
+        same(*both(tokenizer, [text], monkeypatch)[:2])
 
 
 def test_encodings_are_made_when_they_are_asked_for_and_pickled_as_they_are(front_end):

@@ -10,10 +10,10 @@ import torch
 from front_end import PROPERTY, any_text, composed_text, loaded, nfc, nfd, solid
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, PAD_ID, SEP_ID, SPECIAL_TOKENS
 
 PLAIN = "그 배우는 무대 위에서 노래했다. 사람들이 웃었다."
@@ -100,7 +100,7 @@ def test_every_character_finds_a_token_that_covers_it(tokenizer, text):
 
 
 def test_ids_are_those_of_the_pieces_on_every_bundled_document(front_end, tokenizer, kiwi, bundled):
-    backend = Tokenizer.from_file(str(front_end.tokenizer / VOCABULARY_FILE))
+    backend = read_morpheme_backend(front_end.tokenizer / VOCABULARY_FILE)
     cuts = kiwi.cuts([document.text for document in bundled], 1)
     wanted = [
         backend.encode(AnalyzedDocument(document, found).pieces(), is_pretokenized=True).ids

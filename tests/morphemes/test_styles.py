@@ -14,6 +14,7 @@ from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.cutting import Tokens, cut, units
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, REPLACING, STYLES
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.morphemes.raw_text_backend import remove_pipeline
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK
 
 SENTENCE = "나는 그 배우를 사랑했었다. 정말 친구다"
@@ -102,7 +103,7 @@ def spans(encoded):
 def test_the_tokenizer_encodes_the_pieces_of_its_style(styled):
     (found,) = styled.cutter.cuts([SENTENCE], 1)
     encoded = styled(SENTENCE, add_special_tokens=False)
-    backend = styled.backend_tokenizer
+    backend = remove_pipeline(Tokenizer.from_str(styled.backend_tokenizer.to_str()))
     assert encoded.input_ids == backend.encode(found.pieces(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
     assert encoded.word_ids() == sorted(encoded.word_ids()) and set(encoded.word_ids()) == set(range(len(found)))
     assert styled.init_kwargs["style"] == styled.cutter.style

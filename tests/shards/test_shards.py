@@ -15,6 +15,7 @@ from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.shards.format import (
     DOCUMENT,
     EOJEOL,
@@ -37,7 +38,7 @@ CHOSEN = [4, 8, 48, 73, 86, 95, 101, 131, 141, 153, 198]
 
 @pytest.fixture(scope="module")
 def backend(front_end):
-    backend = Tokenizer.from_file(str(front_end.tokenizer / VOCABULARY_FILE))
+    backend = read_morpheme_backend(front_end.tokenizer / VOCABULARY_FILE)
     backend.encode_special_tokens = True
     return backend
 

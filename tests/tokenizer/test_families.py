@@ -4,12 +4,12 @@ import re
 
 import pytest
 from front_end import loaded
-from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.report import covered
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, corpus_lines, run
@@ -47,7 +47,7 @@ def folder(front_end, family, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def backend(folder):
-    return Tokenizer.from_file(str(folder / VOCABULARY_FILE))
+    return read_morpheme_backend(folder / VOCABULARY_FILE)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.plain import by_eojeol
 from kobert_pipeline.tokenizer.report import covered
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
@@ -181,7 +182,7 @@ def measured(request, front_end, tmp_path_factory):
 
 
 def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
-    backend = Tokenizer.from_file(str(measured / VOCABULARY_FILE))
+    backend = read_morpheme_backend(measured / VOCABULARY_FILE)
     plain = Tokenizer.from_file(str(measured / PLAIN / "tokenizer.json"))
     rows = [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
     agreeing = total = 0

@@ -4,13 +4,13 @@ import pytest
 from front_end import PROPERTY, VOCAB_SIZE, loaded
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, corpus_lines, run, smaller
 from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
@@ -19,7 +19,7 @@ from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
 @pytest.fixture(scope="module")
 def backend(front_end):
-    return Tokenizer.from_file(str(front_end.tokenizer / VOCABULARY_FILE))
+    return read_morpheme_backend(front_end.tokenizer / VOCABULARY_FILE)
 
 
 @pytest.fixture(scope="module")
