@@ -50,10 +50,10 @@ class AddedTokens:
         if not any(content in text for content in self.tokens):
             return []
         encoding = self.finder.encode(text, add_special_tokens=False)
-        rows = zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True)
-        return [self._found(text, content, *span) for id_, content, span in rows if id_]
+        return [self._found(text, id_, *span) for id_, span in zip(encoding.ids, encoding.offsets, strict=True) if id_]
 
-    def _found(self, text: str, content: str, start: int, end: int) -> FoundToken:
+    def _found(self, text: str, id_: int, start: int, end: int) -> FoundToken:
+        content = self.finder.id_to_token(id_)
         left, token = text.index(content, start), self.tokens[content]
         marker = token.content not in self.placeholders and (token.special or _bracketed(content))
         return FoundToken(start, end, left, left + len(content), token.content, marker)

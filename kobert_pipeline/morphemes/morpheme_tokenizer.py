@@ -40,9 +40,7 @@ DIRECT = {
 }  # fmt: skip
 """Arguments of a call that `direct` knows."""
 
-# The pipeline for tagging warns for every token of a tokenizer whose vocabulary does not write ##. It then takes white space for the border
-# between words, which is right here.
-warnings.filterwarnings("ignore", message="Tokenizer does not support real words", category=UserWarning)
+NO_REAL_WORDS = "Tokenizer does not support real words"
 
 
 class MorphemeTokenizer(TokenizersBackend):
@@ -74,7 +72,6 @@ class MorphemeTokenizer(TokenizersBackend):
         analyzer_version: str | None = None,
         style: str = "surface",
         user_words: Iterable[Iterable[Any]] = (),
-        tokenizer_object: Tokenizer | None = None,
         pad_token: str = "[PAD]",
         unk_token: str = "[UNK]",
         cls_token: str = "[CLS]",
@@ -82,6 +79,7 @@ class MorphemeTokenizer(TokenizersBackend):
         mask_token: str = "[MASK]",
         **kwargs: Any,
     ) -> None:
+        tokenizer_object: Tokenizer | None = kwargs.pop("tokenizer_object", None)
         if tokenizer_object is None:
             if vocab_file is None or not Path(vocab_file).is_file():
                 raise ValueError(f"no {VOCABULARY_FILE} to load the vocabulary from (given: {vocab_file})")
@@ -176,6 +174,8 @@ class MorphemeTokenizer(TokenizersBackend):
     def _encode(self, text: Any, text_pair: Any = None, return_tensors: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("sanitize_control_tokens"):  # a rendered chat in parts, whose texts come back through `_encode_without_added_tokens`
             return super()._encode_plus(text, text_pair, return_tensors=return_tensors, **kwargs)
+        if kwargs.get("return_offsets_mapping") and kwargs.get("return_special_tokens_mask"):
+            _quiet_tagging_pipeline()
         samples, batched = _samples(text, text_pair, bool(kwargs.pop("is_split_into_words", False)))
         sides = [_sound(side) for sample in samples for side in sample]
         if not samples:
@@ -288,6 +288,13 @@ class MorphemeTokenizer(TokenizersBackend):
         text = str(self._tokenizer.decoder.decode(names))
         cleans = self.clean_up_tokenization_spaces if clean_up_tokenization_spaces is None else clean_up_tokenization_spaces
         return str(self.clean_up_tokenization(text)) if cleans else text
+
+
+def _quiet_tagging_pipeline() -> None:
+    """The pipeline for tagging, which asks for offsets and special tokens, warns for every token of a vocabulary without ## that it takes
+    white space for the border between words. That is right here. It is silenced when it asks, since filters may have changed before."""
+    if not warnings.filters or getattr(warnings.filters[0][1], "pattern", None) != NO_REAL_WORDS:
+        warnings.filterwarnings("ignore", message=NO_REAL_WORDS, category=UserWarning)
 
 
 def _prefix(filename_prefix: str | None) -> str:

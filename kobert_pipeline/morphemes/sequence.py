@@ -106,6 +106,8 @@ class Pieces:
             left, right = left + max(start - mark, 0), left + max(end - mark, 0)
         if left < right:
             return self.begins[left], self.finishes[right - 1]
+        if self.starts[piece] < self.ends[piece]:  # the word mark alone
+            return self.begins[left], self.begins[left]
         place = self.finishes[left - 1] if left else 0
         return place, place
 

@@ -28,6 +28,8 @@ KINDS: dict[str, tuple[type, ...]] = {
 def guard(path: Path) -> None:
     """Let the saved settings tell other classes what they lack, and say nothing of how this one was loaded."""
     settings = json.loads(path.read_text(encoding="utf-8")) | {"added_tokens_decoder": GUARD}
+    # sentence-transformers asks `AutoProcessor`, which would hide the error of `AutoTokenizer` but names the flag for code of its own
+    settings["auto_map"]["AutoProcessor"] = settings["auto_map"]["AutoTokenizer"][0]
     settings = {name: value for name, value in settings.items() if name not in OF_ONE_LOADING}
     path.write_text(json.dumps(settings, ensure_ascii=False, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
