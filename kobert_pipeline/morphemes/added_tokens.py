@@ -53,7 +53,7 @@ class AddedTokens:
         return [self._found(text, id_, *span) for id_, span in zip(encoding.ids, encoding.offsets, strict=True) if id_]
 
     def _found(self, text: str, id_: int, start: int, end: int) -> FoundToken:
-        content = self.finder.id_to_token(id_)
+        content = str(self.finder.id_to_token(id_))
         left, token = text.index(content, start), self.tokens[content]
         marker = token.content not in self.placeholders and (token.special or _bracketed(content))
         return FoundToken(start, end, left, left + len(content), token.content, marker)

@@ -29,7 +29,7 @@ from .morpheme import WORD_MARK
 from .pause import no_collection
 from .raw_text_backend import add_pipeline, read_morpheme_backend, remove_pipeline
 from .sequence import pieces_of
-from .settings import guard, read_settings, refuse_unfit_vocabulary, unusable
+from .settings import guard, one_sentence, read_settings, refuse_unfit_vocabulary
 
 VOCABULARY_FILE = "morphemes.json"
 
@@ -47,7 +47,7 @@ class MorphemeTokenizer(TokenizersBackend):
     """A fast tokenizer over morphemes.
 
     Args:
-        vocab_file: `morphemes.json`, a serialised `tokenizers.Tokenizer` without pre-tokenizer.
+        vocab_file: `morphemes.json`, a serialised `tokenizers.Tokenizer`, whose own pipeline is for raw text.
         analyzer: "kiwi", "mecab" or "whitespace".
         analyzer_version: the version the vocabulary was trained with; another one at hand gives a warning that names both.
         style: how morphemes are spelled, one of "surface", "form", "lemma", "tagged", "none".
@@ -108,14 +108,17 @@ class MorphemeTokenizer(TokenizersBackend):
         self._spellings = Spellings(self._tokenizer.model)
 
     @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
+        """As everywhere in `transformers`, but settings and a vocabulary that make no tokenizer are one ValueError."""
+        with one_sentence(pretrained_model_name_or_path):
+            return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+
+    @classmethod
     def _from_pretrained(
         cls, resolved_vocab_files: dict[str, Any], folder: str, settings: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """As everywhere in `transformers`, but settings that nothing can be made of are one ValueError."""
         path = resolved_vocab_files.pop("tokenizer_config_file", None)
-        settings = settings if path is None else read_settings(path)
-        with unusable(path or folder):
-            return super()._from_pretrained(resolved_vocab_files, folder, settings, *args, **kwargs)
+        return super()._from_pretrained(resolved_vocab_files, folder, settings if path is None else read_settings(path), *args, **kwargs)
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:

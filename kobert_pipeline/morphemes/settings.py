@@ -79,10 +79,14 @@ def refuse_unfit_vocabulary(backend: Tokenizer, path: Any, special_tokens: tuple
 
 
 @contextmanager
-def unusable(path: str | Path) -> Iterator[None]:
-    """What `transformers` stumbles over in settings, as a ValueError that names the file."""
+def one_sentence(folder: Any) -> Iterator[None]:
+    """Whatever `transformers` stumbles over in a folder's files, as a ValueError that names it."""
     try:
         yield
-    except (AttributeError, KeyError, IndexError, TypeError, OverflowError, RecursionError) as error:
-        said = str(error).splitlines()[:1] or [type(error).__name__]
-        raise ValueError(f"{path}: these settings make no tokenizer ({said[0][:200]}); fetch or publish the folder again") from None
+    except (ValueError, AttributeError, LookupError, TypeError, OverflowError, RecursionError) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        if isinstance(error, ValueError) and str(folder) in said:
+            raise
+        raise ValueError(
+            f"{folder}: tokenizer_config.json and morphemes.json make no tokenizer ({said[:200]}); fetch or publish the folder again"
+        ) from None

@@ -2,11 +2,17 @@
 
 import json
 import os
+import pickle
 import shutil
+import warnings
 
 import pytest
 import transformers
+from datasets.fingerprint import Hasher
+from tokenizers import Tokenizer
 from transformers import BertConfig
+
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
 BLOCK = """
 import sys
@@ -78,6 +84,7 @@ print("\\n" + json.dumps(answer))
 """
     answer = alone("kobert_pipeline", code, folder)
     assert answer.startswith("raised: ")
+    assert "trust_remote_code=True" in answer
 
 
 @pytest.mark.parametrize(
@@ -94,8 +101,133 @@ print("\\n" + json.dumps(answer))
     ],
 )
 def test_a_class_of_transformers_raises_and_comes_up_with_no_other_vocabulary(front_end, name):
-    with pytest.raises((Exception,), match=r"\w"):  # each with words of its own
+    with pytest.raises(ValueError, match=r"trust_remote_code=True"):
         getattr(transformers, name).from_pretrained(front_end.tokenizer)
+
+
+def test_pipelines_and_sentence_transformers_name_the_flag_and_load_with_it(front_end, tmp_path, monkeypatch):
+    import sentence_transformers
+
+    folder = shutil.copytree(front_end.tokenizer, tmp_path / "folder")
+    config = BertConfig(vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=2)
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    loads = [
+        lambda **flag: transformers.pipeline("text-classification", model=str(folder), **flag),
+        lambda **flag: sentence_transformers.SentenceTransformer(str(folder), device="cpu", **flag),
+    ]
+    for load in loads:
+        with pytest.raises(ValueError, match=r"trust_remote_code=True"):
+            load()
+        made = load(trust_remote_code=True)
+        assert type(made.tokenizer).__name__ == "MorphemeTokenizer"
+
+
+def test_a_subfolder_and_a_prefix_work_as_far_as_transformers_lets_them(front_end, tokenizer, tmp_path):
+    """`AutoTokenizer` looks for code at the top only, whoever wrote it; the folder itself loads."""
+    loaded = transformers.AutoTokenizer.from_pretrained
+    MorphemeTokenizer.from_pretrained(front_end.tokenizer).save_pretrained(tmp_path / "tok")
+    assert MorphemeTokenizer.from_pretrained(tmp_path, subfolder="tok")(TEXTS).input_ids == tokenizer(TEXTS).input_ids
+    with pytest.raises(OSError, match=r"morpheme_tokenizer\.py"):
+        loaded(tmp_path, subfolder="tok", trust_remote_code=True)
+    assert loaded(tmp_path / "tok", trust_remote_code=True)(TEXTS).input_ids == tokenizer(TEXTS).input_ids
+    files = tokenizer.save_pretrained(tmp_path / "named", filename_prefix="x")
+    names = ["x-morphemes.json", "x-tokenizer_config.json"]
+    assert sorted(files) == [str(tmp_path / "named" / name) for name in names]
+    assert set(names) <= {path.name for path in (tmp_path / "named").iterdir()}
+
+
+def test_calls_do_not_change_the_fingerprint(alone, front_end):
+    """Which `datasets` finds its cache by: in another process it is the same, whatever was called there before."""
+    calls = """
+def calls(own):
+    own("한번")
+    own(["가", "나 다"], ["다", "라"], truncation=True, padding=True, max_length=8, stride=1, return_overflowing_tokens=True)
+    own(["가", "나"], padding="max_length", max_length=9).encodings[1].offsets
+    own(["가", "[MASK] 나"], is_split_into_words=True, split_special_tokens=True)
+    own.pad(own(["가", "나 다"]), padding=True)
+    own.decode(own.tokenize("무대") and [5, 6])
+    own.backend_tokenizer.encode("무대 위에서")
+"""
+    code = (
+        """
+import json
+from datasets.fingerprint import Hasher
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+own = MorphemeTokenizer.from_pretrained(sys.argv[2])
+"""
+        + calls
+        + """
+found = [Hasher.hash(own)]
+calls(own)
+found.append(Hasher.hash(own))
+own.add_tokens(["<새것>"])
+print(json.dumps([*found, Hasher.hash(own)]))
+"""
+    )
+    first, after, another = alone("nothing", code, front_end.tokenizer)
+    assert first == after != another
+    assert Hasher.hash(MorphemeTokenizer.from_pretrained(front_end.tokenizer)) == first
+
+
+def test_the_backend_by_itself_spells_as_the_plain_tokenizer(front_end, tokenizer, tmp_path):
+    """Whoever takes it out of ours, reads `morphemes.json` or builds on either."""
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    plain = Tokenizer.from_file(str(front_end.tokenizer / "plain" / "tokenizer.json"))
+    saved = Tokenizer.from_file(str(front_end.tokenizer / "morphemes.json"))
+    for text in [*TEXTS, "그 배우는 무대 위에서 노래했다."]:
+        wanted = plain.encode(text)
+        assert set(wanted.tokens) - {"[CLS]", "[SEP]", "[UNK]"}
+        for backend in (saved, tokenizer.backend_tokenizer, pickle.loads(pickle.dumps(tokenizer)).backend_tokenizer):
+            assert backend.encode(text).tokens == wanted.tokens
+    made = StaticEmbedding(MorphemeTokenizer.from_pretrained(front_end.tokenizer), embedding_dim=4)
+    assert made.preprocess(["그 배우는 무대"])["input_ids"].tolist() == plain.encode("그 배우는 무대", add_special_tokens=False).ids
+
+
+def test_the_tagging_pipeline_joins_eojeols_and_is_silent(front_end):
+    config = BertConfig(vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=9)
+    model = transformers.BertForTokenClassification(config).eval()
+    tokenizer = MorphemeTokenizer.from_pretrained(front_end.tokenizer)
+    text = "배우는 무대 위에서 노래했다."
+    for strategy in ("first", "average", "max"):
+        tagger = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy=strategy)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            found = tagger(text, ignore_labels=[])
+        assert not [one for one in warned if "real words" in str(one.message)]
+        ends = {place for start in found for place in (start["start"], start["end"])}
+        assert ends <= {0, 3, 4, 6, 7, 10, 11, 16}
+
+
+def test_a_child_forked_while_another_thread_encodes_encodes_too(alone, front_end):
+    code = """
+import faulthandler, json, os, threading
+faulthandler.dump_traceback_later(100, exit=True)
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+tokenizer = MorphemeTokenizer.from_pretrained(sys.argv[2])
+texts = json.loads(sys.argv[3])
+pairs = {"text_pair": texts, "truncation": True, "max_length": 12, "padding": True}
+wanted = [tokenizer(texts)["input_ids"], tokenizer(texts, **pairs)["input_ids"]]
+going = True
+def work():
+    while going:
+        tokenizer(texts), tokenizer(texts, **pairs)
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads: thread.start()
+codes = []
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        same = [tokenizer(texts)["input_ids"], tokenizer(texts, **pairs)["input_ids"]] == wanted
+        os._exit(0 if same else 3)
+    codes.append(os.waitpid(child, 0)[1])
+going = False
+for thread in threads: thread.join()
+print(json.dumps(codes))
+"""
+    assert alone("nothing", code, front_end.tokenizer, json.dumps(TEXTS * 3)) == [0, 0]
 
 
 @pytest.mark.parametrize("how", ["AutoTokenizer", "MorphemeTokenizer"])
