@@ -7,7 +7,6 @@ It is a `transformers` fast tokenizer that hands the backend morphemes instead o
 
 import json
 import os
-import warnings
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -21,26 +20,17 @@ from transformers.utils.generic import PaddingStrategy
 
 from .added_tokens import AddedTokens
 from .analyzer_at_hand import ship
+from .call_arguments import DIRECT, given, quiet_tagging_pipeline, samples_of, sound_side
 from .composing import sound
 from .cutter import Cutter
 from .direct import OnDemand, Shape, Spelled, Spellings, rows
 from .located import LocatedEncoding
 from .morpheme import WORD_MARK
 from .pause import no_collection
-from .raw_text_backend import add_pipeline, read_morpheme_backend, remove_pipeline
+from .raw_text_backend import add_pipeline, remove_pipeline
 from .sequence import pieces_of
-from .settings import guard, one_sentence, read_settings, refuse_unfit_vocabulary
-
-VOCABULARY_FILE = "morphemes.json"
-
-DIRECT = {
-    "add_special_tokens", "padding_strategy", "truncation_strategy", "max_length", "stride", "pad_to_multiple_of", "padding_side",
-    "return_token_type_ids", "return_attention_mask", "return_overflowing_tokens", "return_special_tokens_mask", "return_offsets_mapping",
-    "return_length", "verbose", "split_special_tokens",
-}  # fmt: skip
-"""Arguments of a call that `direct` knows."""
-
-NO_REAL_WORDS = "Tokenizer does not support real words"
+from .settings import VOCABULARY_FILE as VOCABULARY_FILE
+from .settings import guard, one_sentence, read_settings, read_vocabulary, warn_of_another
 
 
 class MorphemeTokenizer(TokenizersBackend):
@@ -81,12 +71,9 @@ class MorphemeTokenizer(TokenizersBackend):
     ) -> None:
         tokenizer_object: Tokenizer | None = kwargs.pop("tokenizer_object", None)
         if tokenizer_object is None:
-            if vocab_file is None or not Path(vocab_file).is_file():
-                raise ValueError(f"no {VOCABULARY_FILE} to load the vocabulary from (given: {vocab_file})")
-            tokenizer_object = read_morpheme_backend(vocab_file)
-            refuse_unfit_vocabulary(tokenizer_object, vocab_file, (pad_token, unk_token, cls_token, sep_token, mask_token))
+            tokenizer_object = read_vocabulary(vocab_file, (pad_token, unk_token, cls_token, sep_token, mask_token))
         cutter = Cutter(analyzer, style, tuple((str(form), str(tag), float(score)) for form, tag, score in user_words))
-        _warn_of_another(analyzer_version, cutter.version)
+        warn_of_another(analyzer_version, cutter.version)
         for key in ("vocab", "merges", "tokenizer_file", "backend"):
             kwargs.pop(key, None)
         self._finders: dict[tuple[Any, ...], AddedTokens] = {}
@@ -178,13 +165,13 @@ class MorphemeTokenizer(TokenizersBackend):
         if kwargs.get("sanitize_control_tokens"):  # a rendered chat in parts, whose texts come back through `_encode_without_added_tokens`
             return super()._encode_plus(text, text_pair, return_tensors=return_tensors, **kwargs)
         if kwargs.get("return_offsets_mapping") and kwargs.get("return_special_tokens_mask"):
-            _quiet_tagging_pipeline()
-        samples, batched = _samples(text, text_pair, bool(kwargs.pop("is_split_into_words", False)))
-        sides = [_sound(side) for sample in samples for side in sample]
+            quiet_tagging_pipeline()
+        samples, batched = samples_of(text, text_pair, bool(kwargs.pop("is_split_into_words", False)))
+        sides = [sound_side(side) for sample in samples for side in sample]
         if not samples:
             empty = self._encode_plus("", **kwargs)
             return BatchEncoding({key: [] for key in empty}, [], tensor_type=return_tensors)
-        spelled = iter(self._spelled(sides, self._added_tokens(_given(kwargs, "split_special_tokens", self.split_special_tokens))))
+        spelled = iter(self._spelled(sides, self._added_tokens(given(kwargs, "split_special_tokens", self.split_special_tokens))))
         located = [tuple(next(spelled) for _ in sample) for sample in samples]
         encoded = (self._encode_directly if self._is_plain(located, kwargs) else self._encode_pieces)(located, **kwargs)
         if batched or kwargs.get("return_overflowing_tokens"):
@@ -243,8 +230,8 @@ class MorphemeTokenizer(TokenizersBackend):
             padding_side=kwargs.get("padding_side") or self.padding_side,
         )
         wanted = {
-            "token_type_ids": _given(kwargs, "return_token_type_ids", "token_type_ids" in self.model_input_names),
-            "attention_mask": _given(kwargs, "return_attention_mask", "attention_mask" in self.model_input_names),
+            "token_type_ids": given(kwargs, "return_token_type_ids", "token_type_ids" in self.model_input_names),
+            "attention_mask": given(kwargs, "return_attention_mask", "attention_mask" in self.model_input_names),
             "special_tokens_mask": kwargs.get("return_special_tokens_mask"),
             "offset_mapping": kwargs.get("return_offsets_mapping"),
         }
@@ -293,60 +280,8 @@ class MorphemeTokenizer(TokenizersBackend):
         return str(self.clean_up_tokenization(text)) if cleans else text
 
 
-def _quiet_tagging_pipeline() -> None:
-    """The pipeline for tagging, which asks for offsets and special tokens, warns for every token of a vocabulary without ## that it takes
-    white space for the border between words. That is right here. It is silenced when it asks, since filters may have changed before."""
-    if not warnings.filters or getattr(warnings.filters[0][1], "pattern", None) != NO_REAL_WORDS:
-        warnings.filterwarnings("ignore", message=NO_REAL_WORDS, category=UserWarning)
-
-
 def _prefix(filename_prefix: str | None) -> str:
     return f"{filename_prefix}-" if filename_prefix else ""
-
-
-def _given(kwargs: dict[str, Any], name: str, otherwise: bool) -> bool:
-    """A flag of a call, where None means the tokenizer's own."""
-    return otherwise if kwargs.get(name) is None else bool(kwargs[name])
-
-
-def _samples(text: Any, text_pair: Any, split: bool) -> tuple[list[tuple[Any, ...]], bool]:
-    """One or two sides for each sample, and whether it was a batch. A pair can come as two arguments or as a tuple in the batch."""
-    depth = 1 if split else 0  # how deep a side is nested
-    if _depth(text) == depth or (split and not text):
-        return [(text,) if not text_pair else (text, text_pair)], False
-    if text_pair is not None:
-        if _depth(text_pair) <= depth and len(text_pair):
-            raise TypeError("when tokenizing batches of text, `text_pair` must be a list or tuple with the same length as `text`")
-        if len(text) != len(text_pair):
-            raise ValueError(f"batch length of `text`: {len(text)} does not match batch length of `text_pair`: {len(text_pair)}")
-        return list(zip(text, text_pair, strict=True)), True
-    samples = [(one,) if _depth(one) <= depth else tuple(one) for one in text]
-    if len({len(sample) for sample in samples}) > 1:
-        raise ValueError("a batch holds single texts or pairs, not both")
-    return samples, True
-
-
-def _depth(text: Any) -> int:
-    """How deep strings lie in lists; an empty list counts as one of strings."""
-    if isinstance(text, str):
-        return 0
-    if isinstance(text, (list, tuple)):
-        return 1 + (_depth(text[0]) if text else 0)
-    raise ValueError(f"text must be `str`, or lists of it for batches, pairs and split words, not {type(text).__name__}")
-
-
-def _sound(side: Any) -> Any:
-    if isinstance(side, str):
-        return sound(side)
-    if isinstance(side, (list, tuple)):
-        return [_sound(one) for one in side]
-    raise ValueError(f"text must be `str`, or lists of it for batches, pairs and split words, not {type(side).__name__}")
-
-
-def _warn_of_another(made_with: str | None, at_hand: str) -> None:
-    if made_with and made_with != at_hand:
-        text = f"this vocabulary was made with {made_with}, here is {at_hand}: some texts may be cut otherwise"
-        warnings.warn(text, stacklevel=3)
 
 
 def _rebuilt(cls: type["MorphemeTokenizer"], backend: str, kwargs: dict[str, Any]) -> "MorphemeTokenizer":

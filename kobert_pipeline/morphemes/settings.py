@@ -1,6 +1,7 @@
 """The settings and the vocabulary of a saved tokenizer: what is written beside them, and what is refused when they are read."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from .raw_text_backend import read_morpheme_backend
+
+VOCABULARY_FILE = "morphemes.json"
 NEEDS_TRUST = "This tokenizer is code in its folder: load it with AutoTokenizer.from_pretrained(folder, trust_remote_code=True)"
 GUARD = {NEEDS_TRUST: {"content": "[UNK]"}}
 """Saved as `added_tokens_decoder`, which this class does not read. All classes of `transformers` do, with numbers for keys, before anything
@@ -63,8 +67,12 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 _MISSING = object()
 
 
-def refuse_unfit_vocabulary(backend: Tokenizer, path: Any, special_tokens: tuple[Any, ...]) -> None:
-    """Raise ValueError for a vocabulary in which ids are missing, or special tokens, or that cannot spell an unknown morpheme."""
+def read_vocabulary(path: Any, special_tokens: tuple[Any, ...]) -> Tokenizer:
+    """The backend in `morphemes.json`. Raises ValueError for a vocabulary in which ids are missing, or special tokens, or that cannot spell
+    an unknown morpheme."""
+    if path is None or not Path(path).is_file():
+        raise ValueError(f"no {VOCABULARY_FILE} to load the vocabulary from (given: {path})")
+    backend = read_morpheme_backend(path)
     vocabulary = backend.get_vocab(with_added_tokens=True)
     largest = max(vocabulary.values(), default=-1)
     if largest >= len(vocabulary):
@@ -76,6 +84,7 @@ def refuse_unfit_vocabulary(backend: Tokenizer, path: Any, special_tokens: tuple
         backend.model.tokenize("\U0010ffff")
     except Exception as error:  # `tokenizers` raises nothing narrower
         raise ValueError(f"{path} cannot spell what it does not know ({error}); fetch or publish the folder again") from None
+    return backend
 
 
 @contextmanager
@@ -90,3 +99,10 @@ def one_sentence(folder: Any) -> Iterator[None]:
         raise ValueError(
             f"{folder}: tokenizer_config.json and morphemes.json make no tokenizer ({said[:200]}); fetch or publish the folder again"
         ) from None
+
+
+def warn_of_another(made_with: str | None, at_hand: str) -> None:
+    """Name two versions of an analyzer that differ."""
+    if made_with and made_with != at_hand:
+        text = f"this vocabulary was made with {made_with}, here is {at_hand}: some texts may be cut otherwise"
+        warnings.warn(text, stacklevel=3)

@@ -29,7 +29,10 @@ def both(tokenizer, texts, monkeypatch, **options):
 
 @cache
 def styled(folder, style):
-    return MorphemeTokenizer.from_pretrained(folder, style=style)
+    tokenizer = MorphemeTokenizer.from_pretrained(folder, style=style)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[E]"]})
+    tokenizer.add_tokens(["<e>", "새말"])
+    return tokenizer
 
 
 def _counting(rows, taken):
@@ -79,12 +82,16 @@ def test_rows_equal_the_backends(front_end, monkeypatch, options, sides):
     assert dict(short) == dict(plain)
 
 
+parts = st.lists(st.one_of(any_text, st.sampled_from(["[E]", " [E]", "<e>", "새말", "[MASK]"])), max_size=6).map("".join)
+
+
 @settings(PROPERTY, max_examples=100)
-@given(texts=st.lists(any_text, min_size=1, max_size=4), style=st.sampled_from(["surface", "form", "tagged", "none"]))
-def test_any_texts_in_any_style(front_end, texts, style):
+@given(texts=st.lists(parts, min_size=1, max_size=4), style=st.sampled_from(["surface", "form", "tagged", "none"]), split=st.booleans())
+def test_any_texts_with_added_tokens_in_any_style_whole_or_in_words(front_end, texts, style, split):
     tokenizer = styled(front_end.tokenizer, style)
+    given_ = [text.split() or [""] for text in texts] if split else texts
     with pytest.MonkeyPatch.context() as monkeypatch:
-        short, plain, _ = both(tokenizer, texts, monkeypatch, return_offsets_mapping=True)
+        short, plain, _ = both(tokenizer, given_, monkeypatch, return_offsets_mapping=True, is_split_into_words=split)
         same(short, plain)
 
 
