@@ -105,7 +105,9 @@ class MorphemeTokenizer(TokenizersBackend):
         cls, resolved_vocab_files: dict[str, Any], folder: str, settings: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
         path = resolved_vocab_files.pop("tokenizer_config_file", None)
-        return super()._from_pretrained(resolved_vocab_files, folder, settings if path is None else read_settings(path), *args, **kwargs)
+        return super()._from_pretrained(
+            resolved_vocab_files, folder, settings if path is None else read_settings(path, cls), *args, **kwargs
+        )
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:

@@ -38,14 +38,17 @@ def guard(path: Path) -> None:
     path.write_text(json.dumps(settings, ensure_ascii=False, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_settings(path: str | Path) -> dict[str, Any]:
-    """The settings that a tokenizer was saved with. Raises ValueError, naming the setting, for any that cannot be one."""
+def read_settings(path: str | Path, tokenizer: type) -> dict[str, Any]:
+    """The settings that a `tokenizer` was saved with. Raises ValueError, naming the setting, for any that cannot be one."""
     try:
         settings = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON ({error}); fetch or publish the folder again") from None
     if not isinstance(settings, dict):
         raise ValueError(f"{path} holds no settings of a tokenizer but {type(settings).__name__}; fetch or publish the folder again")
+    for name in settings:
+        if callable(getattr(tokenizer, name, None)):
+            raise ValueError(f"{path}: {name[:60]} is a method and no setting; fetch or publish the folder again")
     for name, kinds in KINDS.items():
         value = settings.get(name, _MISSING)
         if value is not _MISSING and (not isinstance(value, kinds) or isinstance(value, bool) > (bool in kinds)):
@@ -92,7 +95,7 @@ def one_sentence(folder: Any) -> Iterator[None]:
     """Whatever `transformers` stumbles over in a folder's files, as a ValueError that names it."""
     try:
         yield
-    except (ValueError, AttributeError, LookupError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, ValueError) and str(folder) in said:
             raise
