@@ -17,6 +17,8 @@ from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 
 CONFIG, WEIGHTS, PLAIN_VOCABULARY = "config.json", "model.safetensors", "tokenizer.json"
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+MOST_ROWS = 10**8
+"""Of a vocabulary; the largest have a few hundred thousand."""
 CONTINUES = "##"
 """Before what is not the beginning of a word in other people's vocabularies."""
 
@@ -34,10 +36,13 @@ def base_files(base: Path) -> list[Path]:
 def check_sizes(base: Path, config: Any) -> None:
     """Raises UserError where the architecture asked for is not that of the checkpoint."""
     theirs = read_json(base / CONFIG)
+    rows = theirs.get("vocab_size") if isinstance(theirs, dict) else None
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows < MOST_ROWS:
+        raise UserError(f"pretrain.base: {base / CONFIG} is no configuration of a model (vocab_size is {rows!r:.60}); give another folder")
     for name in ("model_type", *SIZES):
         wanted = getattr(config, name, None)
         if theirs.get(name, wanted) != wanted:
-            raise UserError(f"pretrain.base: {base} has {name} {theirs[name]!r}, pretrain.architecture {wanted!r}; make them the same")
+            raise UserError(f"pretrain.base: {base} has {name} {theirs[name]!r:.60}, pretrain.architecture {wanted!r}; make them the same")
 
 
 def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
@@ -47,10 +52,16 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
 
     check_sizes(base, model.config)
     spelling = pieces_of_base(base, read_morpheme_backend(tokenizer / VOCABULARY_FILE))
-    loaded, told = type(model).from_pretrained(base, output_loading_info=True)
+    try:
+        # a class of transformers, whatever the folder's auto_map says, and nothing that was pickled
+        loaded, told = type(model).from_pretrained(base, output_loading_info=True, use_safetensors=True, trust_remote_code=False)
+    except Exception as error:  # of a damaged or lying folder transformers raises whatever it stumbles over
+        raise UserError(f"pretrain.base: {base} cannot be loaded ({' '.join(str(error).split()):.300}); fetch it again") from None
     old, rows = loaded.state_dict(), read_json(base / CONFIG)["vocab_size"]
     if any(name.startswith(model.base_model_prefix) and ".pooler." not in name for name in told["missing_keys"]):
         raise UserError(f"pretrain.base: {base / WEIGHTS} lacks weights of the encoder ({sorted(told['missing_keys'])[0]}); give another")
+    if any(id_ >= rows for ids in spelling for id_ in ids):
+        raise UserError(f"pretrain.base: the vocabulary in {base} has more tokens than its model ({rows:,}); fetch it again")
     with torch.no_grad():
         for name, value in model.state_dict().items():
             if value.dim() and value.shape[0] == len(spelling) and old[name].shape[0] == rows:
@@ -77,9 +88,11 @@ def _start_rows(value: Any, old: Any, spelling: list[list[int]]) -> None:
 def pieces_of_base(base: Path, made: Tokenizer) -> list[list[int]]:
     """For each id of `made`, the old ids that spell its piece."""
     path = base_files(base)[2]
-    if path.name == VOCABULARY_FILE:
-        return origins(read_morpheme_backend(path), made)
-    return foreign_origins(Tokenizer.from_file(str(path)), made)
+    try:
+        old = read_morpheme_backend(path) if path.name == VOCABULARY_FILE else Tokenizer.from_file(str(path))
+    except Exception as error:  # `tokenizers` raises nothing narrower
+        raise UserError(f"pretrain.base: {path} is not a vocabulary ({error}); fetch it again") from None
+    return origins(old, made) if path.name == VOCABULARY_FILE else foreign_origins(old, made)
 
 
 def foreign_origins(old: Tokenizer, made: Tokenizer) -> list[list[int]]:

@@ -137,3 +137,52 @@ def test_a_run_goes_on_from_what_another_published(tiny, tmp_path, kobert) -> No
     assert counts["pieces_started_as_a_mean"] + counts["pieces_started_at_random"] == 100
     assert counts["held_out_before"]["loss"] < before["held_out_before"]["loss"]
     assert abs(counts["held_out_before"]["loss"] - before["held_out_after"]["loss"]) < 0.35
+
+
+def lying(base: Path, **changes: object) -> None:
+    config = json.loads((base / "config.json").read_text(encoding="utf-8"))
+    (base / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")
+
+
+def pickled(base: Path) -> None:
+    weights = base / "model.safetensors"
+    torch.save({"a": torch.zeros(1)}, weights)
+
+
+HOSTILE = {
+    "weights cut off": lambda base: (base / "model.safetensors").write_bytes((base / "model.safetensors").read_bytes()[:5000]),
+    "weights that are a pickle": pickled,
+    "a header of 2^63 bytes": lambda base: (base / "model.safetensors").write_bytes(b"\xff" * 7 + b"\x7f{}"),
+    "no weights at all": lambda base: (base / "model.safetensors").write_bytes(b""),
+    "more rows than there are": lambda base: lying(base, vocab_size=len(OLD) + 7),
+    "rows without end": lambda base: lying(base, vocab_size=10**15),
+    "rows that are text": lambda base: lying(base, vocab_size="12"),
+    "another hidden size": lambda base: lying(base, hidden_size=8),
+    "an activation of nobody": lambda base: lying(base, hidden_act="nobody's"),
+    "a list": lambda base: (base / "config.json").write_text("[]", encoding="utf-8"),
+    "nothing": lambda base: (base / "config.json").write_text("{}", encoding="utf-8"),
+    "a vocabulary of the wrong types": lambda base: (base / "morphemes.json").write_text('{"model": {"vocab": 3}}', encoding="utf-8"),
+    "a vocabulary larger than the model": lambda base: backend([*OLD[:-1], *map(chr, range(0xAC20, 0xAC40)), "마"]).save(
+        str(base / "morphemes.json")
+    ),
+}  # fmt: skip
+
+
+def test_hostile_bases_are_refused_in_one_sentence(tiny_bert, base, tmp_path) -> None:
+    sound = {path.name: path.read_bytes() for path in base.iterdir()}
+    made = tokenizer(tmp_path, NEW)
+    for name, spoil in HOSTILE.items():
+        for file, content in sound.items():
+            (base / file).write_bytes(content)
+        spoil(base)
+        with pytest.raises(UserError, match=r"pretrain\.base") as raised:
+            start_from(BertForPreTraining(sized(tiny_bert, len(NEW))), base, made)
+        assert "\n" not in str(raised.value), name
+
+
+def test_the_code_that_a_base_brings_along_is_never_run(tiny_bert, base, tmp_path) -> None:
+    lying(base, auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoModelForPreTraining": "evil.Evil"})
+    (base / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n", encoding="utf-8")
+    counts = start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
+    assert counts["pieces_taken_over"] == len(OLD)
+    assert not (tmp_path / "ran").exists()
