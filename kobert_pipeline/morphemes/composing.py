@@ -45,7 +45,9 @@ def composed(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 def cluster_end(text: str, start: int) -> int:
     """Where the characters that may compose with the one at `start` end. After `MOST_MARKS` of them a cluster ends anyway: to put marks in
-    order takes time that grows with the square of their number."""
+    order takes time that grows with the square of their number. White space composes with nothing: a mark after it would get no token."""
+    if text[start].isspace():
+        return start + 1
     end = start + 1
     while end < min(len(text), start + MOST_MARKS) and _joins(text[end]):
         end += 1

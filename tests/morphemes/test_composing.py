@@ -9,7 +9,17 @@ from kobert_pipeline.morphemes.composing import REPLACEMENT, cluster_end, sound
 
 
 @pytest.mark.parametrize(
-    ("text", "start", "end"), [("했다", 0, 1), (nfd("했다"), 0, 3), (nfd("했다"), 3, 5), ("e\u0301x", 0, 2), ("가😀", 0, 1), ("가", 0, 1)]
+    ("text", "start", "end"),
+    [
+        ("했다", 0, 1),
+        (nfd("했다"), 0, 3),
+        (nfd("했다"), 3, 5),
+        ("e\u0301x", 0, 2),
+        ("가😀", 0, 1),
+        ("가", 0, 1),
+        (" \u0dd9\u0ddf", 0, 1),
+        (" \u0dd9\u0ddf", 1, 3),
+    ],
 )
 def test_a_cluster_ends_where_nothing_more_can_compose(text, start, end):
     assert cluster_end(text, start) == end

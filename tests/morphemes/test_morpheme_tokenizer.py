@@ -58,6 +58,7 @@ def test_offsets_cover_every_character_but_white_space_once(front_end, text):
 
 @settings(PROPERTY, max_examples=150)
 @given(text=any_text.map(nfd))
+@example(text="가 \u0dd9\u0ddf")
 def test_offsets_in_decomposed_text_cover_every_character_but_white_space(front_end, text):
     found = spans(ask(loaded(front_end.tokenizer), text))
     assert sorted({place for start, end in found for place in range(start, end)}) == solid(text)
