@@ -225,3 +225,18 @@ def test_a_record_is_read_as_it_was_written_or_refused(tmp_path) -> None:
     with pytest.raises((Damaged, NotOurs)):
         os.truncate(path, path.stat().st_size - 3)
         files.read_json_with_digest(path)
+
+
+def test_a_run_that_was_moved_renamed_copied_or_linked_is_still_done(tiny, tmp_path, kobert) -> None:
+    """No record names the place of its run, so only what is in the folders counts."""
+    run_dir = tiny.copy(tmp_path / "first" / "a name")
+    moved = run_dir.rename(tmp_path / "other name")
+    memory = Path("/dev/shm")  # another file system, where there is one
+    elsewhere = memory / f"kobert-{tmp_path.parent.name}-{tmp_path.name}" if memory.is_dir() else tmp_path / "elsewhere"
+    (tmp_path / "link").symlink_to(moved)
+    try:
+        for place in (moved, tmp_path / "link", Path(shutil.copytree(moved, elsewhere))):
+            rows = kobert("run", tiny.recipe, "--run-dir", place, "--json").json["stages"]
+            assert {row["status"] for row in rows} == {"skipped"}, place
+    finally:
+        shutil.rmtree(elsewhere, ignore_errors=True)

@@ -1,7 +1,5 @@
 """Cuts come back from their part as they were, and a part that is whole is not done again."""
 
-import json
-
 import numpy as np
 import pytest
 from front_end import PROPERTY, any_text
@@ -12,6 +10,7 @@ from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, 
 from kobert_pipeline.analysis.stage import AnalysisOptions, run
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
 from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.cutting import initials
 from kobert_pipeline.morphemes.morpheme import STYLES, Cut
@@ -106,9 +105,9 @@ def test_a_part_that_is_whole_is_not_done_again(small):
 def test_a_finished_parts_counts_are_taken_from_its_mark(small):
     counts = analyse(small)
     mark = small / "out" / "part-00000.parquet.done.json"
-    content = json.loads(mark.read_text())
+    content = read_json_with_digest(mark)
     assert content["counts"]["morphemes"] == 8
-    mark.write_text(json.dumps(content | {"counts": content["counts"] | {"morphemes": 1008}}))
+    write_json_with_digest(mark, content | {"counts": content["counts"] | {"morphemes": 1008}})
     assert analyse(small)["morphemes"] == counts["morphemes"] + 1000
 
 

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import random
-import shutil
 import signal
 import stat
 import subprocess
@@ -170,7 +169,7 @@ def test_tasks_that_finished_are_not_done_again(plain, tmp_path, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*") if path.is_file()}
     assert len(before) > 50
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", lambda *arguments, **options: None)
+        patch.setattr("kobert_pipeline.corpus.stage.remove_tree", lambda *arguments: None)
         counts = run(options(), CORPORA, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert (content(tmp_path), counts) == plain

@@ -18,8 +18,9 @@ from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.pretrain import measure, stage
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import Loader
-from kobert_pipeline.pretrain.measure import BEST, HELD_OUT_BATCHES, Measure, characters_of, per_character
+from kobert_pipeline.pretrain.measure import HELD_OUT_BATCHES, Measure, characters_of, per_character
 from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.stage import BEST
 from kobert_pipeline.shards.format import EOJEOL, Shard, Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import accelerator

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.files import read_json, read_json_with_digest, write_json, write_json_with_digest
 from kobert_pipeline.gathering import null_threshold, placeless
 from kobert_pipeline.pipeline import _controls
 from kobert_pipeline.planning import plan
@@ -210,7 +210,7 @@ def test_card_metadata_is_what_the_hub_reads(folder, tiny) -> None:
 
 def test_card_names_data_licences_recipe_and_limits(folder) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert "documents/*.txt | CC0-1.0" in text
+    assert r"documents/\*.txt | CC0-1.0" in text
     assert "`tiny`" in text
     assert "Intended use and limits" in text
     assert "bert, 1 layers of width 32" in text
@@ -332,9 +332,9 @@ def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_pa
     assert kobert("finetune", tiny.recipe, "--run-dir", run_dir, *arguments).code == 0
     for seed, dev, test in ((1, 40.0, 90.0), (2, 60.0, 50.0)):
         path = run_dir / "finetune" / "nsmc" / str(seed) / "manifest.json"
-        made = json.loads(path.read_text())
+        made = read_json_with_digest(path)
         made["counts"] |= {"dev": {"accuracy": dev}, "test": {"accuracy": test}}
-        path.write_text(json.dumps(made))
+        write_json_with_digest(path, made)
     assert kobert("publish", tiny.recipe, "--run-dir", run_dir, *arguments).code == 0
     published = run_dir / "publish" / "nsmc"
     second = run_dir / "finetune" / "nsmc" / "2" / "model"
