@@ -166,7 +166,11 @@ def finished_part(path: Path) -> dict[str, Any] | None:
 
 def files_below(folder: Path) -> Iterator[str]:
     """Every file below `folder` but litter, by its path with slashes. A symbolic link counts as a file and is never followed."""
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    try:
+        entries = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return  # also a work folder of a stage under way, which `kobert status` may see vanish
+    for path in entries:
         if any(fnmatchcase(path.name, litter) for litter in LITTER):
             continue
         if path.is_dir() and not path.is_symlink():
