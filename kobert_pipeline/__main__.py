@@ -1,5 +1,5 @@
 """`python -m kobert_pipeline` is `kobert`."""
 
-from kobert_pipeline.cli import main
+from kobert_pipeline.cli.main import main
 
 main()

@@ -25,7 +25,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a path to write to; when the block ends without an error it becomes `path`, durably."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + PART_SUFFIX)
@@ -41,7 +41,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` readably, keys in the order given."""
-    with whole(path) as part:
+    with atomic_write(path) as part:
         part.write_text(json_text(value, indent=1) + "\n", encoding="utf-8")
 
 
@@ -117,7 +117,7 @@ def sha256(path: Path) -> str:
 
 def write_json_lines(path: Path, rows: Iterator[Any]) -> None:
     """One JSON value a line."""
-    with whole(path) as part, part.open("w", encoding="utf-8") as file:
+    with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json_text(row) + "\n")
 
@@ -140,7 +140,7 @@ def write_array(path: Path, array: "np.ndarray") -> None:
     """Write an .npy file."""
     import numpy as np
 
-    with whole(path) as part, part.open("wb") as file:
+    with atomic_write(path) as part, part.open("wb") as file:
         np.lib.format.write_array(cast(IO[bytes], _Writer(file)), np.asanyarray(array), allow_pickle=False)
 
 

@@ -95,14 +95,14 @@ def data_copy(tmp_path: Path) -> Path:
 
 def tiny_recipe() -> dict[str, Any]:
     """The shipped quickstart with smaller numbers, several parts, frequent checkpoints, and the pretrained model published too."""
-    from kobert_pipeline import recipe
+    from kobert_pipeline.config import recipe_file
 
-    content = recipe.load("quickstart", [])
+    content = recipe_file.load("quickstart", [])
     content["data_dir"] = str(CORPORA)
     content["corpus"]["part_characters"] = 30_000
     content["tokenizer"]["subword"]["vocab_size"] = 1500
     content["pretrain"]["architecture"] |= {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2}
-    content["pretrain"] |= {"pieces": 60_000, "batch_pieces": 2048}
+    content["pretrain"] |= {"total_tokens": 60_000, "batch_tokens": 2048}
     content["pretrain"]["plan"]["checkpoint_every"] = 5
     for tuned in content["finetune"].values():
         tuned["plan"] |= {"epochs": 1, "checkpoint_every": 3}
@@ -132,7 +132,7 @@ def kobert() -> Callable[..., Result]:
     """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a traceback)."""
 
     def call(*arguments: object) -> Result:
-        from kobert_pipeline import cli
+        from kobert_pipeline.cli import main
 
         out, err, before = io.StringIO(), io.StringIO(), sys.argv
         sys.argv = ["kobert", *map(str, arguments)]
@@ -140,7 +140,7 @@ def kobert() -> Callable[..., Result]:
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 try:
-                    cli.main()
+                    main.main()
                 except SystemExit as stop:
                     code = int(stop.code or 0)
                 except Exception:

@@ -17,29 +17,29 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from kobert_pipeline import registry
-from kobert_pipeline.options import Options, Plugin
-from kobert_pipeline.pipeline import Recipe
+from kobert_pipeline.config import plugins
+from kobert_pipeline.config.options import Options, Plugin
+from kobert_pipeline.pipeline.recipe import Recipe
 
-VARIANTS = [(family, name) for family in registry.CONTRACTS for name in registry.contract(family).names()]
+VARIANTS = [(family, name) for family in plugins.CONTRACTS for name in plugins.contract(family).names()]
 REQUIRED: dict[str, Any] = {"text": "text", "path": "a.txt", "partition": "cpu"}
 """Values for options without a default."""
 
 
 def given(family: str, name: str) -> dict[str, Any]:
     """The least that chooses a variant."""
-    fields = registry.contract(family).variant(name).model_fields
+    fields = plugins.contract(family).variant(name).model_fields
     return {"name": name} | {key: REQUIRED[key] for key, option in fields.items() if option.is_required()}
 
 
 @pytest.fixture(params=VARIANTS, ids=lambda pair: ".".join(pair))
 def variant(request: pytest.FixtureRequest) -> tuple[str, str, type[Plugin]]:
     family, name = request.param
-    return family, name, registry.contract(family).variant(name)
+    return family, name, plugins.contract(family).variant(name)
 
 
 def test_every_family_has_variants() -> None:
-    assert {family for family, _ in VARIANTS} == set(registry.CONTRACTS)
+    assert {family for family, _ in VARIANTS} == set(plugins.CONTRACTS)
 
 
 def test_registry_knows_every_contract_of_the_package() -> None:
@@ -49,14 +49,14 @@ def test_registry_knows_every_contract_of_the_package() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "family" and isinstance(node.value, ast.Constant):
                 declared.add(node.value.value)
-    assert declared - {""} == set(registry.CONTRACTS)
+    assert declared - {""} == set(plugins.CONTRACTS)
 
 
 def test_file_defines_one_variant_named_like_the_file(variant) -> None:
     family, name, plugin = variant
     if family == "analyzers":
         pytest.skip("an analyzer's file holds no class, since it is shipped where this package is not")
-    contract = registry.contract(family)
+    contract = plugins.contract(family)
     module = importlib.import_module(plugin.__module__)
     own = [c for c in vars(module).values() if inspect.isclass(c) and issubclass(c, contract) and c.__module__ == module.__name__]
     assert own == [plugin]
@@ -66,7 +66,7 @@ def test_file_defines_one_variant_named_like_the_file(variant) -> None:
 def test_variant_implements_its_contract(variant) -> None:
     """By hand: pydantic models don't refuse to be made when an abstract method is missing."""
     family, _, plugin = variant
-    contract = registry.contract(family)
+    contract = plugins.contract(family)
     abstract = {name for base in contract.__mro__ for name, value in vars(base).items() if getattr(value, "__isabstractmethod__", False)}
     missing = {name for name in abstract if getattr(getattr(plugin, name), "__isabstractmethod__", False)}
     assert not missing
@@ -75,7 +75,7 @@ def test_variant_implements_its_contract(variant) -> None:
         assert list(made.parameters) == list(wanted.parameters), f"{name} takes other arguments than the contract says"
 
 
-@pytest.mark.parametrize("name", registry.contract("analyzers").names())
+@pytest.mark.parametrize("name", plugins.contract("analyzers").names())
 def test_analyzer_gives_columns_of_one_length_in_each_of_its_styles(name: str) -> None:
     from kobert_pipeline.morphemes.morpheme import REPLACING, STYLES
 
@@ -92,7 +92,7 @@ def test_analyzer_gives_columns_of_one_length_in_each_of_its_styles(name: str) -
 
 def test_variant_gives_every_class_variable_of_its_contract_as_one_or_as_an_option(variant) -> None:
     family, _, plugin = variant
-    wanted = [name for name in registry.contract(family).__class_vars__ if not name.startswith("_")]
+    wanted = [name for name in plugins.contract(family).__class_vars__ if not name.startswith("_")]
     assert not [name for name in wanted if not hasattr(plugin, name) and name not in plugin.model_fields]
 
 
@@ -105,7 +105,7 @@ def test_variant_is_documented(variant) -> None:
 
 def test_variant_is_frozen_and_refuses_unknown_keys(variant) -> None:
     family, name, _ = variant
-    contract = registry.contract(family)
+    contract = plugins.contract(family)
     chosen = contract.choose(given(family, name))
     with pytest.raises(ValidationError, match="frozen"):
         chosen.name = "other"
@@ -115,7 +115,7 @@ def test_variant_is_frozen_and_refuses_unknown_keys(variant) -> None:
 
 def test_dump_is_json_and_chooses_the_same_again(variant) -> None:
     family, name, plugin = variant
-    contract = registry.contract(family)
+    contract = plugins.contract(family)
     chosen = contract.choose(given(family, name))
     assert type(chosen) is plugin
     dumped = json.loads(json.dumps(chosen.dump()))
@@ -125,20 +125,20 @@ def test_dump_is_json_and_chooses_the_same_again(variant) -> None:
     assert again == chosen
 
 
-@pytest.mark.parametrize("family", registry.CONTRACTS)
+@pytest.mark.parametrize("family", plugins.CONTRACTS)
 def test_unknown_variant_is_refused_with_a_guess_and_the_allowed(family: str) -> None:
-    contract = registry.contract(family)
+    contract = plugins.contract(family)
     name = contract.names()[0]
     with pytest.raises(Exception, match=f"did you mean '{name}'") as caught:
         contract.choose(name + "x")
     assert all(allowed in str(caught.value) for allowed in contract.names())
 
 
-@pytest.mark.parametrize("family", registry.CONTRACTS)
+@pytest.mark.parametrize("family", plugins.CONTRACTS)
 @pytest.mark.parametrize("nothing", [None, 3, [], {}, {"name": 3}])
 def test_variant_without_a_name_is_refused(family: str, nothing: Any) -> None:
     with pytest.raises(Exception, match="needs a name from the"):
-        registry.contract(family).choose(nothing)
+        plugins.contract(family).choose(nothing)
 
 
 def all_options(kind: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:
@@ -170,7 +170,7 @@ def test_every_option_of_a_recipe_is_documented_and_frozen() -> None:
         assert not undocumented, kind.__name__
 
 
-GUIDE = (Path(registry.__file__).parents[1] / "docs" / "adding.md").read_text(encoding="utf-8")
+GUIDE = (Path(plugins.__file__).parents[2] / "docs" / "adding.md").read_text(encoding="utf-8")
 NEW = dict(re.findall(r"^`kobert_pipeline/\w+/(\w+)/NAME\.py`$.*?^```python\n(.*?)^```$", GUIDE, re.M | re.S))
 """One new file of each family: those that the guide shows."""
 
@@ -181,7 +181,7 @@ def newcomer(tmp_path: Path) -> Iterator[Any]:
     undo = []
 
     def add(family: str) -> type[Plugin]:
-        contract = registry.contract(family)
+        contract = plugins.contract(family)
         package = importlib.import_module(contract.package())
         folder = tmp_path / family
         folder.mkdir()
@@ -198,9 +198,9 @@ def newcomer(tmp_path: Path) -> Iterator[Any]:
         vars(package).pop("newcomer", None)
 
 
-@pytest.mark.parametrize("family", registry.CONTRACTS)
+@pytest.mark.parametrize("family", plugins.CONTRACTS)
 def test_a_new_variant_is_one_new_file(family: str, newcomer, kobert) -> None:
-    assert "newcomer" not in registry.contract(family).names()
+    assert "newcomer" not in plugins.contract(family).names()
     contract = newcomer(family)
     assert "newcomer" in contract.names()
     assert type(contract.choose(given(family, "newcomer"))).__module__ == f"{contract.package()}.newcomer"
@@ -234,7 +234,7 @@ def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newc
 
     for family in ("objectives", "architectures"):
         newcomer(family)
-    options = PretrainOptions(objective="newcomer", architecture={"name": "newcomer", "hidden_size": 32}, batch_pieces=2048)
+    options = PretrainOptions(objective="newcomer", architecture={"name": "newcomer", "hidden_size": 32}, batch_tokens=2048)
     torch.manual_seed(0)
     model = options.architecture.model(options.architecture.config(1500), options.objective.head)
     loader = Loader(Shards.open(tiny.run_dir / "shards", "train"), options, 1500, seed=1)
@@ -246,7 +246,7 @@ def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newc
 
 def test_a_new_analyzer_cuts_the_corpus_by_its_one_file(tiny, tmp_path) -> None:
     """In a copy of the package, since analysis runs in processes of its own."""
-    package = shutil.copytree(Path(registry.__file__).parent, tmp_path / "code" / "kobert_pipeline")
+    package = shutil.copytree(Path(plugins.__file__).parents[1], tmp_path / "code" / "kobert_pipeline")
     (package / "morphemes" / "analyzers" / "newcomer.py").write_text(NEW["analyzers"], encoding="utf-8")
     run_dir = tiny.copy(tmp_path / "runs" / "new", "corpus")
     arguments = ["analysis", str(tiny.recipe), "--run-dir", str(run_dir), "--set", "analysis.analyzer=newcomer", "--json"]

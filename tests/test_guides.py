@@ -30,7 +30,7 @@ def commands(guide: str) -> list[list[str]]:
 
 
 SMALLER = {
-    "pieces: 1_000_000": "pieces: 30_000",
+    "tokens: 1_000_000": "tokens: 30_000",
     "seeds: [1, 2, 3]": "seeds: [1]",
     "epochs: 3": "epochs: 1",
     "num_hidden_layers: 2": "num_hidden_layers: 1",
@@ -109,12 +109,12 @@ def test_the_grid_of_the_guide_is_sound_and_its_trials_are_called_as_it_says(pla
 
 
 def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
-    from kobert_pipeline import registry
+    from kobert_pipeline.config import plugins
 
     for family in ("readers", "tasks"):
-        table = {name for name in registry.contract(family).names() if f"| `{name}` |" in GUIDE}
+        table = {name for name in plugins.contract(family).names() if f"| `{name}` |" in GUIDE}
         assert table, f"no {family} in the guide"
-    assert set(registry.contract("tasks").names()) == {name for name in registry.contract("tasks").names() if f"| `{name}` |" in GUIDE}
+    assert set(plugins.contract("tasks").names()) == {name for name in plugins.contract("tasks").names() if f"| `{name}` |" in GUIDE}
 
 
 # docs/scaling.md: what needs no cluster is run, the rest goes through the parsers of those who will run it
@@ -124,9 +124,9 @@ def parsed(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     """The subcommand of a kobert command, and its parameters."""
     import typer
 
-    from kobert_pipeline import cli
+    from kobert_pipeline.cli import main
 
-    command: Any = typer.main.get_command(cli.app)
+    command: Any = typer.main.get_command(main.app)
     return arguments[0], command.commands[arguments[0]].make_context(arguments[0], arguments[1:]).params
 
 

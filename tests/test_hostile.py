@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from kobert_pipeline import recipe
+from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import did_you_mean, os_error
 from kobert_pipeline.files import parse_json, read_json_lines, write_array, write_json_lines
 
@@ -54,9 +54,9 @@ def test_hostile_recipes_are_refused_in_one_sentence(tmp_path, kobert) -> None:
 
 
 SETTINGS = {
-    "pretrain.pieces=!!int abc": "pretrain.pieces",
-    f"pretrain.pieces={'9' * 5000}": "pretrain.pieces",
-    f"pretrain.pieces={'[' * 90_000}": "pretrain.pieces",
+    "pretrain.total_tokens=!!int abc": "pretrain.total_tokens",
+    f"pretrain.total_tokens={'9' * 5000}": "pretrain.total_tokens",
+    f"pretrain.total_tokens={'[' * 90_000}": "pretrain.total_tokens",
     "pretrain.plan.learning_rate=.nan": "finite",
     "pretrain.plan.learning_rate=.inf": "finite",
     "pretrain.plan.seed=99999999999999999999": "pretrain.plan.seed",
@@ -81,7 +81,7 @@ def test_hostile_settings_are_refused_in_one_sentence(corpora, kobert) -> None:
 def test_text_that_only_looks_like_yaml_stays_text_in_a_setting() -> None:
     content: dict[str, Any] = {}
     for value in ("2020-13-45", "!!int abc", "[" * 90_000):
-        recipe.put(content, f"description={value}")
+        recipe_file.put(content, f"description={value}")
         assert content["description"] == value
 
 
@@ -97,7 +97,7 @@ TASK = {"name": "classification", "labels": ["나쁨", "좋음"]}
 
 
 def test_hostile_rows_of_a_task_file_are_numbered(tmp_path, corpora, kobert) -> None:
-    content = recipe.load("quickstart", ["finetune={}", "publish={}"])
+    content = recipe_file.load("quickstart", ["finetune={}", "publish={}"])
     content["features"] = {"x": {"task": TASK, "train": str(tmp_path / "t.jsonl"), "dev_share": 0.4}}
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     for row in ('{"document": "가", "label": %s}' % ("9" * 5000), "[" * 100_000, '{"a":' * 950 + "1" + "}" * 950):

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from kobert_pipeline import cli, recipe
-from kobert_pipeline.pipeline import Recipe
+from kobert_pipeline.cli import main
+from kobert_pipeline.config import recipe_file
+from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[1]
 DOCUMENTS = [path for path in (REPO / "README.md", REPO / "README.ko.md", *sorted((REPO / "docs").rglob("*.md"))) if path.is_file()]
@@ -22,9 +23,9 @@ def real_data() -> Path | None:
     return found if (found / "nsmc").is_dir() else None
 
 
-@pytest.mark.parametrize("name", recipe.shipped())
+@pytest.mark.parametrize("name", recipe_file.shipped())
 def test_shipped_recipe_is_sound(name: str, corpora, kobert) -> None:
-    own = recipe.load(name, []).get("data_dir")
+    own = recipe_file.load(name, []).get("data_dir")
     data_dir = corpora if own == "corpora" else real_data()
     if data_dir is None:
         pytest.skip("this recipe wants the real data: set KOBERT_DATA")
@@ -33,16 +34,16 @@ def test_shipped_recipe_is_sound(name: str, corpora, kobert) -> None:
     assert result.out.startswith(f"{name}: valid, ")
 
 
-@pytest.mark.parametrize("name", recipe.shipped())
+@pytest.mark.parametrize("name", recipe_file.shipped())
 def test_every_option_of_a_shipped_recipe_is_valid_and_survives_its_dump(name: str) -> None:
-    loaded = Recipe.model_validate(recipe.load(name, []))
+    loaded = Recipe.model_validate(recipe_file.load(name, []))
     # options that cannot change a result, such as the number of threads, are not in a dump
     assert Recipe.model_validate(loaded.dump()).dump() == loaded.dump()
     assert len(loaded.description) > 20
 
 
 def test_quickstart_names_only_bundled_data() -> None:
-    assert recipe.load("quickstart", [])["data_dir"] == "corpora"
+    assert recipe_file.load("quickstart", [])["data_dir"] == "corpora"
 
 
 def documented_commands() -> list[tuple[str, str]]:
@@ -70,20 +71,20 @@ def test_documented_command_parses(document: str, line: str) -> None:
     words = words[: min([i for i, word in enumerate(words) if word in ENDS], default=len(words))]
     if not words or words == ["--help"]:
         return
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(main.app)
     context = group.make_context("kobert", list(words), resilient_parsing=False)
     name, command, rest = group.resolve_command(context, words)
     parsed = command.make_context(name, [word for word in rest if word != "--help"], parent=context, resilient_parsing="--help" in rest)
     given = parsed.params.get("recipe")
     if given and "--help" not in rest and not given.endswith((".yaml", ".yml")):
-        assert given in recipe.shipped(), f"{document} names a recipe that is not shipped"
+        assert given in recipe_file.shipped(), f"{document} names a recipe that is not shipped"
     for setting in parsed.params.get("setting") or []:
         assert "=" in setting
 
 
 WRONG = {
-    "pretain.pieces=1": ["pretain", "did you mean 'pretrain'"],
-    "pretrain.peices=1": ["pretrain", "peices", "did you mean 'pieces'"],
+    "pretain.tokens=1": ["pretain", "did you mean 'pretrain'"],
+    "pretrain.peices=1": ["pretrain", "peices", "did you mean 'tokens'"],
     "pretrain.plan.lerning_rate=1": ["pretrain.plan", "lerning_rate", "did you mean 'learning_rate'"],
     "tokenizer.subword.vocabsize=1": ["tokenizer.subword", "vocabsize", "did you mean 'vocab_size'"],
     "corpus.sources.0.pth=x": ["corpus.sources.0", "pth", "did you mean 'path'"],
@@ -95,9 +96,9 @@ WRONG = {
     "features.nsmc.task=nsmcc": ["features.nsmc.task", "nsmcc", "did you mean 'nsmc'"],
     "publish.nsmc.source=nsmcc": ["publish.nsmc.source", "nsmcc", "did you mean 'nsmc'"],
     "finetune.korqad.plan.epochs=1": ["finetune.korqad", "did you mean 'korquad'"],
-    "pretrain.pieces=many": ["pretrain.pieces", "integer", "many"],
+    "pretrain.total_tokens=many": ["pretrain.total_tokens", "integer", "many"],
     "tokenizer.subword.vocab_size=many": ["tokenizer.subword.vocab_size", "integer", "many"],
-    "pretrain.objective.mask_rate=1.5": ["pretrain.objective.mask_rate", "less than 1", "1.5"],
+    "pretrain.objective.mlm_probability=1.5": ["pretrain.objective.mlm_probability", "less than 1", "1.5"],
     "shards.held_out=0": ["shards.held_out", "greater than 0"],
     "corpus.deduplicate=perhaps": ["corpus.deduplicate", "DeduplicateOptions", "perhaps"],
     "corpus.sources=[]": ["corpus.sources", "at least one"],
@@ -106,15 +107,15 @@ WRONG = {
     "pretrain.architecture.num_attention_heads=5": ["pretrain", "num_attention_heads 5", "hidden_size 128"],
     "features.nsmc.max_length=512": ["features.nsmc.max_length", "512", "256 positions"],
     "pretrain.max_length=512": ["pretrain", "max_length 512", "max_position_embeddings 256"],
-    "pretrain.batch_pieces=100": ["pretrain", "batch_pieces 100", "max_length 128"],
+    "pretrain.batch_tokens=100": ["pretrain", "batch_tokens 100", "max_length 128"],
     "corpus=": ["corpus"],
-    "pretrain.pieces": ["pretrain.pieces", "key.key=value"],
+    "pretrain.total_tokens": ["pretrain.total_tokens", "key.key=value"],
     "=3": ["=3", "key.key=value"],
     "": ["key.key=value"],
-    "pretrain.pieces.x=3": ["pretrain.pieces.x", "'pieces' is a value"],
+    "pretrain.total_tokens.x=3": ["pretrain.total_tokens.x", "'tokens' is a value"],
     "corpus.sources.5.path=x": ["corpus.sources.5.path", "list of 1"],
     "corpus.sources.first.path=x": ["corpus.sources.first.path", "'first' is no place"],
-    "pretrain..pieces=3": ["pretrain"],
+    "pretrain..tokens=3": ["pretrain"],
 }
 
 
@@ -128,13 +129,13 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(setting: str, corpor
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path, kobert) -> None:
-    (tmp_path / "r.yaml").write_text("pretrain:\n  pieces: 1\n  pieces: 2\n", encoding="utf-8")
-    assert "the key 'pieces' stands twice" in kobert("check", tmp_path / "r.yaml").complaint
+    (tmp_path / "r.yaml").write_text("pretrain:\n  tokens: 1\n  tokens: 2\n", encoding="utf-8")
+    assert "the key 'tokens' stands twice" in kobert("check", tmp_path / "r.yaml").complaint
 
 
 def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:
     given = ["pretrain.plan.learning_rate=1e-4", "finetune.nsmc.seeds=[1, 2]", "corpus.sources.0.license=none", "x.y=1", "x.y=null"]
-    content = recipe.load("quickstart", given)
+    content = recipe_file.load("quickstart", given)
     assert content["pretrain"]["plan"]["learning_rate"] == 0.0001
     assert content["finetune"]["nsmc"]["seeds"] == [1, 2]
     assert content["corpus"]["sources"][0]["license"] == "none"
@@ -166,13 +167,13 @@ def test_recipe_that_is_not_there_is_refused(name: str, said: str, kobert) -> No
 
 
 def test_a_recipe_in_a_file_with_a_byte_order_mark_is_read(tmp_path, corpora, kobert) -> None:
-    text = recipe.shipped()["quickstart"].read_text(encoding="utf-8")
+    text = recipe_file.shipped()["quickstart"].read_text(encoding="utf-8")
     (tmp_path / "marked.yaml").write_text("\ufeff" + text, encoding="utf-8")
     assert kobert("check", tmp_path / "marked.yaml", "--set", f"data_dir={corpora}").code == 0
 
 
 def test_data_dir_comes_from_the_environment_where_the_recipe_has_none(monkeypatch, tmp_path, corpora, kobert) -> None:
-    content = recipe.load("quickstart", [])
+    content = recipe_file.load("quickstart", [])
     del content["data_dir"]
     import yaml
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.files import whole
-from kobert_pipeline.morphemes.cutting import initials
-from kobert_pipeline.morphemes.morpheme import Cut
+from kobert_pipeline.files import atomic_write
+from kobert_pipeline.morphemes.morpheme import Segmentation
+from kobert_pipeline.morphemes.segmentation import initials
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,11 @@ class AnalyzedDocument:
     """A document and its cut."""
 
     document: Document
-    cut: Cut
+    segmentation: Segmentation
 
-    def pieces(self) -> list[str]:
+    def words(self) -> list[str]:
         """The morphemes as the subword model sees them."""
-        return self.cut.pieces(self.document.text)
+        return self.segmentation.words(self.document.text)
 
 
 def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
@@ -32,7 +32,7 @@ def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
     import pyarrow.parquet
 
     rows = list(documents)
-    cuts = [row.cut for row in rows]
+    cuts = [row.segmentation for row in rows]
     replaced = any(cut.spellings is not None for cut in cuts)
     columns = {
         "id": [row.document.id for row in rows],
@@ -46,13 +46,13 @@ def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
     }
     if replaced:
         columns["spellings"] = pyarrow.array([_replaced(row) for row in rows], pyarrow.list_(pyarrow.string()))
-    with whole(path) as part:
+    with atomic_write(path) as part:
         pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd", dictionary_pagesize_limit=2**24)
 
 
 def _replaced(row: AnalyzedDocument) -> list[str | None]:
     """The spelling of each morpheme, None where it is the text's."""
-    text, cut = row.document.text, row.cut
+    text, cut = row.document.text, row.segmentation
     spans = zip(cut.starts.tolist(), cut.ends.tolist(), cut.spellings or [], strict=True)
     return [None if text[start:end] == spelling else spelling for start, end, spelling in spans]
 
@@ -91,7 +91,7 @@ def _arrays(column: Any) -> list[np.ndarray]:
     return np.split(column.values.to_numpy()[: offsets[-1]], offsets[1:-1]) if len(offsets) > 1 else []
 
 
-def _cut(text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, replaced: list[str | None] | None) -> Cut:
+def _cut(text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, replaced: list[str | None] | None) -> Segmentation:
     ends = np.cumsum(gaps + lengths, dtype=np.int32)
     starts = (ends - lengths).astype(np.int32)
     sentences = np.cumsum(sentence_starts, dtype=np.int32) - np.int32(1)
@@ -99,7 +99,7 @@ def _cut(text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.n
     if replaced is not None:
         spans = zip(starts.tolist(), ends.tolist(), replaced, strict=True)
         spellings = [text[start:end] if spelling is None else spelling for start, end, spelling in spans]
-    return Cut(starts, ends, sentences, initials(text, starts, ends), spellings)
+    return Segmentation(starts, ends, sentences, initials(text, starts, ends), spellings)
 
 
 def analysis_parts(folder: Path) -> list[Path]:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import create_model, model_validator
 
-from kobert_pipeline.corpus.opening import open_text
+from kobert_pipeline.config.options import Plugin
+from kobert_pipeline.corpus.open_text import open_text
 from kobert_pipeline.errors import UserError, did_you_mean
-from kobert_pipeline.morphemes.cutter import Cutter, UserWord
-from kobert_pipeline.options import Plugin
+from kobert_pipeline.morphemes.segmenter import Segmenter, UserWord
 
 DECLARED = ("LIBRARY", "STYLES", "USER_WORDS")
 """What every analyzer's file says: the library to install, the styles it knows, and whether it takes user words."""
@@ -56,11 +56,11 @@ class Analyzer(Plugin):
             user_words(path)
         return found
 
-    def cutter(self, data_dir: Path) -> Cutter:
+    def segmenter(self, data_dir: Path) -> Segmenter:
         """The analyzer itself. Raises UserError where its library is missing or the user dictionary is of another form."""
         words = tuple(word for path in self.files(data_dir) for word in user_words(path))
         try:
-            return Cutter(self.name, self.style, words)
+            return Segmenter(self.name, self.style, words)
         except ImportError as error:
             raise UserError(f"analysis.analyzer: {error}") from None
 

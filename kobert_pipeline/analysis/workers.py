@@ -14,9 +14,9 @@ from itertools import islice
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kobert_pipeline.distributed import start_worker
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.morphemes.morpheme import Cut
-from kobert_pipeline.processes import begin_worker
+from kobert_pipeline.morphemes.morpheme import Segmentation
 
 if TYPE_CHECKING:
     from pebble import ProcessFuture
@@ -35,10 +35,10 @@ NO_WORKERS = (
 """No document's fault: none is left out for it."""
 
 
-class Cuts(Protocol):
+class CanSegment(Protocol):
     """What cuts texts; a `Cutter`. It is pickled to the workers."""
 
-    def cuts(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Cut]:
+    def segment(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Segmentation]:
         """The cuts of `texts` in order."""
 
 
@@ -52,7 +52,7 @@ class Failed:
 class Workers:
     """A pool of `num_workers` processes that cut. A task that takes more than `timeout` seconds is given up."""
 
-    def __init__(self, cutter: Cuts, num_workers: int, timeout: float) -> None:
+    def __init__(self, cutter: CanSegment, num_workers: int, timeout: float) -> None:
         from pebble import ProcessPool  # here, since a machine that only trains has not got it and reads this file for its options
 
         self.cutter, self.num_workers, self.timeout = cutter, num_workers, timeout
@@ -66,7 +66,7 @@ class Workers:
         self.pool.stop()
         self.pool.join()
 
-    def cuts(self, texts: Iterable[str]) -> Iterator[Cut | Failed]:
+    def segment(self, texts: Iterable[str]) -> Iterator[Segmentation | Failed]:
         """The cut of each text, in order, however many workers there are."""
         waiting: deque[tuple[list[str], ProcessFuture[Any]]] = deque()
         chunks = chunks_of(texts)
@@ -81,7 +81,7 @@ class Workers:
         except RuntimeError as error:
             raise UserError(NO_WORKERS.format(error=error)) from None
 
-    def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Cut | Failed]:
+    def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Segmentation | Failed]:
         from pebble import ProcessExpired
 
         try:
@@ -129,15 +129,15 @@ def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-_cutter: Cuts
+_cutter: CanSegment
 
 
-def _begin(cutter: Cuts) -> None:
+def _begin(cutter: CanSegment) -> None:
     global _cutter
-    begin_worker()
+    start_worker()
     _cutter = cutter
-    list(cutter.cuts(["준비"], 1))  # loads the model, whose time is not the first task's
+    list(cutter.segment(["준비"], 1))  # loads the model, whose time is not the first task's
 
 
-def _cut(texts: list[str]) -> list[Cut]:
-    return list(_cutter.cuts(texts, 1))
+def _cut(texts: list[str]) -> list[Segmentation]:
+    return list(_cutter.segment(texts, 1))

@@ -7,8 +7,8 @@ from functools import cache, lru_cache
 
 from pydantic import Field
 
-from kobert_pipeline.corpus.masking import Kind
-from kobert_pipeline.options import Options
+from kobert_pipeline.config.options import Options
+from kobert_pipeline.corpus.pii import Kind
 
 INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]|[\ud800-\udfff]")
 """Control characters, zero-width space and joiner marks, lone surrogates. U+200D stays: emoji sequences need it."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import squeezed
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.options import Options
 
 DIGEST = 16
 SPARE_FILES = 64

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kobert_pipeline.files import SURROGATES, whole
+from kobert_pipeline.files import SURROGATES, atomic_write
 
 TOO_LONG = "too_long"
 
@@ -48,7 +48,7 @@ def write_documents(path: Path, documents: Iterable[Document]) -> None:
     }
     if any(document.dropped for document in rows):
         columns["dropped"] = pyarrow.array([document.dropped for document in rows], pyarrow.string())
-    with whole(path) as part:
+    with atomic_write(path) as part:
         pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
 
 
@@ -78,7 +78,7 @@ def write_dropped(path: Path, documents: list[DroppedDocument]) -> None:
 
     if documents:
         columns = {name: [getattr(document, name) for document in documents] for name in ("id", "source", "reason", "text")}
-        with whole(path) as part:
+        with atomic_write(path) as part:
             pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
 
 

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 from pydantic import Field
 
+from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.options import Options
 
 HANGUL = ((0xAC00, 0xD7A3), (0x3131, 0x318E), (0x1100, 0x11FF))
 N_GRAM = 4

@@ -2,13 +2,13 @@
 
 from pydantic import Field, field_validator
 
+from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.cleaning import CleaningOptions
 from kobert_pipeline.corpus.deduplicate import DeduplicateOptions
-from kobert_pipeline.corpus.engine import Engine
-from kobert_pipeline.corpus.engines.local import Local
+from kobert_pipeline.corpus.executor import Executor
+from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.corpus.filters import FilterOptions
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
-from kobert_pipeline.options import Options
 
 
 class CorpusOptions(Options):
@@ -28,7 +28,7 @@ class CorpusOptions(Options):
     """Characters read for one part, which is one task; parts are what later stages resume by."""
     keep_dropped: bool = False
     """Write dropped documents and why to the folder `dropped`."""
-    engine: Engine = Field(Local(), exclude=True)
+    executor: Executor = Field(Local(), exclude=True)
     """Where the tasks run: local, ray or slurm. It cannot change the result."""
 
     @field_validator("decontaminate")

@@ -21,9 +21,9 @@ from kobert_pipeline.corpus.decontaminate import Evaluation
 from kobert_pipeline.corpus.deduplicate import EXACT, NEAR, digest, exact_copies, near_copies
 from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, sound, within, write_documents, write_dropped
 from kobert_pipeline.corpus.filters import reason_to_drop
-from kobert_pipeline.corpus.masking import MASKS, masked
 from kobert_pipeline.corpus.mojibake import repaired
 from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.pii import MASKS, redact
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Skipped
 from kobert_pipeline.errors import UserError
@@ -76,16 +76,16 @@ def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
     return [
         Unit(reader, group, reader.title())
         for reader in options.sources
-        for group in gathered(reader.groups(data_dir), options.part_characters)
+        for group in group_small_files(reader.groups(data_dir), options.part_characters)
     ]
 
 
-def gathered(groups: list[list[Path]], size: int) -> Iterator[list[Path]]:
+def group_small_files(groups: list[list[Path]], size: int) -> Iterator[list[Path]]:
     """Neighbouring files together until they have `size` bytes: a task for each of many small ones would cost more than its work."""
     if len(groups) < 2:
         yield from groups  # it may be no file at all, but a name on the Hub
         return
-    for some in filled(groups, lambda group: sum(path.stat().st_size for path in group), size):
+    for some in chunk_by_size(groups, lambda group: sum(path.stat().st_size for path in group), size):
         yield list(chain.from_iterable(some))
 
 
@@ -95,7 +95,7 @@ def chunks(work: Path) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Split:
+class ReadChunks:
     """Read a unit and write its documents in chunks of about `characters`. Files below `data_dir` are listed by their names there."""
 
     units: list[Unit]
@@ -106,7 +106,7 @@ class Split:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `raw/RANK-NUMBER.parquet` and, where something was skipped, `skipped/RANK.json`."""
         unit, skipped = self.units[rank], Skipped()
-        for number, part in enumerate(filled(unit.documents(skipped), lambda document: len(document.text), self.characters)):
+        for number, part in enumerate(chunk_by_size(unit.documents(skipped), lambda document: len(document.text), self.characters)):
             path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
             tally = Tally()
@@ -119,7 +119,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Sift:
+class CleanAndFilter:
     """Clean the documents of a chunk and drop, with a reason, those that are not to be learned from. Yields the others for signing."""
 
     options: CorpusOptions
@@ -137,7 +137,7 @@ class Sift:
             cleaned, reason = self.sift(document, tally)
             if reason:
                 tally.counts[f"documents_dropped_{reason}"] += 1
-                hidden = masked(document.text, self.options.cleaning.mask)
+                hidden = redact(document.text, self.options.cleaning.mask)
                 dropped.append(DroppedDocument(document.id, document.source, reason, hidden))
             else:
                 kept.append(cleaned)
@@ -160,7 +160,7 @@ class Sift:
         clear = without_contamination(cleaned, evaluation(self.options, self.data_dir), tally)
         if cleaned.text and not clear.text:
             return cleaned, "contaminated"
-        kept = replace(clear, text=masked(clear.text, self.options.cleaning.mask))
+        kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask))
         return kept, reason_to_drop(kept, self.options.filters)
 
 
@@ -198,12 +198,12 @@ def without_contamination(document: Document, held: Evaluation, tally: Tally) ->
     tally.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
     kept = set(clear)
     found = [line for line in lines if line not in kept][: SAMPLES - len(tally.samples)]
-    tally.samples += [masked(line, tuple(MASKS))[:100] for line in found]  # the manifest is for everyone's eyes
+    tally.samples += [redact(line, tuple(MASKS))[:100] for line in found]  # the manifest is for everyone's eyes
     return replace(document, text="\n".join(clear))
 
 
 @dataclass(frozen=True)
-class Choose:
+class SelectDuplicates:
     """Say which rows of which chunk are copies of earlier ones."""
 
     options: CorpusOptions
@@ -222,7 +222,7 @@ class Choose:
 
 
 @dataclass(frozen=True)
-class Finish:
+class WriteParts:
     """Write the part of a chunk, without copies."""
 
     options: CorpusOptions
@@ -249,7 +249,7 @@ class Finish:
         tally.write(self.work / "finished" / f"{rank:06d}.json", read_json(self.work / "sifted" / f"{rank:06d}.json")["source"])
 
 
-def filled(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:
+def chunk_by_size(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:
     """Neighbouring items gathered until they have `size` together."""
     together: list[Item] = []
     total = 0

@@ -10,11 +10,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import LONGEST_LINE
+from kobert_pipeline.corpus.open_text import LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.options import Plugin
 
 
 class Reader(Plugin):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from kobert_pipeline.corpus.opening import COMPRESSED, open_binary
+from kobert_pipeline.corpus.open_text import COMPRESSED, open_binary
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader, refuse_unreadable
 from kobert_pipeline.corpus.unfit import Unfit

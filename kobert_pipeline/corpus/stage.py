@@ -1,6 +1,6 @@
 """Sources -> clean, filtered, deduplicated and decontaminated documents, in parts of about equal size.
 
-Five phases of tasks on an engine (see `phases`); each phase begins when the one before has finished, a task that has finished is not done
+Five phases of tasks on an executor (see `phases`); each phase begins when the one before has finished, a task that has finished is not done
 again, and the number of tasks depends on the data alone.
 """
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from kobert_pipeline.corpus.deduplicate import Buckets, signature
 from kobert_pipeline.corpus.document import document_parts
-from kobert_pipeline.corpus.engine import Engine
+from kobert_pipeline.corpus.executor import Executor
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.phases import SAMPLES, Choose, Finish, Sift, Split, chunks, tallies, units
+from kobert_pipeline.corpus.phases import SAMPLES, CleanAndFilter, ReadChunks, SelectDuplicates, WriteParts, chunks, tallies, units
 from kobert_pipeline.corpus.unfit import LISTED
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
@@ -49,13 +49,13 @@ def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool]]:
 def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
     """Write `part-00000.parquet`, ... to `out`; return the counts."""
     summary = out / "logs" / "counts.json"
-    if summary.exists() and not sound(out, read_json_with_digest(summary)["parts"]):
+    if summary.exists() and not parts_are_intact(out, read_json_with_digest(summary)["parts"]):
         clear(out)  # between its last phase and its manifest somebody changed a part: nothing is left to make it from
     if not summary.exists():
-        engine = options.engine.sized(num_workers, sum(path.stat().st_size for path in raw_files(options, data_dir)))
-        phases(options, engine, data_dir, out)
-        write_json_with_digest(summary, summed(out / WORK))
-        if not sound(out, read_json_with_digest(summary)["parts"]):
+        executor = options.executor.sized(num_workers, sum(path.stat().st_size for path in raw_files(options, data_dir)))
+        phases(options, executor, data_dir, out)
+        write_json_with_digest(summary, sum_counts(out / WORK))
+        if not parts_are_intact(out, read_json_with_digest(summary)["parts"]):
             clear(out)
             raise UserError(f"the parts in {out} changed while they were made; run the same command again, it begins anew")
     remove_tree(out, WORK_FILES)
@@ -75,7 +75,7 @@ def refuse_unfit_sources(counts: dict[str, Any]) -> None:
             )
 
 
-def sound(out: Path, parts: dict[str, str]) -> bool:
+def parts_are_intact(out: Path, parts: dict[str, str]) -> bool:
     """Whether `out` holds these parts (name: SHA-256) and no others."""
     return {path.name: sha256(path) for path in document_parts(out)} == parts
 
@@ -85,24 +85,24 @@ def clear(out: Path) -> None:
     remove_tree(out, WRITES)
 
 
-def phases(options: CorpusOptions, engine: Engine, data_dir: Path, out: Path) -> None:
+def phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: Path) -> None:
     """Run what has not been run."""
     logs, work = out / "logs", out / WORK
     to_read = units(options, data_dir)
-    engine.run([Split(to_read, options.part_characters, data_dir, work)], len(to_read), logs / "split")
+    executor.run([ReadChunks(to_read, options.part_characters, data_dir, work)], len(to_read), logs / "split")
     number = len(chunks(work))
     if not number:
         return
     minhash = options.deduplicate.minhash
-    sift = Sift(options, data_dir, work, out / "dropped")
-    engine.run([sift, signature(work / "signatures", minhash)] if minhash else [sift], number, logs / "sift")
+    sift = CleanAndFilter(options, data_dir, work, out / "dropped")
+    executor.run([sift, signature(work / "signatures", minhash)] if minhash else [sift], number, logs / "sift")
     if minhash:
-        engine.run([Buckets(minhash, work, number)], minhash.buckets, logs / "buckets")
-    engine.run([Choose(options, work, number)], 1, logs / "choose")
-    engine.run([Finish(options, work, out)], number, logs / "finish")
+        executor.run([Buckets(minhash, work, number)], minhash.buckets, logs / "buckets")
+    executor.run([SelectDuplicates(options, work, number)], 1, logs / "choose")
+    executor.run([WriteParts(options, work, out)], number, logs / "finish")
 
 
-def summed(work: Path) -> dict[str, Any]:
+def sum_counts(work: Path) -> dict[str, Any]:
     """`counts`, all tallies added up, over all and for each source; `parts`, what was written."""
     total: Counter[str] = Counter({"documents_read": 0, "documents_kept": 0, "characters_kept": 0})
     sources: dict[str, Counter[str]] = {}

@@ -1,7 +1,7 @@
 """The noun of fine-tuning: `Features`, the arrays of one split, with the examples they were made from.
 
-Arrays are flat. Per window (n windows): `windows` (n + 1,) int64, where each begins among the pieces; whatever the task adds, (n,).
-Per piece: `input_ids`, `token_type_ids`, and what the task adds.
+Arrays are flat. Per window (n windows): `windows` (n + 1,) int64, where each begins among the tokens; whatever the task adds, (n,).
+Per token: `input_ids`, `token_type_ids`, and what the task adds.
 
 A model takes rows: a window each or, where `choices` () says how many, that many windows behind one another, the choices of one example.
 """
@@ -34,7 +34,7 @@ class Features:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Pieces per row, those of its longest window, (rows,)."""
+        """Tokens per row, those of its longest window, (rows,)."""
         lengths: np.ndarray = np.diff(self.arrays["windows"]).reshape(-1, self.choices).max(1)
         return lengths
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.corpus.opening import COMPRESSED, LARGEST_JSON, open_lines
+from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines
 from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example

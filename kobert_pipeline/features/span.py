@@ -1,5 +1,5 @@
 """The shape of tasks that answer a question by a span of a context. Examples: `id, group, question, context, answers`, where answers are
-`[text, start]` with characters of the raw context counted from 0. All mapping goes through offsets, never through joined pieces."""
+`[text, start]` with characters of the raw context counted from 0. All mapping goes through offsets, never through joined tokens."""
 
 from typing import Any, ClassVar
 
@@ -17,19 +17,19 @@ class SpanTask(Task):
     auto_class: ClassVar[str] = "AutoModelForQuestionAnswering"
     metric: ClassVar[str] = "f1"
     clean_training: ClassVar[bool] = True
-    inference_options: ClassVar[tuple[str, ...]] = ("stride", "max_answer_pieces", "max_question_pieces")
+    inference_options: ClassVar[tuple[str, ...]] = ("stride", "max_answer_tokens", "max_question_tokens")
 
     stride: int = Field(128, ge=0)
-    """Pieces that two windows of a context share."""
-    max_answer_pieces: int = Field(30, gt=0)
+    """Tokens that two windows of a context share."""
+    max_answer_tokens: int = Field(30, gt=0)
     """Longest answer that is searched for."""
-    max_question_pieces: int = Field(64, gt=0)
+    max_question_tokens: int = Field(64, gt=0)
     """Longer questions are cut, so that the context has room."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """Windows over (question, context). `offsets` (pieces, 2) are characters of the context, -1 elsewhere; `example` (n,) says whose
-        window it is; an answer outside the window is the first piece, [CLS]."""
-        longest = min(self.max_question_pieces, (max_length - 3) // 2)
+        """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 elsewhere; `example` (n,) says whose
+        window it is; an answer outside the window is the first token, [CLS]."""
+        longest = min(self.max_question_tokens, (max_length - 3) // 2)
         questions = [self._short(example["question"], longest, tokenizer) for example in examples]
         encoded = tokenizer(
             questions,
@@ -46,7 +46,7 @@ class SpanTask(Task):
             [span if side == 1 else (-1, -1) for span, side in zip(row, encoded.sequence_ids(i), strict=True)]
             for i, row in enumerate(encoded["offset_mapping"])
         ]
-        spans = [answer_pieces(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
+        spans = [answer_tokens(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
         return {
             "windows": starts(encoded["input_ids"]),
             "input_ids": flat(encoded["input_ids"], np.int32),
@@ -82,7 +82,7 @@ class SpanTask(Task):
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
             spans = offsets[windows[i] : windows[i + 1]]
-            found = best_span(start_logits[: len(spans)], end_logits[: len(spans)], spans, self.max_answer_pieces)
+            found = best_span(start_logits[: len(spans)], end_logits[: len(spans)], spans, self.max_answer_tokens)
             example = int(example_of[i])
             if found and (example not in best or found[0] > best[example][0]):
                 best[example] = found
@@ -97,21 +97,21 @@ class SpanTask(Task):
         return str(example["context"])
 
 
-def answer_pieces(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:
-    """First and last piece of the first answer, or (0, 0) when the window does not hold all of it."""
+def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:
+    """First and last token of the first answer, or (0, 0) when the window does not hold all of it."""
     if not answers:
         return 0, 0
     text, start = answers[0]
-    start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())  # no piece holds white space
+    start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())  # no token holds white space
     first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
     last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
     return (first[0], last[-1]) if first and last else (0, 0)
 
 
 def best_span(start_logits: np.ndarray, end_logits: np.ndarray, offsets: np.ndarray, longest: int) -> tuple[float, int, int] | None:
-    """The best (score, first character, end character) with start <= end, at most `longest` pieces, inside the context.
+    """The best (score, first character, end character) with start <= end, at most `longest` tokens, inside the context.
 
-    Shapes: (L,), (L,), (L, 2). None when no piece lies in the context.
+    Shapes: (L,), (L,), (L, 2). None when no token lies in the context.
     """
     inside = np.flatnonzero(offsets[:, 0] >= 0)
     if not len(inside):

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import Field
 
+from kobert_pipeline.config.options import Options, Seed
 from kobert_pipeline.corpus.decontaminate import Evaluation
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 from kobert_pipeline.files import write_json
-from kobert_pipeline.options import Options, Seed
 
 VERSION = 2
 WRITES = ("task.json", *(f"{split}/{kind}" for split in ("train", "dev", "test") for kind in ("*.npy", "examples.jsonl")))
@@ -34,7 +34,7 @@ class FeaturesOptions(Options):
     dev_seed: Seed = 1
     """Another number, another cut."""
     max_length: int = Field(128, ge=16)
-    """Pieces in a window, special tokens included."""
+    """Tokens in a window, special tokens included."""
     license: str | None = Field(None, exclude=True)
     """Licence of the training files, for the model cards; changes nothing of the features."""
 
@@ -62,7 +62,7 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     for name, examples in splits.items():
         features = Features(options.task.featurize(examples, loaded, options.max_length), examples)
         features.save(out / name)
-        sizes = {"examples": len(examples), "windows": len(features), "pieces": len(features.arrays["input_ids"])}
+        sizes = {"examples": len(examples), "windows": len(features), "tokens": len(features.arrays["input_ids"])}
         sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)
         counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length})

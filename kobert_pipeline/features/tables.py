@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kobert_pipeline.corpus.opening import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
+from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.readers.csv import read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import opened, read_rows

@@ -1,10 +1,10 @@
 """The shape of tasks that mark spans of a text and name their type, as named entities. Examples: `id, group, text, entities`, the last
 `[start, end, type]` in characters of the raw text counted from 0, in order, none over another. All mapping goes through offsets.
 
-Every piece carries a label, not the first of each word alone as in Devlin et al. (NAACL 2019): their data tag words, whereas Korean
+Every token carries a label, not the first of each word alone as in Devlin et al. (NAACL 2019): their data tag words, whereas Korean
 entities end inside eojeols and now and then inside morphemes. Of the 5,774 answers of KorQuAD's dev set, 99.84 % begin and end at borders
-of pieces, 99.41 % at borders of morphemes. Which piece of a word speaks for it matters little for entities (Ács et al., EACL 2021), KLUE
-labels every piece too, and the pipelines of `transformers` read every piece.
+of tokens, 99.41 % at borders of morphemes. Which token of a word speaks for it matters little for entities (Ács et al., EACL 2021), KLUE
+labels every token too, and the pipelines of `transformers` read every token.
 """
 
 from abc import abstractmethod
@@ -23,14 +23,14 @@ from kobert_pipeline.features.metrics import character_macro_f1, entity_scores
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 
 IGNORE_INDEX = -100
-"""The label of pieces that the loss leaves out."""
+"""The label of tokens that the loss leaves out."""
 
 Found = tuple[int, int, str, float]
 """First character, end character, type, score."""
 
 
 class TaggingTask(Task):
-    """Classification of pieces, decoded to spans. Long texts are read in overlapping windows, and each piece is learned and predicted in
+    """Classification of tokens, decoded to spans. Long texts are read in overlapping windows, and each token is learned and predicted in
     one of them, that in which it stands most central."""
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
@@ -40,7 +40,7 @@ class TaggingTask(Task):
     labels: list[str] | None = Field(None, min_length=1)
     """The types of entities in the order of the model's outputs; null: those of the training files, sorted."""
     stride: int = Field(32, ge=0)
-    """Pieces that two windows of a text share, a quarter of max_length at most."""
+    """Tokens that two windows of a text share, a quarter of max_length at most."""
 
     @field_validator("labels")
     @classmethod
@@ -68,7 +68,7 @@ class TaggingTask(Task):
         return self.model_copy(update={"labels": sorted(found)})
 
     def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
-        """An example; white space at the ends of entities is left out of them, since no piece holds any. Raises UserError for an entity
+        """An example; white space at the ends of entities is left out of them, since no token holds any. Raises UserError for an entity
         that lies beyond the text or over another, is blank, or has a type that is not allowed or means none."""
         kept: list[tuple[int, int, str]] = []
         for start, end, kind in sorted(entities):
@@ -97,7 +97,7 @@ class TaggingTask(Task):
         return {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """Windows over each text. Per piece: `offsets` (pieces, 2), characters of the text, and `labels`, IGNORE_INDEX where a piece is
+        """Windows over each text. Per token: `offsets` (tokens, 2), characters of the text, and `labels`, IGNORE_INDEX where a token is
         special or stands more central in another window. Per window: `example` (n,), whose it is."""
         stride = min(self.stride, max_length // 4)
         encoded = tokenizer(
@@ -118,25 +118,25 @@ class TaggingTask(Task):
         }
         inside = flat([[side is not None for side in encoded.sequence_ids(i)] for i in range(len(arrays["example"]))], bool)
         labels = np.where(central(arrays["windows"], arrays["example"], inside, stride), 0, IGNORE_INDEX).astype(np.int32)
-        for example, pieces in zip(examples, pieces_of(Features({**arrays, "labels": labels}, examples)), strict=True):
-            labels[pieces] = piece_labels(arrays["offsets"][pieces], example["entities"], self.labels or [])
+        for example, tokens in zip(examples, central_tokens(Features({**arrays, "labels": labels}, examples)), strict=True):
+            labels[tokens] = token_labels(arrays["offsets"][tokens], example["entities"], self.labels or [])
         return {**arrays, "labels": labels}
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
-        """`labels` (pieces,)."""
+        """`labels` (tokens,)."""
         return {"labels": features.arrays["labels"]}
 
     def found(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[list[Found]]:
-        """The entities of each example. An entity's score is the mean probability of its pieces' labels."""
+        """The entities of each example. An entity's score is the mean probability of its tokens' labels."""
         lengths = features.lengths.tolist()
         rows = [row[:length] for row, length in zip(logits["logits"], lengths, strict=True)]
         scores = np.concatenate(rows).astype(np.float64)  # (windows, L, C) -> (P, C)
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         best, sure = scores.argmax(-1), scores.max(-1) / scores.sum(-1)
-        return [self._spelled(best[pieces], sure[pieces], features.arrays["offsets"][pieces]) for pieces in pieces_of(features)]
+        return [self._spelled(best[tokens], sure[tokens], features.arrays["offsets"][tokens]) for tokens in central_tokens(features)]
 
     def _spelled(self, labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray) -> list[Found]:
-        """Spans in characters from the labels of a text's pieces."""
+        """Spans in characters from the labels of a text's tokens."""
         kinds = self.labels or []
         tags = [(label % 2 == 1, kinds[(label - 1) // 2] if label else None) for label in labels.tolist()]
         return [
@@ -155,16 +155,16 @@ class TaggingTask(Task):
         return entity_scores(predictions, right) | {"character_macro_f1": character_macro_f1(predictions, right, texts)}
 
     def counts(self, features: Features) -> dict[str, Any]:
-        """Entities; how many of their ends lie inside a piece; the entity F1 of a model that labels every piece rightly."""
+        """Entities; how many of their ends lie inside a token; the entity F1 of a model that labels every token rightly."""
         perfect: list[Any] = []
         inside, (labels, offsets) = 0, (features.arrays[name] for name in ("labels", "offsets"))
-        for example, pieces in zip(features.examples, pieces_of(features), strict=True):
-            left, right = (set(column) for column in offsets[pieces].T.tolist())
+        for example, tokens in zip(features.examples, central_tokens(features), strict=True):
+            left, right = (set(column) for column in offsets[tokens].T.tolist())
             inside += sum((start not in left) + (end not in right) for start, end, _ in example["entities"])
-            perfect.append([found[:3] for found in self._spelled(labels[pieces], np.ones(len(pieces)), offsets[pieces])])
+            perfect.append([found[:3] for found in self._spelled(labels[tokens], np.ones(len(tokens)), offsets[tokens])])
         return {
             "entities": sum(len(example["entities"]) for example in features.examples),
-            "entity_borders_inside_pieces": inside,
+            "entity_borders_inside_tokens": inside,
             "entity_f1_ceiling": round(self.score(perfect, features.examples)["entity_f1"], 4),
         }
 
@@ -174,8 +174,8 @@ class TaggingTask(Task):
 
 
 def central(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride: int) -> np.ndarray:
-    """Which pieces, (P,) bool, stand nowhere more central than here: of the `stride` pieces that two windows of a text share, each has
-    the half that is farther from its edge. `inside` (P,) tells a text's pieces from special ones."""
+    """Which tokens, (P,) bool, stand nowhere more central than here: of the `stride` tokens that two windows of a text share, each has
+    the half that is farther from its edge. `inside` (P,) tells a text's tokens from special ones."""
     chosen = inside.copy()
     for i in np.flatnonzero(example[1:] == example[:-1]).tolist():
         before, after = (np.flatnonzero(inside[windows[j] : windows[j + 1]]) + windows[j] for j in (i, i + 1))
@@ -184,16 +184,16 @@ def central(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride
     return chosen
 
 
-def pieces_of(features: Features) -> list[np.ndarray]:
-    """Per example the numbers of its pieces in the order of the text, each once."""
-    pieces = np.flatnonzero(features.arrays["labels"] != IGNORE_INDEX)
-    whose = np.repeat(features.arrays["example"], features.lengths)[pieces]
+def central_tokens(features: Features) -> list[np.ndarray]:
+    """Per example the numbers of its tokens in the order of the text, each once."""
+    tokens = np.flatnonzero(features.arrays["labels"] != IGNORE_INDEX)
+    whose = np.repeat(features.arrays["example"], features.lengths)[tokens]
     bounds = np.searchsorted(whose, np.arange(len(features.examples) + 1))
-    return [pieces[begin:end] for begin, end in pairwise(bounds)]
+    return [tokens[begin:end] for begin, end in pairwise(bounds)]
 
 
-def piece_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> np.ndarray:
-    """0 for O, 2k + 1 for B and 2k + 2 for I of the type number k, for pieces with these offsets: (L, 2) -> (L,). A piece belongs to the
+def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> np.ndarray:
+    """0 for O, 2k + 1 for B and 2k + 2 for I of the type number k, for tokens with these offsets: (L, 2) -> (L,). A token belongs to the
     entity that holds most of it, the first of equals."""
     labels, most, holder = (np.full(len(offsets), value) for value in (0, 0, -1))
     for number, (start, end, _) in enumerate(entities):
@@ -201,9 +201,9 @@ def piece_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> 
         holder[shared > most] = number
         most = np.maximum(most, shared)
     for number, (_, _, kind) in enumerate(entities):
-        pieces = np.flatnonzero(holder == number)
-        labels[pieces] = 2 * kinds.index(kind) + 2
-        labels[pieces[:1]] -= 1
+        tokens = np.flatnonzero(holder == number)
+        labels[tokens] = 2 * kinds.index(kind) + 2
+        labels[tokens[:1]] -= 1
     return labels
 
 

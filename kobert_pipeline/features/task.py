@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.options import Plugin
 
 Example = dict[str, Any]
 """A JSON object with at least `id` and `group`; examples of one group never lie on two sides of a dev split."""
@@ -38,7 +38,7 @@ class Task(Plugin):
 
     @abstractmethod
     def targets(self, features: Features) -> dict[str, np.ndarray]:
-        """The arrays, one value per row or one per piece, that the model takes as labels, under their `transformers` names."""
+        """The arrays, one value per row or one per token, that the model takes as labels, under their `transformers` names."""
 
     @abstractmethod
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
@@ -69,7 +69,7 @@ class Task(Plugin):
         return self.model_copy(update={name: state[name] for name in self.inference_options if name in state})
 
     def counts(self, features: Features) -> dict[str, Any]:
-        """What the manifest tells of a split besides examples, windows and pieces."""
+        """What the manifest tells of a split besides examples, windows and tokens."""
         return {}
 
     def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:

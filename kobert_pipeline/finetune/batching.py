@@ -18,7 +18,7 @@ FILLS = {"input_ids": PAD_ID, "token_type_ids": 0}
 
 
 class Batches:
-    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per piece; a row is a window, or
+    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per token; a row is a window, or
     the windows of one example's choices. Windows are padded to a multiple of `pad_to_multiple_of`, but not beyond the longest of all."""
 
     def __init__(self, features: Features, targets: dict[str, np.ndarray], batch_size: int, seed: int, pad_to_multiple_of: int = 1) -> None:
@@ -26,7 +26,7 @@ class Batches:
         self.pad_to_multiple_of, self.longest = pad_to_multiple_of, int(features.lengths.max())
         self.per_epoch = -(-len(features) // batch_size)
         self.weights = np.ones(len(features), np.int64)  # (n,): what each row counts in the loss, which is a mean
-        for array in filter(self._of_pieces, targets.values()):
+        for array in filter(self._of_tokens, targets.values()):
             self.weights = np.add.reduceat(array != IGNORE_INDEX, features.arrays["windows"][:-1], dtype=np.int64)
         self.epoch = lru_cache(maxsize=1)(self._epoch)
 
@@ -48,13 +48,13 @@ class Batches:
         width = int(self.features.lengths[rows].max())  # that of the whole step: the softmax over a window's places counts its padding
         width = min(-(-width // self.pad_to_multiple_of) * self.pad_to_multiple_of, self.longest)
         share = float(self.weights[mine].sum() / self.weights[rows].sum())
-        of_pieces = {name: array for name, array in self.targets.items() if self._of_pieces(array)}
-        batch = padded(self.features, chosen, device, width, of_pieces) | {"share": torch.tensor(share, device=device)}
-        of_rows = {name: array[chosen] for name, array in self.targets.items() if name not in of_pieces}
+        of_tokens = {name: array for name, array in self.targets.items() if self._of_tokens(array)}
+        batch = padded(self.features, chosen, device, width, of_tokens) | {"share": torch.tensor(share, device=device)}
+        of_rows = {name: array[chosen] for name, array in self.targets.items() if name not in of_tokens}
         return batch | {name: torch.from_numpy(array).to(device) for name, array in of_rows.items()}
 
-    def _of_pieces(self, array: np.ndarray) -> bool:
-        return len(array) != len(self.features)  # a row holds two pieces at least, [CLS] and [SEP]
+    def _of_tokens(self, array: np.ndarray) -> bool:
+        return len(array) != len(self.features)  # a row holds two tokens at least, [CLS] and [SEP]
 
 
 def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
@@ -70,7 +70,7 @@ def padded(
     width: int | None = None,
     labels: dict[str, np.ndarray] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """`input_ids, token_type_ids, attention_mask` and `labels` (pieces,), each (n, L), of choices (n, choices, L); L is `width`, or that of
+    """`input_ids, token_type_ids, attention_mask` and `labels` (tokens,), each (n, L), of choices (n, choices, L); L is `width`, or that of
     the longest."""
     index, real = cells(features, rows, width or int(features.lengths[rows].max()))
     arrays = {name: np.where(real, features.arrays[name][index], fill) for name, fill in FILLS.items()} | {"attention_mask": real}
@@ -79,7 +79,7 @@ def padded(
 
 
 def cells(features: Features, rows: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which piece stands where, and where one stands at all: (n, width) each, of choices (n, choices, width)."""
+    """Which token stands where, and where one stands at all: (n, width) each, of choices (n, choices, width)."""
     windows = rows[:, None] * features.choices + np.arange(features.choices)  # (n, C)
     begins, ends = features.arrays["windows"][windows, None], features.arrays["windows"][windows + 1, None]
     index = begins + np.arange(width)  # (n, C, L)

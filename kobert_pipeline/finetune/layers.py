@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from kobert_pipeline.training.optimizer import Shares
+from kobert_pipeline.training.optimizer import LrScales
 
 
-def shares(model: Any, decay: float) -> Shares:
+def layerwise_lr_decay(model: Any, decay: float) -> LrScales:
     """The share of the learning rate of every parameter of a `transformers` model with a head: `decay ** (depth - layer)`.
 
     Embeddings, and what brings them to the layers' width, are layer 0, the transformer layers 1 to n, and all behind them (last norm,

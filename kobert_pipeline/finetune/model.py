@@ -19,7 +19,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import by_length, padded
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
-from kobert_pipeline.finetune.first_piece import shorten
+from kobert_pipeline.finetune.first_token import shorten
 from kobert_pipeline.training.hf_config import fine_tuned_for, model_class
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TaskModule(torch.nn.Module):
 BATCH = 64
 """Rows predicted at once. One number for all: other batches would round otherwise, and a close decision could fall otherwise."""
 SHORT = 128
-"""Windows up to this many pieces are attended faster by plain products than by the fused kernel, in bf16 on CPU."""
+"""Windows up to this many tokens are attended faster by plain products than by the fused kernel, in bf16 on CPU."""
 
 
 DROPOUTS = (

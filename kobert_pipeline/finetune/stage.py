@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from kobert_pipeline.config.options import Options, Seed
+from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json_lines
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
-from kobert_pipeline.options import Options, Seed
-from kobert_pipeline.processes import leads
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
@@ -30,8 +30,8 @@ class FinetuneOptions(Options):
 
     features: str | None = None
     """Name of the featurized set; default: the name of this fine-tuning."""
-    weights: Literal["pretrained", "random"] = "pretrained"
-    """`random`: the same network without pretraining, as a control."""
+    init: Literal["pretrained", "scratch"] = "pretrained"
+    """`scratch`: the same network without pretraining, as a control."""
     seeds: list[Seed] = Field([1], min_length=1)
     """One run each."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
@@ -55,9 +55,9 @@ def run(
     """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set. `trials`: the folders of the
     settings that were tried, of which the best is taken."""
     task = task_of(features)
-    plan = chosen(options, task, trials or {})
+    plan = chosen_plan(options, task, trials or {})
     counts = {name: getattr(plan, name) for name in options.plan.varied} | _fitted(options, plan, seed, features, pretrained, out, MODEL)
-    if not leads():
+    if not is_main_process():
         return {}  # what follows is read, measured and written by the first process alone
     return counts | evaluate_test(task, features, out)
 
@@ -73,12 +73,12 @@ def trial(options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Pat
         return {"not_finite": str(error).partition(";")[0]}
 
 
-def settled(options: FinetuneOptions, features: Path, trials: Mapping[str, Path]) -> dict[str, str]:
+def chosen_setting(options: FinetuneOptions, features: Path, trials: Mapping[str, Path]) -> dict[str, str]:
     """What a run depends on of the settings that were tried: the one that was chosen. Another list may choose the same."""
     return {"setting that is best on dev": best_of(trials, task_of(features))} if trials else {}
 
 
-def chosen(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> FinetunePlan:
+def chosen_plan(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> FinetunePlan:
     """The plan of the best setting, or the only one."""
     settings = options.plan.settings()
     return settings[best_of(trials, task)] if options.plan.varied else next(iter(settings.values()))
@@ -106,7 +106,7 @@ def _fitted(
     """Train on train and choose on dev; the other split of `features` is not touched."""
     import torch
 
-    from kobert_pipeline.finetune.fitting import fit
+    from kobert_pipeline.finetune.fitting import train_and_select
     from kobert_pipeline.finetune.model import build
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.log import quiet_transformers
@@ -119,8 +119,8 @@ def _fitted(
     plan = plan.model_copy(update={"seed": seed})
     quiet_transformers()
     torch.manual_seed(seed)
-    model = build(task, pretrained, options.weights == "random", plan, max_length, options.encoder == "frozen").to(device())
-    return fit(model, task, train, dev, plan, out, out / kept if kept else None)
+    model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen").to(device())
+    return train_and_select(model, task, train, dev, plan, out, out / kept if kept else None)
 
 
 def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from kobert_pipeline import options, recipe
+from kobert_pipeline.config import options, recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
-from kobert_pipeline.manifest import is_finished, verify
+from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
 
 MODEL_FILES = ("config.json", "model.safetensors")
@@ -49,7 +50,7 @@ class Checkpoint:
         if not found:
             raise UserError(f"{folder} does not say which task it was fine-tuned on; name it with --task{did_you_mean('', Task.names())}")
         for setting in settings or []:
-            recipe.put(found, setting)
+            recipe_file.put(found, setting)
         return cls.of(model, tokenizer, found)
 
     @classmethod
@@ -212,3 +213,15 @@ def with_types(task: TaggingTask, names: list[str]) -> TaggingTask:
         of_task = f"{', '.join(expected)}" if task.labels != types else "O, B-X, I-X, B-Y, I-Y and so on"
         raise UserError(f"the checkpoint's labels are {', '.join(names[:9])}; {of_task} were expected")
     return task
+
+
+def files_to_upload(folder: Path) -> dict[str, int]:
+    """{file: bytes} of a finished checkpoint that may be passed on."""
+    refuse_incomplete(folder)
+    made = manifest.read(folder)
+    if without := made["counts"].get("files_without_licence", 0):
+        raise UserError(
+            f"{folder} was made from {without} files without a stated licence (its README.md lists them); give each its `license` in the "
+            f"recipe, or say in publish's option `permission` why it may be passed on, and publish again"
+        )
+    return {name: file["size"] for name, file in made["files"].items()}

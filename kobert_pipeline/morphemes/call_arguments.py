@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from .composing import sound
+from .normalization import replace_surrogates
 
 DIRECT = {
     "add_special_tokens", "padding_strategy", "truncation_strategy", "max_length", "stride", "pad_to_multiple_of", "padding_side",
@@ -45,12 +45,12 @@ def _depth(text: Any) -> int:
     raise ValueError(f"text must be `str`, or lists of it for batches, pairs and split words, not {type(text).__name__}")
 
 
-def sound_side(side: Any) -> Any:
+def replace_surrogates_in_side(side: Any) -> Any:
     """A side, or the words of one, without lone surrogates."""
     if isinstance(side, str):
-        return sound(side)
+        return replace_surrogates(side)
     if isinstance(side, (list, tuple)):
-        return [sound_side(one) for one in side]
+        return [replace_surrogates_in_side(one) for one in side]
     raise ValueError(f"text must be `str`, or lists of it for batches, pairs and split words, not {type(side).__name__}")
 
 

@@ -32,7 +32,7 @@ class Morpheme(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class Segmentation:
     """The N morphemes of one text in order.
 
     `starts`, `ends`, `sentences` are (N,) int32 and never decrease; `initial` (N,) bool says which are the first of their eojeol;
@@ -54,9 +54,9 @@ class Cut:
         return (Morpheme(*row) for row in rows)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cut) and list(self) == list(other)
+        return isinstance(other, Segmentation) and list(self) == list(other)
 
-    def pieces(self, text: str) -> list[str]:
+    def words(self, text: str) -> list[str]:
         """The morphemes as the subword model sees them: with `WORD_MARK` where an eojeol begins."""
         if self.spellings is None:
             rows = zip(self.starts.tolist(), self.ends.tolist(), self.initial.tolist(), strict=True)

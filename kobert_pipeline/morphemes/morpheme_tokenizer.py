@@ -19,16 +19,16 @@ from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils.generic import PaddingStrategy
 
 from .added_tokens import AddedTokens
-from .analyzer_at_hand import ship
-from .call_arguments import DIRECT, given, quiet_tagging_pipeline, samples_of, sound_side
-from .composing import sound
-from .cutter import Cutter
-from .direct import OnDemand, Shape, Spelled, Spellings, rows
-from .located import LocatedEncoding
+from .analyzer_loader import ship
+from .call_arguments import DIRECT, given, quiet_tagging_pipeline, replace_surrogates_in_side, samples_of
+from .encoding import LocatedEncoding
+from .fast_encoding import CachedEncoder, EncodedText, LazyEncodings, RowShape, rows
 from .morpheme import WORD_MARK
-from .pause import no_collection
+from .normalization import replace_surrogates
+from .pause import gc_disabled
+from .pretokenization import pretokenize
 from .raw_text_backend import add_pipeline, remove_pipeline
-from .sequence import pieces_of
+from .segmenter import Segmenter
 from .settings import VOCABULARY_FILE as VOCABULARY_FILE
 from .settings import guard, one_sentence, read_settings, read_vocabulary, warn_of_another
 
@@ -72,7 +72,7 @@ class MorphemeTokenizer(TokenizersBackend):
         tokenizer_object: Tokenizer | None = kwargs.pop("tokenizer_object", None)
         if tokenizer_object is None:
             tokenizer_object = read_vocabulary(vocab_file, (pad_token, unk_token, cls_token, sep_token, mask_token))
-        cutter = Cutter(analyzer, style, tuple((str(form), str(tag), float(score)) for form, tag, score in user_words))
+        cutter = Segmenter(analyzer, style, tuple((str(form), str(tag), float(score)) for form, tag, score in user_words))
         warn_of_another(analyzer_version, cutter.version)
         for key in ("vocab", "merges", "tokenizer_file", "backend"):
             kwargs.pop(key, None)
@@ -92,7 +92,7 @@ class MorphemeTokenizer(TokenizersBackend):
         )
         add_pipeline(self._tokenizer)
         self.cutter = cutter
-        self._spellings = Spellings(self._tokenizer.model)
+        self._spellings = CachedEncoder(self._tokenizer.model)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
@@ -160,7 +160,7 @@ class MorphemeTokenizer(TokenizersBackend):
         raise NotImplementedError("a new vocabulary of morphemes is trained by `kobert tokenizer`, see tokenizer.base for a grown one")
 
     def _encode_plus(self, *args: Any, **kwargs: Any) -> Any:
-        with no_collection():
+        with gc_disabled():
             return self._encode(*args, **kwargs)
 
     def _encode(self, text: Any, text_pair: Any = None, return_tensors: Any = None, **kwargs: Any) -> Any:
@@ -169,7 +169,7 @@ class MorphemeTokenizer(TokenizersBackend):
         if kwargs.get("return_offsets_mapping") and kwargs.get("return_special_tokens_mask"):
             quiet_tagging_pipeline()
         samples, batched = samples_of(text, text_pair, bool(kwargs.pop("is_split_into_words", False)))
-        sides = [sound_side(side) for sample in samples for side in sample]
+        sides = [replace_surrogates_in_side(side) for sample in samples for side in sample]
         if not samples:
             empty = self._encode_plus("", **kwargs)
             return BatchEncoding({key: [] for key in empty}, [], tensor_type=return_tensors)
@@ -182,17 +182,17 @@ class MorphemeTokenizer(TokenizersBackend):
         found = BatchEncoding(first, encoded.encodings, n_sequences=len(located[0]))
         return found.convert_to_tensors(return_tensors, prepend_batch_axis=True)
 
-    def _spelled(self, sides: list[Any], added: AddedTokens | None) -> list[Spelled]:
+    def _spelled(self, sides: list[Any], added: AddedTokens | None) -> list[EncodedText]:
         """The sides in tokens."""
-        found = pieces_of(sides, self.cutter, added)
+        found = pretokenize(sides, self.cutter, added)
         contents = {pieces.spellings[number] for pieces in found for number in pieces.added}
         ids = {content: self._tokenizer.token_to_id(content) for content in contents}
-        return [self._spellings.of(pieces, ids) for pieces in found]
+        return [self._spellings.encode(pieces, ids) for pieces in found]
 
     def _encode_without_added_tokens(self, text: str) -> list[int]:
-        return self._spelled([sound(text)], None)[0].ids
+        return self._spelled([replace_surrogates(text)], None)[0].ids
 
-    def _encode_pieces(self, located: list[tuple[Spelled, ...]], **kwargs: Any) -> BatchEncoding:
+    def _encode_pieces(self, located: list[tuple[EncodedText, ...]], **kwargs: Any) -> BatchEncoding:
         """Rows for every sample, overflow included. Truncation, windows, pairs and padding are the backend's own."""
         ids = {id_ for sides in located for side in sides for id_ in side.ids}
         names = {id_: self._tokenizer.id_to_token(id_) for id_ in ids.union(self.all_special_ids)}
@@ -214,17 +214,17 @@ class MorphemeTokenizer(TokenizersBackend):
         made.__dict__.update(self.__dict__, _tokenizer=backend)
         return made
 
-    def _is_plain(self, located: list[tuple[Spelled, ...]], kwargs: dict[str, Any]) -> bool:
+    def _is_plain(self, located: list[tuple[EncodedText, ...]], kwargs: dict[str, Any]) -> bool:
         """Whether `direct` serves: single texts, without what was cut off."""
         second = kwargs.get("truncation_strategy") == TruncationStrategy.ONLY_SECOND
         return len(located[0]) == 1 and not second and not kwargs.get("return_overflowing_tokens") and kwargs.keys() <= DIRECT
 
-    def _encode_directly(self, located: list[tuple[Spelled, ...]], **kwargs: Any) -> BatchEncoding:
+    def _encode_directly(self, located: list[tuple[EncodedText, ...]], **kwargs: Any) -> BatchEncoding:
         """What `_encode_pieces` gives, by the short way; the encodings themselves only if they are asked for."""
         truncates = kwargs.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE
         padding = kwargs.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
         lengths = {PaddingStrategy.DO_NOT_PAD: 0, PaddingStrategy.LONGEST: None, PaddingStrategy.MAX_LENGTH: kwargs.get("max_length")}
-        shape = Shape(
+        shape = RowShape(
             longest=kwargs.get("max_length") if truncates else None,
             truncation_side=self.truncation_side,
             length=lengths[padding],
@@ -246,9 +246,9 @@ class MorphemeTokenizer(TokenizersBackend):
         kept = {"input_ids": found["input_ids"]} | {name: found[name] for name, asked in wanted.items() if asked}
         if kwargs.get("return_length"):
             kept["length"] = [len(row) for row in found["input_ids"]]
-        return BatchEncoding(kept, OnDemand(len(located), partial(self._encodings, located, kwargs)), n_sequences=1)
+        return BatchEncoding(kept, LazyEncodings(len(located), partial(self._encodings, located, kwargs)), n_sequences=1)
 
-    def _encodings(self, located: list[tuple[Spelled, ...]], kwargs: dict[str, Any]) -> list[Any]:
+    def _encodings(self, located: list[tuple[EncodedText, ...]], kwargs: dict[str, Any]) -> list[Any]:
         return list(self._encode_pieces(located, **kwargs).encodings)
 
     def _frame(self) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def gc_disabled() -> Iterator[None]:
     """No cycles are looked for inside. Where somebody else paused the collector it stays paused behind."""
     if not gc.isenabled():
         yield

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from kobert_pipeline.options import Plugin
+from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import Packing
+    from kobert_pipeline.training.attention import SequenceLayout
 
 
 class Architecture(Plugin):
@@ -21,8 +21,8 @@ class Architecture(Plugin):
     family: ClassVar[str] = "architectures"
 
     heads: ClassVar[tuple[str, ...]]
-    """The kinds of pretraining model it has; an objective needs one of them: `masked` (predicts pieces), `pretraining` (pieces, and one
-    of two classes for a pair), `discriminator` (with a generator), `causal` (predicts the next piece)."""
+    """The kinds of pretraining model it has; an objective needs one of them: `masked` (predicts tokens), `pretraining` (tokens, and one
+    of two classes for a pair), `discriminator` (with a generator), `causal` (predicts the next token)."""
 
     headless: ClassVar[tuple[str, ...]] = ()
     """The classes of tasks' heads, as AutoModelForMultipleChoice, that `transformers` has not for it."""
@@ -37,8 +37,8 @@ class Architecture(Plugin):
     """Width of the feed-forward layer; default: four times hidden_size."""
     max_position_embeddings: int = Field(512, gt=0)
     """Longest sequence the model can ever take."""
-    logits_rows: int | None = Field(None, gt=0, exclude=True)
-    """Pieces to predict whose logits are in memory at once, for large vocabularies on small devices; null: all of a batch. Changes nothing
+    logits_chunk_size: int | None = Field(None, gt=0, exclude=True)
+    """Tokens to predict whose logits are in memory at once, for large vocabularies on small devices; null: all of a batch. Changes nothing
     but rounding."""
 
     def sizes(self, vocab_size: int) -> dict[str, Any]:
@@ -56,17 +56,17 @@ class Architecture(Plugin):
         }
 
     def matrices(self, head: str) -> int:
-        """Weights of the matrices that every piece passes in a model for `head`, as often as it passes them: a step costs six operations
+        """Weights of the matrices that every token passes in a model for `head`, as often as it passes them: a step costs six operations
         for each."""
         inner = self.intermediate_size or 4 * self.hidden_size
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * inner)
 
     def attended(self, head: str) -> int:
-        """The widths that two pieces of a sequence are compared by, summed over the layers."""
+        """The widths that two tokens of a sequence are compared by, summed over the layers."""
         return self.num_hidden_layers * self.hidden_size
 
     def head_matrices(self, vocab_size: int, head: str) -> int:
-        """The same for a piece that is to be predicted."""
+        """The same for a token that is to be predicted."""
         return self.hidden_size * (self.hidden_size + vocab_size)
 
     @abstractmethod
@@ -77,8 +77,8 @@ class Architecture(Plugin):
     def model(self, config: Any, head: str) -> Any:
         """A model with random weights for an objective's `head`."""
 
-    def hidden(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing") -> "torch.Tensor":
-        """The last hidden states of T packed pieces: (T, H)."""
+    def hidden(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout") -> "torch.Tensor":
+        """The last hidden states of T packed tokens: (T, H)."""
         states: torch.Tensor = model.base_model(**self.inputs(batch), packing=packing).last_hidden_state[0]
         return states
 
@@ -88,7 +88,7 @@ class Architecture(Plugin):
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """(K, H) -> (K, V)."""
-        raise NotImplementedError(f"{self.name} predicts no pieces")
+        raise NotImplementedError(f"{self.name} predicts no tokens")
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """Hidden states of the [CLS] of P pairs, (P, H) -> (P, 2)."""

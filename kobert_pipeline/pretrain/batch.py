@@ -15,24 +15,24 @@ IGNORE_INDEX = -100
 """A label that no loss counts (PyTorch's and HF's number)."""
 
 
-class Counts(NamedTuple):
-    """What sums over a step are divided by: its pieces, those to predict, and its pairs."""
+class LossDenominators(NamedTuple):
+    """What sums over a step are divided by: its tokens, those to predict, and its pairs."""
 
-    pieces: float
+    tokens: float
     labels: float
     pairs: float
 
 
-NOTHING = Counts(float("inf"), float("inf"), float("inf"))
+NOTHING = LossDenominators(float("inf"), float("inf"), float("inf"))
 """Of a part that only keeps a process in step with the others: whatever it sums up counts nothing."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """n sequences of T pieces in all, of which K are to be predicted.
+    """n sequences of T tokens in all, of which K are to be predicted.
 
-    `input_ids`, `token_type_ids`, `position_ids`: (T,) int64. `lengths`: (n,) pieces of each sequence. `masked_positions`: (K,) places
-    among the T, ascending. `labels`: (K,) the pieces that stood there. `next_sentence_label`: (n,) 0 next, 1 random, -100 no pair.
+    `input_ids`, `token_type_ids`, `position_ids`: (T,) int64. `lengths`: (n,) tokens of each sequence. `masked_positions`: (K,) places
+    among the T, ascending. `labels`: (K,) the tokens that stood there. `next_sentence_label`: (n,) 0 next, 1 random, -100 no pair.
     `step`: the counts of the whole step where this is a part of one.
     """
 
@@ -43,7 +43,7 @@ class Batch:
     masked_positions: np.ndarray
     labels: np.ndarray
     next_sentence_label: np.ndarray
-    step: Counts | None = None
+    step: LossDenominators | None = None
 
     @property
     def starts(self) -> np.ndarray:
@@ -52,17 +52,17 @@ class Batch:
         return starts
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> LossDenominators:
         """What the step holds of which this is the whole or a part."""
         pairs = int(np.count_nonzero(self.next_sentence_label != IGNORE_INDEX))
-        return self.step or Counts(len(self.input_ids), len(self.labels), pairs)
+        return self.step or LossDenominators(len(self.input_ids), len(self.labels), pairs)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything by name, `starts` included."""
         return {name: array for name, array in vars(self).items() if name != "step"} | {"starts": self.starts}
 
     def part(self, number: int, parts: int) -> "Batch":
-        """Part `number` (from 0) of `parts`: whole sequences, with about equally many pieces in each part."""
+        """Part `number` (from 0) of `parts`: whole sequences, with about equally many tokens in each part."""
         ends = np.cumsum(self.lengths)
         bounds = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts, side="left")
         edges = [0, *np.minimum(bounds + 1, len(ends)).tolist(), len(ends)]
@@ -87,11 +87,11 @@ class Batch:
             step=self.counts,
         )
 
-    def filled(self, pieces: int, max_length: int, multiple: int = 256) -> "Batch":
-        """The same rounded up to `pieces` pieces (or a multiple of that), so that one shape is compiled for all: sequences of [PAD] behind
-        the others (one at least, of at most `max_length` pieces each), and up to a `multiple` labels that no loss counts, which point at
+    def pad_to(self, tokens: int, max_length: int, multiple: int = 256) -> "Batch":
+        """The same rounded up to `tokens` tokens (or a multiple of that), so that one shape is compiled for all: sequences of [PAD] behind
+        the others (one at least, of at most `max_length` tokens each), and up to a `multiple` labels that no loss counts, which point at
         the last of them."""
-        more = -len(self.input_ids) % pieces or pieces
+        more = -len(self.input_ids) % tokens or tokens
         lengths = [max_length] * (more // max_length) + [more % max_length] * (more % max_length > 0)
         rows = -(len(self.lengths) + len(lengths)) % multiple
         missing = -len(self.labels) % multiple

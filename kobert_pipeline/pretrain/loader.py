@@ -27,19 +27,19 @@ class LoaderOptions(Protocol):
 
     @property
     def max_length(self) -> int:
-        """Pieces in a sequence at most."""
+        """Tokens in a sequence at most."""
 
     @property
-    def batch_pieces(self) -> int:
-        """Pieces in a batch at most."""
+    def batch_tokens(self) -> int:
+        """Tokens in a batch at most."""
 
 
 class Loader:
-    """Batches of `batch_pieces` pieces by number, epoch after epoch."""
+    """Batches of `batch_tokens` tokens by number, epoch after epoch."""
 
     def __init__(self, shards: Shards, options: LoaderOptions, vocab_size: int, seed: int) -> None:
         self.shards, self.objective, self.vocab_size = shards, options.objective, vocab_size
-        self.max_length, self.batch_pieces, self.seed = options.max_length, options.batch_pieces, seed
+        self.max_length, self.batch_tokens, self.seed = options.max_length, options.batch_tokens, seed
         self.epoch = lru_cache(maxsize=2)(self._epoch)
         self.repeats = options.objective.epochs
         self.ends: list[int] = []  # number of the first step behind each epoch
@@ -49,7 +49,7 @@ class Loader:
         """The sequences of an epoch and the rows of each of its batches."""
         rng = generator(self.seed, self._drawn(epoch))
         sequences = self.objective.sequences(self.shards, self.max_length, rng)
-        return sequences, group(sequences.lengths, rng.permutation(len(sequences)), self.batch_pieces)
+        return sequences, group(sequences.lengths, rng.permutation(len(sequences)), self.batch_tokens)
 
     def _drawn(self, epoch: int) -> int:
         """The epoch whose numbers are drawn: with static masking they come again."""
@@ -74,13 +74,13 @@ class Loader:
         """Steps of the first epoch."""
         return len(self.epoch(0)[1])
 
-    def steps_for(self, pieces: int) -> int:
-        """How many steps see about `pieces` pieces."""
+    def steps_for(self, tokens: int) -> int:
+        """How many steps see about `tokens` tokens."""
         sequences, batches = self.epoch(0)
-        return max(1, round(pieces / (int(sequences.lengths.sum()) / len(batches))))
+        return max(1, round(tokens / (int(sequences.lengths.sum()) / len(batches))))
 
-    def pieces_until(self, steps: int) -> int:
-        """How many pieces, special tokens included, the first `steps` steps see."""
+    def tokens_until(self, steps: int) -> int:
+        """How many tokens, special tokens included, the first `steps` steps see."""
         last, inside = self._place(steps - 1)
         whole = sum(int(self.epoch(epoch)[0].lengths.sum()) for epoch in range(last))
         sequences, batches = self.epoch(last)

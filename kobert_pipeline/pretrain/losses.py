@@ -10,24 +10,24 @@ from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import Packing
+    from kobert_pipeline.training.attention import SequenceLayout
 
 Values = dict[str, "torch.Tensor"]
 
 
-def pieces_and_pairs(
-    architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing", pairs: str | None
+def token_and_pair_loss(
+    architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout", pairs: str | None
 ) -> tuple["torch.Tensor", Values]:
-    """Mean cross-entropy over masked pieces, plus that over pairs where `pairs` names what they are asked (nsp, sop)."""
+    """Mean cross-entropy over masked tokens, plus that over pairs where `pairs` names what they are asked (nsp, sop)."""
     hidden = architecture.hidden(model, batch, packing)
-    loss, _, values = piece_loss(architecture, model, hidden, batch, "mlm")
+    loss, _, values = token_loss(architecture, model, hidden, batch, "mlm")
     if pairs is None:
         return loss, values
     more, of_pairs = pair_loss(architecture, model, hidden, batch, pairs)
     return loss + more, values | of_pairs
 
 
-def piece_loss(
+def token_loss(
     architecture: Architecture,
     model: Any,
     hidden: "torch.Tensor",
@@ -35,8 +35,8 @@ def piece_loss(
     name: str,
     sample: Callable[["torch.Tensor"], "torch.Tensor"] | None = None,
 ) -> tuple["torch.Tensor", "torch.Tensor | None", Values]:
-    """Mean cross-entropy over the K pieces to predict, what `sample` makes of their logits ((K, V) -> (K,), without gradient), and
-    `NAME_loss`, `NAME_accuracy` to log. At most `architecture.logits_rows` logits are in memory at once."""
+    """Mean cross-entropy over the K tokens to predict, what `sample` makes of their logits ((K, V) -> (K,), without gradient), and
+    `NAME_loss`, `NAME_accuracy` to log. At most `architecture.logits_chunk_size` logits are in memory at once."""
     import torch
     from torch.nn.functional import cross_entropy
     from torch.utils.checkpoint import checkpoint
@@ -49,7 +49,7 @@ def piece_loss(
             return loss, right, sample(logits) if sample else None
 
     rows = hidden.index_select(0, batch["masked_positions"])  # (T, H) -> (K, H)
-    size = architecture.logits_rows or max(len(rows), 1)
+    size = architecture.logits_chunk_size or max(len(rows), 1)
     chunks = list(zip(rows.split(size), batch["labels"].split(size), strict=True))
     if len(chunks) > 1 and model.training:  # the logits of a chunk are made again on the way back
         found = [checkpoint(of_rows, *chunk, use_reentrant=False) for chunk in chunks]

@@ -1,4 +1,4 @@
-"""BERT's masking (Devlin et al. 2019): of the chosen pieces 80 % become [MASK], 10 % a random piece, 10 % stay. Whole units (pieces,
+"""BERT's masking (Devlin et al. 2019): of the chosen tokens 80 % become [MASK], 10 % a random token, 10 % stay. Whole units (tokens,
 morphemes or eojeols) are chosen together, never special tokens."""
 
 from typing import Literal
@@ -8,18 +8,18 @@ import numpy as np
 from kobert_pipeline.shards.format import EOJEOL, MORPHEME
 from kobert_pipeline.tokenizer.special_tokens import MASK_ID, SPECIAL_TOKENS
 
-Unit = Literal["piece", "morpheme", "eojeol"]
+Unit = Literal["token", "morpheme", "eojeol"]
 
 
-def unit_starts(borders: np.ndarray, unit: Unit) -> np.ndarray:
-    """(T,) bool: the pieces that begin a unit."""
-    if unit == "piece":
-        return np.ones(len(borders), bool)
-    return (borders & (MORPHEME if unit == "morpheme" else EOJEOL)) != 0
+def unit_starts(boundaries: np.ndarray, unit: Unit) -> np.ndarray:
+    """(T,) bool: the tokens that begin a unit."""
+    if unit == "token":
+        return np.ones(len(boundaries), bool)
+    return (boundaries & (MORPHEME if unit == "morpheme" else EOJEOL)) != 0
 
 
 def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random.Generator) -> np.ndarray:
-    """The positions to predict, ascending: whole units in random order until `rate` of the maskable pieces are reached.
+    """The positions to predict, ascending: whole units in random order until `rate` of the maskable tokens are reached.
 
     `begins`, `maskable`: (T,) bool. The last unit is taken only with the chance that keeps the expected share at `rate`, whatever the
     units' lengths.
@@ -28,7 +28,7 @@ def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random
     if not len(places):
         return places
     starts = begins[places] | (np.diff(places, prepend=-2) > 1)  # a unit does not reach over a special token
-    unit = np.cumsum(starts) - 1  # (P,) which unit each maskable piece belongs to
+    unit = np.cumsum(starts) - 1  # (P,) which unit each maskable token belongs to
     lengths = np.bincount(unit)
     order = rng.permutation(len(lengths))
     wanted = rate * len(places)
@@ -50,7 +50,7 @@ def replace(
     mask_share: float = 0.8,
     random_share: float = 0.1,
 ) -> np.ndarray:
-    """A copy of `input_ids` with the pieces at `positions` replaced: [MASK] for `mask_share` of them, a random piece for `random_share`."""
+    """A copy of `input_ids` with the tokens at `positions` replaced: [MASK] for `mask_share` of them, a random token for `random_share`."""
     masked = input_ids.copy()
     draw = rng.random(len(positions))
     masked[positions[draw < mask_share]] = MASK_ID

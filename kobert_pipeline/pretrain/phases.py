@@ -8,7 +8,7 @@ from threading import local
 
 from pydantic import Field
 
-from kobert_pipeline.options import Options
+from kobert_pipeline.config.options import Options
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import Loader, LoaderOptions
 from kobert_pipeline.shards.format import Shards
@@ -18,21 +18,21 @@ class Phase(Options):
     """A part of the budget."""
 
     share: float = Field(gt=0, le=1)
-    """Share of `pieces` that this phase sees; all shares make 1."""
+    """Share of `tokens` that this phase sees; all shares make 1."""
     max_length: int | None = Field(None, ge=16)
-    """Pieces in a sequence; null: as in pretrain."""
-    batch_pieces: int | None = Field(None, ge=64)
-    """Pieces in a step; null: as in pretrain."""
+    """Tokens in a sequence; null: as in pretrain."""
+    batch_tokens: int | None = Field(None, ge=64)
+    """Tokens in a step; null: as in pretrain."""
 
 
-class Course:
-    """Batches of all phases by the number of the step: a function of (seed, step), as a loader's. `phases`: the pieces that each sees, and
+class PhaseSchedule:
+    """Batches of all phases by the number of the step: a function of (seed, step), as a loader's. `phases`: the tokens that each sees, and
     how its batches are made."""
 
     def __init__(self, shards: Shards, phases: Sequence[tuple[int, LoaderOptions]], vocab_size: int, seed: int) -> None:
         # the first phase has the given seed, others draw numbers of their own
         self.loaders = [Loader(shards, how, vocab_size, seed + (number << 64)) for number, (_, how) in enumerate(phases)]
-        self.ends = list(accumulate(loader.steps_for(pieces) for loader, (pieces, _) in zip(self.loaders, phases, strict=True)))
+        self.ends = list(accumulate(loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True)))
         self.last = local()  # of each thread that makes batches: the parts of a step are asked for one by one
 
     @property
@@ -47,7 +47,7 @@ class Course:
         batch: Batch = self.last.batch
         return batch
 
-    def phase(self, step: int) -> Loader:
+    def loader_at(self, step: int) -> Loader:
         """The loader of the phase that a step belongs to."""
         return self.loaders[self._number(step)]
 
@@ -58,10 +58,10 @@ class Course:
     def _number(self, step: int) -> int:
         return next(number for number, end in enumerate(self.ends) if step < end)
 
-    def pieces(self) -> int:
-        """Pieces that all steps see, special tokens included."""
+    def tokens(self) -> int:
+        """Tokens that all steps see, special tokens included."""
         return sum(
-            loader.pieces_until(end - self._begin(phase)) for phase, (loader, end) in enumerate(zip(self.loaders, self.ends, strict=True))
+            loader.tokens_until(end - self._begin(phase)) for phase, (loader, end) in enumerate(zip(self.loaders, self.ends, strict=True))
         )
 
     def _begin(self, phase: int) -> int:

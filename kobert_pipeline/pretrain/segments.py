@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX
-from kobert_pipeline.pretrain.units import fitting, heads_of, units_of
+from kobert_pipeline.pretrain.sequences import fitting, sequence_starts, units_of
 from kobert_pipeline.shards.format import Shards
 
 NEXT, RANDOM = 0, 1
@@ -19,7 +19,7 @@ Pairs = Literal["next", "order"] | None
 """What a pair is asked about: whether B follows A (NSP), or in which order they stood (SOP)."""
 
 
-class Runs(NamedTuple):
+class TextSpans(NamedTuple):
     """The stretches of text of all sequences in order, each followed by a [SEP]: `starts`, `ends`, `second` (whether it is a B), (R,);
     `bounds` (N + 1,): the runs of sequence n are `bounds[n]` to `bounds[n + 1]`."""
 
@@ -45,13 +45,13 @@ class Sequences:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """(N,) pieces of each sequence with [CLS] and its [SEP]s."""
+        """(N,) tokens of each sequence with [CLS] and its [SEP]s."""
         second = self.b[:, 1] - self.b[:, 0]
         lengths: np.ndarray = 2 + self.a[:, 1] - self.a[:, 0] + second + (second > 0)
         return lengths + np.bincount(self.separators[:, 0], minlength=len(self))
 
     @cached_property
-    def runs(self) -> Runs:
+    def text_spans(self) -> TextSpans:
         """The stretches between separators."""
         paired = self.b[:, 1] > self.b[:, 0]
         rows, places = self.separators.T
@@ -63,19 +63,19 @@ class Sequences:
         inside = firsts[rows] + np.arange(len(rows)) - (np.cumsum(separated) - separated)[rows]
         ends[inside] = starts[inside + 1] = places
         (starts[lasts[paired] + 1], ends[lasts[paired] + 1]), second[lasts[paired] + 1] = self.b[paired].T, True
-        return Runs(starts, ends, second, bounds)
+        return TextSpans(starts, ends, second, bounds)
 
 
-def plan_sequences(shards: Shards, max_length: int, short_share: float, pairs: Pairs, rng: np.random.Generator) -> Sequences:
-    """SEGMENT-PAIR: every piece of the shards in one sequence of at most `max_length` pieces. For "next", B segments are exchanged between
+def plan_sequences(shards: Shards, max_length: int, short_seq_prob: float, pairs: Pairs, rng: np.random.Generator) -> Sequences:
+    """SEGMENT-PAIR: every token of the shards in one sequence of at most `max_length` tokens. For "next", B segments are exchanged between
     documents, so that no text is lost to the random half; for "order", half of the pairs change places."""
     columns: list[np.ndarray] = []  # start, where B begins (end: nowhere), end, where the document begins
     for offset, shard in shards:
         units = units_of(shard, max_length - 3, max_length - 2)
         alone = ~units.ordered | units.cut
         opens = alone | units.open_documents | np.append(True, alone[:-1])[: len(alone)]
-        after = fitting(units.starts, units.ends, _room(len(alone), max_length, short_share, rng), opens)
-        heads, drawn = heads_of(after), rng.random(len(alone))
+        after = fitting(units.starts, units.ends, _room(len(alone), max_length, short_seq_prob, rng), opens)
+        heads, drawn = sequence_starts(after), rng.random(len(alone))
         tails = after[heads]
         starts, ends = units.starts[heads], units.ends[tails - 1]
         several = tails - heads > 1 if pairs else np.zeros(len(heads), bool)
@@ -90,9 +90,9 @@ def plan_sequences(shards: Shards, max_length: int, short_share: float, pairs: P
     return _partners(a, b, label, document, max_length, rng)
 
 
-def _room(count: int, max_length: int, short_share: float, rng: np.random.Generator) -> np.ndarray:
+def _room(count: int, max_length: int, short_seq_prob: float, rng: np.random.Generator) -> np.ndarray:
     """BERT's `short_seq_prob`: a share of sequences is short, so that fine-tuning on short inputs finds a familiar length."""
-    return np.where(rng.random(count) < short_share, rng.integers(2, max_length - 2, count), max_length - 3)
+    return np.where(rng.random(count) < short_seq_prob, rng.integers(2, max_length - 2, count), max_length - 3)
 
 
 def _partners(
@@ -134,7 +134,7 @@ def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) ->
         whole = units.ordered & ~units.cut
         joins = whole[:-1] & whole[1:] & ~units.open_documents[1:] & (units.ends[1:] - units.starts[:-1] <= max_length - 3)
         after = np.arange(1, count + 1) + np.append(joins, False)[:count]
-        heads = heads_of(after)
+        heads = sequence_starts(after)
         middles, ends = units.ends[heads], units.ends[after[heads] - 1]
         columns.append(offset + np.stack([units.starts[heads], middles, ends, units.documents[heads]]))
     start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
@@ -143,20 +143,20 @@ def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) ->
 
 
 def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
-    """FULL-SENTENCES (`across` the borders of documents, which are marked), or DOC-SENTENCES: as many sentences as fit. Paragraphs of
+    """FULL-SENTENCES (`across` the boundaries of documents, which are marked), or DOC-SENTENCES: as many sentences as fit. Paragraphs of
     unordered documents are documents of their own here."""
     spans: list[np.ndarray] = []
     separators: list[np.ndarray] = []
     count = 0
     for offset, shard in shards:
         units = units_of(shard, max_length - 2, max_length - 2)
-        borders = units.open_documents | (~units.ordered & units.first)
-        marks = np.cumsum(borders)  # every border inside a sequence costs a [SEP]
-        opens = np.arange(len(borders)) == 0 if across else borders
+        boundaries = units.open_documents | (~units.ordered & units.first)
+        marks = np.cumsum(boundaries)  # every border inside a sequence costs a [SEP]
+        opens = np.arange(len(boundaries)) == 0 if across else boundaries
         after = fitting(units.starts + marks, units.ends + marks, max_length - 2, opens)
-        heads = heads_of(after)
+        heads = sequence_starts(after)
         spans.append(offset + np.stack([units.starts[heads], units.ends[after[heads] - 1]], 1))
-        inside = np.setdiff1d(np.flatnonzero(borders), heads)
+        inside = np.setdiff1d(np.flatnonzero(boundaries), heads)
         rows = np.searchsorted(heads, inside, side="right") - 1
         separators.append(np.stack([count + rows, offset + units.starts[inside]], 1))
         count += len(heads)

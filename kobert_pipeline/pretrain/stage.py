@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, model_validator
 from tokenizers import Tokenizer
 
+from kobert_pipeline.config.options import Options
+from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.files import remove_files, remove_if_empty
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
-from kobert_pipeline.options import Options
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.objective import Masking, Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
-from kobert_pipeline.pretrain.phases import Course, Phase
+from kobert_pipeline.pretrain.phases import Phase, PhaseSchedule
 from kobert_pipeline.pretrain.starting import base_files, start_from
-from kobert_pipeline.processes import leads
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.training.plan import TRAINING_WRITES, Plan
 
@@ -39,15 +39,15 @@ class PretrainOptions(Options):
     architecture: Architecture = Bert()
     """What learns it."""
     max_length: int = Field(128, ge=16)
-    """Pieces in a sequence, special tokens included."""
-    batch_pieces: int = Field(8192, ge=64)
-    """Pieces in a step."""
-    pieces: int = Field(16_000_000, gt=0)
-    """Pieces seen in all: the budget."""
+    """Tokens in a sequence, special tokens included."""
+    batch_tokens: int = Field(8192, ge=64)
+    """Tokens in a step."""
+    total_tokens: int = Field(16_000_000, gt=0)
+    """Tokens seen in all: the budget."""
     phases: tuple[Phase, ...] = ()
     """Parts of the budget with their own length or batch, in order: [{share: 0.9, max_length: 128}, {share: 0.1, max_length: 512}]."""
     base: str | None = None
-    """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from. Pieces that its
+    """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from. Tokens that its
     vocabulary lacks start as the mean of those that spell them."""
     base_license: str | None = Field(None, exclude=True)
     """Licence of that checkpoint. What is published is held against it."""
@@ -55,19 +55,19 @@ class PretrainOptions(Options):
     """Optimizer, schedule, checkpoints."""
 
     def parts(self) -> list[tuple[int, "PretrainOptions"]]:
-        """The pieces of each phase, and these options with its own."""
-        return [(round(self.pieces * phase.share), self.of_phase(phase)) for phase in self.phases or (Phase(share=1),)]
+        """The tokens of each phase, and these options with its own."""
+        return [(round(self.total_tokens * phase.share), self.of_phase(phase)) for phase in self.phases or (Phase(share=1),)]
 
     def of_phase(self, phase: Phase) -> "PretrainOptions":
         """These options with a phase's own."""
-        own = {name: value for name in ("max_length", "batch_pieces") if (value := getattr(phase, name)) is not None}
+        own = {name: value for name in ("max_length", "batch_tokens") if (value := getattr(phase, name)) is not None}
         return self.model_copy(update=own)
 
-    def of_whole_words(self) -> "PretrainOptions":
+    def with_whole_word_masking(self) -> "PretrainOptions":
         """These options where whole eojeols are hidden together: seen parts of a word would tell the rest of it."""
         if not isinstance(self.objective, Masking):
             return self
-        return self.model_copy(update={"objective": self.objective.model_copy(update={"whole": "eojeol"})})
+        return self.model_copy(update={"objective": self.objective.model_copy(update={"mask_unit": "eojeol"})})
 
     @model_validator(mode="after")
     def _lengths(self) -> "PretrainOptions":
@@ -79,8 +79,8 @@ class PretrainOptions(Options):
                     f"max_length {one.max_length} is beyond the architecture's max_position_embeddings "
                     f"{self.architecture.max_position_embeddings}; lower the one or raise the other"
                 )
-            if one.batch_pieces < one.max_length:
-                raise ValueError(f"batch_pieces {one.batch_pieces} holds no sequence of max_length {one.max_length}; raise it")
+            if one.batch_tokens < one.max_length:
+                raise ValueError(f"batch_tokens {one.batch_tokens} holds no sequence of max_length {one.max_length}; raise it")
         return self
 
     @model_validator(mode="after")
@@ -107,10 +107,10 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
-    from kobert_pipeline.pretrain.measure import Measure
+    from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.pretrain.model import LossModule, batches
     from kobert_pipeline.training.device import device
-    from kobert_pipeline.training.fsdp import whole
+    from kobert_pipeline.training.fsdp import full_params
     from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
 
@@ -121,20 +121,22 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
     started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
     module = LossModule(model, options.objective, options.architecture).to(device())
-    course = Course(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
-    measure = Measure(module, options, options.of_whole_words(), plan.mixed_precision, Shards.open(shards, "held_out"), vocabulary, out)
+    course = PhaseSchedule(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
+    measure = HeldOutEvaluator(
+        module, options, options.with_whole_word_masking(), plan.mixed_precision, Shards.open(shards, "held_out"), vocabulary, out
+    )
     if 0 not in measure.found:
         measure(0)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, course.steps // 10)})
     trained = train(module, batches(course, plan), plan, course.steps, out, measure, name="pretrain")
-    with whole(module):
-        if leads():
+    with full_params(module):
+        if is_main_process():
             options.architecture.save(model, out / MODEL)
-    if leads():
+    if is_main_process():
         _settle_best(measure.found, last_is_best=measure.best == course.steps, folder=out / BEST)
     return {
         "steps": course.steps,
-        "pieces_seen": course.pieces(),
+        "tokens_seen": course.tokens(),
         **started,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),

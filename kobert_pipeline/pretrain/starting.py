@@ -1,5 +1,5 @@
-"""Where a model starts that goes on from a checkpoint: its weights, and for every piece that its vocabulary lacks the mean of the
-embeddings of the old pieces that spell it (as in Gee et al. 2022, "Fast Vocabulary Transfer").
+"""Where a model starts that goes on from a checkpoint: its weights, and for every token that its vocabulary lacks the mean of the
+embeddings of the old tokens that spell it (as in Gee et al. 2022, "Fast Vocabulary Transfer").
 """
 
 from pathlib import Path
@@ -46,12 +46,12 @@ def check_sizes(base: Path, config: Any) -> None:
 
 
 def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
-    """Give `model` the weights of `base`. Counts of pieces that were taken over, that start as a mean, and at random, and of weights
+    """Give `model` the weights of `base`. Counts of tokens that were taken over, that start as a mean, and at random, and of weights
     that the checkpoint lacks (its heads, where it was made for something else)."""
     import torch
 
     check_sizes(base, model.config)
-    spelling = pieces_of_base(base, read_morpheme_backend(tokenizer / VOCABULARY_FILE))
+    spelling = base_token_origins(base, read_morpheme_backend(tokenizer / VOCABULARY_FILE))
     try:
         # a class of transformers, whatever the folder's auto_map says, and nothing that was pickled
         loaded, told = type(model).from_pretrained(base, output_loading_info=True, use_safetensors=True, trust_remote_code=False)
@@ -71,22 +71,22 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
     known = sum(len(ids) == 1 for ids in spelling)
     none = sum(not ids for ids in spelling)
     return {
-        "pieces_taken_over": known,
-        "pieces_started_as_a_mean": len(spelling) - known - none,
-        "pieces_started_at_random": none,
+        "tokens_taken_over": known,
+        "tokens_started_as_a_mean": len(spelling) - known - none,
+        "tokens_started_at_random": none,
         "weights_started_at_random": len(told["missing_keys"]),
     }
 
 
 def _start_rows(value: Any, old: Any, spelling: list[list[int]]) -> None:
-    """`value` (V, ...) from `old` (V_old, ...): row by row the mean of the rows that spell the piece; others stay as they are."""
+    """`value` (V, ...) from `old` (V_old, ...): row by row the mean of the rows that spell the token; others stay as they are."""
     for row, ids in enumerate(spelling):
         if ids:
             value[row] = old[ids].mean(0)
 
 
-def pieces_of_base(base: Path, made: Tokenizer) -> list[list[int]]:
-    """For each id of `made`, the old ids that spell its piece."""
+def base_token_origins(base: Path, made: Tokenizer) -> list[list[int]]:
+    """For each id of `made`, the old ids that spell its token."""
     path = base_files(base)[2]
     try:
         old = read_morpheme_backend(path) if path.name == VOCABULARY_FILE else Tokenizer.from_file(str(path))
@@ -99,10 +99,10 @@ def foreign_origins(old: Tokenizer, made: Tokenizer) -> list[list[int]]:
     """The same for a vocabulary that cuts at white space and marks what goes on (##) instead of what begins (the word mark)."""
     vocabulary = old.get_vocab()
     found = []
-    for piece, _ in sorted(made.get_vocab().items(), key=lambda item: item[1]):
-        bare = piece.removeprefix(WORD_MARK)
+    for token, _ in sorted(made.get_vocab().items(), key=lambda item: item[1]):
+        bare = token.removeprefix(WORD_MARK)
         whole = [
-            vocabulary[name] for name in ([bare] if piece != bare or piece in SPECIAL_TOKENS else [CONTINUES + bare]) if name in vocabulary
+            vocabulary[name] for name in ([bare] if token != bare or token in SPECIAL_TOKENS else [CONTINUES + bare]) if name in vocabulary
         ]
         unknown = vocabulary.get("[UNK]", UNK_ID)
         spelled = [id_ for id_ in old.encode(bare, add_special_tokens=False).ids if id_ != unknown] if bare else []

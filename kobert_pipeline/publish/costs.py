@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from kobert_pipeline.options import Options
+from kobert_pipeline.config.options import Options
 
 
 class EmissionsOptions(Options):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.publish.agreement import refuse_disagreement, segments
+from kobert_pipeline.publish.consistency import refuse_disagreement, segments
 from kobert_pipeline.training.hf_config import inference_length
 
 PLAIN = "plain"

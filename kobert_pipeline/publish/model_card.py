@@ -1,12 +1,11 @@
 """The model card: how to load it, how it was made, what it scored, what it is not for. Every number comes from the run's manifests."""
 
-import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
+from kobert_pipeline.markdown import code, deviation_and_range, escaped, front_matter, mean, paragraphs, spread, table
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
 from kobert_pipeline.publish.licences import hub_name, unstated
-from kobert_pipeline.publish.markdown import code, escaped, front_matter, paragraphs, table
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS
 
 Scores = dict[str, list[float]]
@@ -29,7 +28,7 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Facts:
+class CardFacts:
     """What the run knows about the model. `sources` that it was made from and those it was `evaluated` on: rows of `path`, `license` and
     `use`; `library` is what the analyzer needs;
     `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none; `paired` says whether
@@ -87,7 +86,7 @@ def auto_class_of(config: dict[str, Any]) -> str:
     return next(auto for suffix, auto in suffixes.items() if kind.endswith(suffix))
 
 
-def model_card(facts: Facts) -> str:
+def model_card(facts: CardFacts) -> str:
     """The card as Markdown with YAML metadata."""
     parts = [
         front_matter(metadata(facts)),
@@ -112,7 +111,7 @@ def model_card(facts: Facts) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def snippet(facts: Facts) -> str:
+def snippet(facts: CardFacts) -> str:
     """Python that uses the model."""
     if facts.null_threshold is not None:
         return UNANSWERABLE.replace("NULL_THRESHOLD", f"{facts.null_threshold:.6g}")
@@ -127,12 +126,12 @@ def how_picked(results: Results | None) -> str:
     return f"The figures above were obtained with the model picked on a dev split{tested}."
 
 
-def other_ways(facts: Facts) -> list[str]:
+def other_ways(facts: CardFacts) -> list[str]:
     """The same by `sentence-transformers` and by ONNX Runtime, where the folder has their files."""
     parts = []
     if facts.gives_vectors:
         parts += [
-            "As vectors of texts: the last states, averaged over all pieces but padding. The model was not trained to compare texts, so "
+            "As vectors of texts: the last states, averaged over all tokens but padding. The model was not trained to compare texts, so "
             "fine-tune it before you rely on distances.",
             f"```python\n{VECTORS}\n```",
         ]
@@ -145,7 +144,7 @@ def other_ways(facts: Facts) -> list[str]:
     return parts
 
 
-def data_text(facts: Facts) -> list[str]:
+def data_text(facts: CardFacts) -> list[str]:
     """The files with their licences, and what is to be said of those."""
     rows = [[escaped(one[key]) for key in ("path", "license", "use")] for one in facts.sources + facts.evaluated]
     parts = [table(["file", "licence", "used to"], rows)]
@@ -156,7 +155,7 @@ def data_text(facts: Facts) -> list[str]:
     return parts
 
 
-def cost_text(facts: Facts) -> list[str]:
+def cost_text(facts: CardFacts) -> list[str]:
     """Hours by stage; CO2 only from numbers that were given."""
     rows = [[escaped(cost.stage), f"{cost.hours:.3f}", escaped(cost.device)] for cost in facts.costs]
     parts = [table(["stage", "device hours", "on"], rows)] if rows else ["Not recorded."]
@@ -170,7 +169,7 @@ def cost_text(facts: Facts) -> list[str]:
     return parts
 
 
-def tokenizer_text(facts: Facts) -> str:
+def tokenizer_text(facts: CardFacts) -> str:
     """What the tokenizer cuts by, what it needs, and what there is without it."""
     needs = f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
     text = (
@@ -181,11 +180,11 @@ def tokenizer_text(facts: Facts) -> str:
         return text
     return text + (
         f" In `plain/` lies the same vocabulary as a tokenizer that needs neither: it spells {facts.plain_agreement:.1%} of the corpus's "
-        "eojeols by the same pieces, the others otherwise than the model has learned them."
+        "eojeols by the same tokens, the others otherwise than the model has learned them."
     )
 
 
-def metadata(facts: Facts) -> dict[str, Any]:
+def metadata(facts: CardFacts) -> dict[str, Any]:
     """YAML metadata with `model-index`, as the hub reads it."""
     found: dict[str, Any] = {
         "language": "ko",
@@ -206,7 +205,7 @@ def metadata(facts: Facts) -> dict[str, Any]:
     return found
 
 
-def indexed(facts: Facts, results: Results) -> dict[str, Any]:
+def indexed(facts: CardFacts, results: Results) -> dict[str, Any]:
     """An entry of `model-index`: the means, and beside each its spread and what the best control reached."""
     metrics = []
     for name, values in results.scores.items():
@@ -249,20 +248,3 @@ def results_text(results: Results | None) -> str:
 def spread_of(values: list[float]) -> list[str]:
     """Standard deviation, range and number."""
     return [*deviation_and_range(spread(values)), str(len(values))]
-
-
-def deviation_and_range(found: dict[str, float]) -> list[str]:
-    """Standard deviation and range of a `spread`."""
-    deviation = f"{found['standard_deviation']:.2f}" if "standard_deviation" in found else "-"
-    return [deviation, f"{found['min']:.2f} to {found['max']:.2f}"]
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    """Range, and standard deviation where there are several."""
-    found = {"min": min(values), "max": max(values)} | ({"standard_deviation": statistics.stdev(values)} if len(values) > 1 else {})
-    return {name: round(value, 2) for name, value in found.items()}
-
-
-def mean(values: list[float]) -> float:
-    """Arithmetic mean."""
-    return sum(values) / len(values)

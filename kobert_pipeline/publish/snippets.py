@@ -1,4 +1,4 @@
-"""How a published model is used, as the card shows it: one piece of Python for each kind of head. A test runs them."""
+"""How a published model is used, as the card shows it: some Python for each kind of head. A test runs them."""
 
 PAIRED = """from transformers import pipeline
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.files import whole, write_json
+from kobert_pipeline.config.options import Options
+from kobert_pipeline.files import atomic_write, write_json
 from kobert_pipeline.morphemes import tokenizer_files
-from kobert_pipeline.options import Options
 from kobert_pipeline.publish.costs import EmissionsOptions
-from kobert_pipeline.publish.model_card import Facts, model_card
+from kobert_pipeline.publish.model_card import CardFacts, model_card
 
 VERSION = 1
 WRITES = (
@@ -46,7 +46,7 @@ def refuse_missing_libraries(options: PublishOptions) -> None:
         onnx_file.refuse_missing_libraries()
 
 
-def run(options: PublishOptions, facts: Facts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+def run(options: PublishOptions, facts: CardFacts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Raises UserError unless it verifies."""
     from kobert_pipeline.publish.export import export, export_plain
     from kobert_pipeline.publish.onnx_file import write_onnx
@@ -61,7 +61,7 @@ def run(options: PublishOptions, facts: Facts, history: dict[str, Any], model: P
         write_vector_files(out)
     counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
     card = replace(facts, onnx_difference=counts.get("onnx_max_difference"))
-    with whole(out / "README.md") as part:
+    with atomic_write(out / "README.md") as part:
         part.write_text(model_card(card), encoding="utf-8")
     write_json(out / "training_manifest.json", history)
     return verify(out, model, facts.auto_class) | counts

@@ -1,4 +1,4 @@
-"""The files by which `sentence-transformers` loads a pretrained encoder: its states, averaged over the pieces that are no padding."""
+"""The files by which `sentence-transformers` loads a pretrained encoder: its states, averaged over the tokens that are no padding."""
 
 from pathlib import Path
 from typing import Any

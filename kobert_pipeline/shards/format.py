@@ -1,6 +1,6 @@
-"""The noun of pretraining data: a `Shard`, flat piece ids with the borders of everything larger, and `Shards`, many seen as one.
+"""The noun of pretraining data: a `Shard`, flat token ids with the boundaries of everything larger, and `Shards`, many seen as one.
 
-Files of a shard: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.borders.npy` (N,) uint8, bits below; `NAME.documents.npy` (D + 1,) int64,
+Files of a shard: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.boundaries.npy` (N,) uint8, bits below; `NAME.documents.npy` (D + 1,) int64,
 where documents begin; `NAME.ordered.npy` (D,) bool.
 """
 
@@ -14,17 +14,17 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import write_array
 
 MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
-"""A piece that begins one of these has its bit. A document begins a paragraph, a paragraph a sentence, and so on down."""
+"""A token that begins one of these has its bit. A document begins a paragraph, a paragraph a sentence, and so on down."""
 
-FIELDS = ("ids", "borders", "documents", "ordered")
+FIELDS = ("ids", "boundaries", "documents", "ordered")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """N pieces of D documents. See the module for shapes."""
+    """N tokens of D documents. See the module for shapes."""
 
     ids: np.ndarray
-    borders: np.ndarray
+    boundaries: np.ndarray
     documents: np.ndarray
     ordered: np.ndarray
 
@@ -46,15 +46,15 @@ def open_shard(folder: Path, name: str) -> Shard:
         shard = Shard(*(np.load(shard_path(folder, name, field), mmap_mode="r") for field in FIELDS))
     except (OSError, ValueError, EOFError) as error:
         raise UserError(f"shard {name} in {folder} cannot be read ({error}); make it again with --redo shards") from None
-    pieces = len(shard.ids)
+    tokens = len(shard.ids)
     ends = shard.documents[-1:].tolist()
-    if len(shard.borders) != pieces or ends != [pieces] or len(shard.ordered) != len(shard.documents) - 1:
+    if len(shard.boundaries) != tokens or ends != [tokens] or len(shard.ordered) != len(shard.documents) - 1:
         raise UserError(f"the arrays of shard {name} in {folder} do not fit together; make it again with --redo shards")
     return shard
 
 
 class Shards:
-    """All shards of a split as one sequence of pieces, addressed by global position."""
+    """All shards of a split as one sequence of tokens, addressed by global position."""
 
     def __init__(self, shards: list[Shard]) -> None:
         self.shards = shards
@@ -72,25 +72,25 @@ class Shards:
         return int(self.offsets[-1])
 
     def __iter__(self) -> Iterator[tuple[int, Shard]]:
-        """Each shard, after the position of its first piece."""
+        """Each shard, after the position of its first token."""
         return zip(self.offsets.tolist(), self.shards, strict=False)
 
-    def pieces(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and borders of the pieces from `start` to `end` (exclusive), which lie in one shard: two arrays of shape (end - start,)."""
+    def tokens(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and boundaries of the tokens from `start` to `end` (exclusive), which lie in one shard: two arrays of shape (end - start,)."""
         return self.gather(np.array([start]), np.array([end - start]))
 
     def gather(self, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The stretches of `lengths` pieces from `starts`, behind one another, each of which lies in one shard: ids (T,) int64 and borders
+        """The stretches of `lengths` tokens from `starts`, behind one another, each of which lies in one shard: ids (T,) int64 and boundaries
         (T,) uint8."""
         numbers = np.searchsorted(self.offsets, starts, side="right") - 1
         targets = np.cumsum(lengths) - lengths
-        ids, borders = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)
+        ids, boundaries = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)
         for number in np.unique(numbers).tolist():
             shard, chosen = self.shards[number], np.flatnonzero(numbers == number)
             source = ranges(starts[chosen] - self.offsets[number], lengths[chosen])
             target = slice(None) if len(chosen) == len(starts) else ranges(targets[chosen], lengths[chosen])
-            ids[target], borders[target] = shard.ids[source], shard.borders[source]
-        return ids, borders
+            ids[target], boundaries[target] = shard.ids[source], shard.boundaries[source]
+        return ids, boundaries
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

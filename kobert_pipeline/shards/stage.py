@@ -11,11 +11,11 @@ from pydantic import Field
 from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
+from kobert_pipeline.config.options import Options
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
-from kobert_pipeline.options import Options
 from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, FIELDS, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_path, write_shard
 
 VERSION = 1
@@ -36,7 +36,7 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
     refuse_empty_split(options, analysis)
     backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
     backend.encode_special_tokens = True  # a document that says "[MASK]" says six characters
-    total = {"train_documents": 0, "train_pieces": 0, "held_out_documents": 0, "held_out_pieces": 0}
+    total = {"train_documents": 0, "train_tokens": 0, "held_out_documents": 0, "held_out_tokens": 0}
     for path in analysis_parts(analysis):
         number = path.stem.removeprefix("part-")
         mark = shard_path(out, f"train-{number}", "ids")
@@ -68,7 +68,7 @@ def write_part(options: ShardsOptions, backend: Tokenizer, source: Path, out: Pa
     for split, documents in splits.items():
         shard = make_shard(backend, documents)
         write_shard(out, f"{split}-{number}", shard)
-        counts |= {f"{split}_documents": len(documents), f"{split}_pieces": len(shard.ids)}
+        counts |= {f"{split}_documents": len(documents), f"{split}_tokens": len(shard.ids)}
     return counts
 
 
@@ -80,21 +80,21 @@ def is_held_out(document_id: str, share: float) -> bool:
 
 def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
     """Encode the cuts of `documents`."""
-    encodings = backend.encode_batch([document.pieces() for document in documents], is_pretokenized=True, add_special_tokens=False)
+    encodings = backend.encode_batch([document.words() for document in documents], is_pretokenized=True, add_special_tokens=False)
     kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
     words = [np.array(encoding.word_ids, np.int64) for encoding in encodings]
-    borders = [borders_of(document, word) for document, word in zip(documents, words, strict=True)]
+    boundaries = [boundaries_of(document, word) for document, word in zip(documents, words, strict=True)]
     return Shard(
         ids=_joined([np.array(encoding.ids, kind) for encoding in encodings], kind),
-        borders=_joined(borders, np.uint8),
+        boundaries=_joined(boundaries, np.uint8),
         documents=np.cumsum([0] + [len(word) for word in words], dtype=np.int64),
         ordered=np.array([document.document.ordered for document in documents], bool),
     )
 
 
-def borders_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
-    """Border bits (uint8) of each piece; `words` says which morpheme each belongs to."""
-    text, cut = document.document.text, document.cut
+def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
+    """Border bits (uint8) of each token; `words` says which morpheme each belongs to."""
+    text, cut = document.document.text, document.segmentation
     kinds = np.full(len(cut), MORPHEME, np.uint8)
     breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
     lines = np.cumsum(breaks)[cut.starts]

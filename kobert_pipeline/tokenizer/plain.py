@@ -1,7 +1,7 @@
 """The same vocabulary for people without an analyzer: eojeols and punctuation, spelled by the subword model. Its cuts differ from the
 morphemes' where the model would not have cut, which the report measures.
 
-A limit: offsets in decomposed text end at the first jamo of a piece's last syllable, because the NFC of `tokenizers` gives a composed
+A limit: offsets in decomposed text end at the first jamo of a token's last syllable, because the NFC of `tokenizers` gives a composed
 syllable that place alone. The ids are those of the composed text.
 """
 
@@ -26,7 +26,7 @@ def plain(backend: Tokenizer) -> Tokenizer:
 
 
 def frame(backend: Tokenizer) -> None:
-    """Dress a backend for BERT's input: [CLS] A [SEP] B [SEP], and pieces that join to eojeols."""
+    """Dress a backend for BERT's input: [CLS] A [SEP] B [SEP], and tokens that join to eojeols."""
     backend.no_padding()
     backend.no_truncation()
     backend.decoder = decoders.Metaspace(replacement=WORD_MARK, prepend_scheme="always")
@@ -47,13 +47,13 @@ def save_plain(backend: Tokenizer, out: Path) -> None:
 
 
 def by_eojeol(text: str, ids: list[int], spans: list[tuple[int, int]]) -> list[list[int]]:
-    """The ids of each eojeol; a piece belongs to the eojeol that holds its end."""
+    """The ids of each eojeol; a token belongs to the eojeol that holds its end."""
     ends = [match.end() for match in EOJEOL.finditer(text)]
     found: list[list[int]] = [[] for _ in ends]
     eojeol = 0
-    for piece, (_, end) in zip(ids, spans, strict=True):
+    for token, (_, end) in zip(ids, spans, strict=True):
         while eojeol < len(ends) - 1 and end > ends[eojeol]:
             eojeol += 1
         if ends:
-            found[eojeol].append(piece)
+            found[eojeol].append(token)
     return found

@@ -1,4 +1,4 @@
-"""What a vocabulary does to texts: pieces per eojeol, unknown rates, losses, how much of it is used, and the best EM it allows."""
+"""What a vocabulary does to texts: tokens per eojeol, unknown rates, losses, how much of it is used, and the best EM it allows."""
 
 import re
 import string
@@ -43,7 +43,7 @@ class Tally:
     characters: int = 0
     eojeols: int = 0
     morphemes: int = 0
-    pieces: int = 0
+    tokens: int = 0
     unknown: int = 0
     agreeing: int = 0
     of_kind: Counter[str] = field(default_factory=Counter)
@@ -58,7 +58,7 @@ class Tally:
         self.characters += sum(not character.isspace() for character in text)
         self.eojeols += len(own)
         self.morphemes += morphemes
-        self.pieces += len(ids)
+        self.tokens += len(ids)
         self.used.update(ids)
         self.agreeing += sum(one == two for one, two in zip(own, plain_ids, strict=True))
         if not covered(text, spans):
@@ -74,22 +74,22 @@ class Tally:
         """Rates and shares."""
         counts = np.sort(np.array(list(self.used.values()), np.int64))[::-1]
         ranks = sorted({min(2**power, vocab_size) for power in range(6, 6 + USE_POINTS)})
-        reach = np.cumsum(counts) / max(self.pieces, 1)
+        reach = np.cumsum(counts) / max(self.tokens, 1)
         return {
             "texts": self.texts,
             "characters": self.characters,
-            "pieces_per_eojeol": round(self.pieces / max(self.eojeols, 1), 4),
-            "pieces_per_morpheme": round(self.pieces / max(self.morphemes, 1), 4),
-            "characters_per_piece": round(self.characters / max(self.pieces, 1), 4),
-            "unknown_rate": round(self.unknown / max(self.pieces, 1), 6),
+            "tokens_per_eojeol": round(self.tokens / max(self.eojeols, 1), 4),
+            "tokens_per_morpheme": round(self.tokens / max(self.morphemes, 1), 4),
+            "characters_per_token": round(self.characters / max(self.tokens, 1), 4),
+            "unknown_rate": round(self.unknown / max(self.tokens, 1), 6),
             "unknown_rate_of": {
-                kind: {"pieces": self.of_kind[kind], "rate": round(self.unknown_of_kind[kind] / max(self.of_kind[kind], 1), 6)}
+                kind: {"tokens": self.of_kind[kind], "rate": round(self.unknown_of_kind[kind] / max(self.of_kind[kind], 1), 6)}
                 for kind in KINDS
             },
             "texts_with_loss": len(self.lossy),
             "loss_samples": self.lossy[:SAMPLES],
             "agreement_with_plain": round(self.agreeing / max(self.eojeols, 1), 4),
-            "pieces_used": len(counts),
+            "tokens_used": len(counts),
             "share_of_text_by_commonest": {str(rank): round(float(reach[min(rank, len(reach)) - 1]), 4) for rank in ranks if len(reach)},
         }
 
@@ -127,8 +127,8 @@ def answered(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, Any]:
-    """How many questions (SQuAD form) have an answer that pieces can spell: no model over this tokenizer can have a better EM.
-    `answers_on_borders_percent` asks for both ends on piece borders; `ceiling_exact_match` forgives white space and marks at the ends, as
+    """How many questions (SQuAD form) have an answer that tokens can spell: no model over this tokenizer can have a better EM.
+    `answers_on_borders_percent` asks for both ends on token borders; `ceiling_exact_match` forgives white space and marks at the ends, as
     the metric does."""
     answers = exact = reachable = 0
     missed: list[str] = []

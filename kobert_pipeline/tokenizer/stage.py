@@ -10,11 +10,11 @@ from pydantic import Field, field_validator, model_validator
 from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes import tokenizer_files
-from kobert_pipeline.options import Options
 from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grown, load_base, origins
 from kobert_pipeline.tokenizer.plain import frame, save_plain
 from kobert_pipeline.tokenizer.report import answered, ceiling, measure
@@ -43,7 +43,7 @@ class ReportOptions(Options):
     sources: dict[str, Reader] = {}
     """Further texts by name, such as a test set's."""
     answers: str | None = None
-    """File in SQuAD form below data_dir, for the best EM that the pieces allow."""
+    """File in SQuAD form below data_dir, for the best EM that the tokens allow."""
 
     @field_validator("sources")
     @classmethod
@@ -58,7 +58,7 @@ class TokenizerOptions(Options):
     subword: Subword = WordPiece()
     """The subword model."""
     limit_alphabet: int | None = Field(None, gt=0)
-    """Characters that get a piece of their own; the rest is [UNK]. Default: all of them, up to a quarter of the vocabulary (half of a
+    """Characters that get a token of their own; the rest is [UNK]. Default: all of them, up to a quarter of the vocabulary (half of a
     small one, up to 2,000)."""
     unused: int = Field(0, ge=0)
     """Slots `[unused0]`, ... behind the special tokens, for tokens that a user names later."""
@@ -67,15 +67,15 @@ class TokenizerOptions(Options):
     base_license: str | None = Field(None, exclude=True)
     """Licence of `base`, which a published model's card names; with `keep: all` its vocabulary is passed on."""
     keep: Literal["all", "nothing"] = "all"
-    """With `base`: `all` of its pieces keep their ids and new ones are added up to vocab_size (WordPiece), or `nothing` is kept and the
-    vocabulary is trained anew. Either way `origins.json` says which old pieces spell a new one, for the embeddings to start from."""
+    """With `base`: `all` of its tokens keep their ids and new ones are added up to vocab_size (WordPiece), or `nothing` is kept and the
+    vocabulary is trained anew. Either way `origins.json` says which old tokens spell a new one, for the embeddings to start from."""
     report: ReportOptions = ReportOptions()
     """What is measured."""
 
     @model_validator(mode="after")
     def _grows(self) -> "TokenizerOptions":
         if self.base and self.keep == "all" and not self.subword.grows:
-            raise ValueError(f"a {self.subword.name} vocabulary cannot grow, its pieces need merges or scores; say keep: nothing")
+            raise ValueError(f"a {self.subword.name} vocabulary cannot grow, its tokens need merges or scores; say keep: nothing")
         return self
 
 
@@ -100,7 +100,7 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
         write_json(out / ORIGINS_FILE, origins(base, backend))
     if (found := backend.get_vocab_size()) < options.subword.vocab_size:
         raise UserError(
-            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {found} pieces; "
+            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {found} tokens; "
             + smaller(found, len(alphabet), options.limit_alphabet)
         )
     save(backend, analyzer, out)
@@ -108,7 +108,7 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
 
 
 def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer]:
-    """The alphabet, and a backend with at most `vocab_size` pieces. Raises UserError when the special tokens and the alphabet alone are
+    """The alphabet, and a backend with at most `vocab_size` tokens. Raises UserError when the special tokens and the alphabet alone are
     more."""
     size = options.subword.vocab_size
     alphabet = alphabet_of(lines(), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
@@ -123,7 +123,7 @@ def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer
 
 
 def smaller(found: int, alphabet: int, limit_alphabet: int | None) -> str:
-    """What to do about a corpus that supports `found` pieces over `alphabet` characters, too few for the size asked for."""
+    """What to do about a corpus that supports `found` tokens over `alphabet` characters, too few for the size asked for."""
     if found >= MIN_VOCAB_SIZE:
         return f"set it to {found} with tokenizer.limit_alphabet {alphabet}, or add text"
     more = "add text" if limit_alphabet is None else f"raise tokenizer.limit_alphabet (now {limit_alphabet}), or add text"
@@ -133,7 +133,7 @@ def smaller(found: int, alphabet: int, limit_alphabet: int | None) -> str:
 def corpus_lines(analysis: Path) -> Iterator[str]:
     """What the trainers read: a document a line, marked morphemes separated by spaces."""
     for document in documents(analysis):
-        yield " ".join(document.pieces())
+        yield " ".join(document.words())
 
 
 def documents(analysis: Path) -> Iterator[AnalyzedDocument]:
@@ -152,7 +152,7 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
     MorphemeTokenizer(tokenizer_object=backend, **analyzer).save_pretrained(out)
     save_plain(backend, out / PLAIN)
     vocabulary = sorted(backend.get_vocab().items(), key=lambda item: item[1])
-    (out / "vocabulary.txt").write_text("".join(f"{piece}\n" for piece, _ in vocabulary), encoding="utf-8")
+    (out / "vocabulary.txt").write_text("".join(f"{token}\n" for token, _ in vocabulary), encoding="utf-8")
 
 
 def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     write_json(out / "report.json", figures)
     (out / "report.md").write_text(markdown(figures), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")
-    told = ("pieces_per_morpheme", "pieces_per_eojeol", "unknown_rate", "texts_with_loss", "agreement_with_plain", "pieces_used")
+    told = ("tokens_per_morpheme", "tokens_per_eojeol", "unknown_rate", "texts_with_loss", "agreement_with_plain", "tokens_used")
     return {name: figures["sources"]["corpus"][name] for name in told} | (
         {"ceiling_exact_match": figures["answers"]["ceiling_exact_match"]} if options.answers else {}
     )

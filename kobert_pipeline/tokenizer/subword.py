@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 from tokenizers import Tokenizer
 
-from kobert_pipeline.options import Plugin
+from kobert_pipeline.config.options import Plugin
 
 MIN_VOCAB_SIZE = 100
 

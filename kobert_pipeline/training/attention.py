@@ -23,7 +23,7 @@ ROUND = 16
 
 
 @dataclass(frozen=True)
-class Packing:
+class SequenceLayout:
     """How T packed positions are laid out: in rectangles, or (`bounds`) as they lie, for a kernel that knows where sequences end.
 
     `rectangles`: (index (n * L,), n, L, mask (n, 1, 1, L) or None); `inverse` (T,): where each position went among all cells of all
@@ -37,7 +37,7 @@ class Packing:
     causal: bool = False
 
     @classmethod
-    def of(cls, lengths: np.ndarray, device: torch.device | str = "cpu", causal: bool = False, varlen: bool = False) -> "Packing":
+    def of(cls, lengths: np.ndarray, device: torch.device | str = "cpu", causal: bool = False, varlen: bool = False) -> "SequenceLayout":
         """The layout for sequences of these lengths, (n,), packed in order. `varlen`: for PyTorch's kernel (CUDA, 16 bits)."""
         if varlen:
             bounds = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)).to(device)
@@ -70,7 +70,7 @@ def packed_attention(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    packing: Packing,
+    packing: SequenceLayout,
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
@@ -101,7 +101,7 @@ def _in_rectangles(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    packing: Packing,
+    packing: SequenceLayout,
     scale: float,
     dropout: float,
     sliding_window: int | None,

@@ -13,10 +13,10 @@ import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 
+from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import Damaged
 from kobert_pipeline.files import PART_SUFFIX, read_json_with_digest, remove_files, remove_if_empty, sha256, write_json_with_digest
-from kobert_pipeline.processes import leads
-from kobert_pipeline.training.fsdp import gathered, reshard, spread, whole
+from kobert_pipeline.training.fsdp import distribute_like, full_params, get_full_tensor, reshard
 from kobert_pipeline.training.plan import CHECKPOINT_FILES
 
 *TENSORS, INDEX = CHECKPOINT_FILES
@@ -34,10 +34,10 @@ def save_checkpoint(
     random = _random_states(engine)
     moments = _optimizer_state(module, optimizer)
     path = folder / f"step-{step:08d}"
-    with whole(module):
-        if leads():
+    with full_params(module):
+        if is_main_process():
             _write(folder, path, step, module, moments, random)
-    if leads():
+    if is_main_process():
         for old in checkpoints(folder)[:-keep]:
             _remove(old)
     return path
@@ -119,7 +119,7 @@ def load_weights(path: Path, module: torch.nn.Module) -> None:
     saved = load_file(path)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            parameter.copy_(spread(saved[name], parameter))
+            parameter.copy_(distribute_like(saved[name], parameter))
 
 
 def _optimizer_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -127,8 +127,8 @@ def _optimizer_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) 
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in module.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
-            all_of_it = gathered(value.detach())
-            if leads():
+            all_of_it = get_full_tensor(value.detach())
+            if is_main_process():
                 tensors[f"{name}:{key}"] = all_of_it.cpu().contiguous()
     return tensors
 
@@ -139,7 +139,7 @@ def _restore_optimizer(tensors: dict[str, torch.Tensor], module: torch.nn.Module
         for key, value in tensors.items():
             if key.rpartition(":")[0] == name:
                 # the number of steps is nobody's slice
-                state[key.rpartition(":")[2]] = spread(value, parameter) if value.ndim else value.to(parameter.device)
+                state[key.rpartition(":")[2]] = distribute_like(value, parameter) if value.ndim else value.to(parameter.device)
         if state:
             optimizer.state[parameter] = state
 

@@ -45,7 +45,7 @@ def peak_flops(engine: Accelerator) -> float:
     return engine.num_processes * 2 * size**3 / min(seconds)
 
 
-def agreed(engine: Accelerator, *wishes: bool) -> list[bool]:
+def all_reduce_any(engine: Accelerator, *wishes: bool) -> list[bool]:
     """Of each wish whether any process has it, known to all."""
     if engine.num_processes == 1:
         return list(wishes)
@@ -53,7 +53,7 @@ def agreed(engine: Accelerator, *wishes: bool) -> list[bool]:
     return found
 
 
-def refuse_different_views(engine: Accelerator, step: int, folder: Path) -> None:
+def check_same_step(engine: Accelerator, step: int, folder: Path) -> None:
     """Raise UserError, in every process, unless all found the checkpoint of the same step."""
     if engine.num_processes > 1:
         found = engine.gather(torch.tensor([step], device=engine.device)).tolist()
@@ -63,6 +63,6 @@ def refuse_different_views(engine: Accelerator, step: int, folder: Path) -> None
             )
 
 
-def summed(engine: Accelerator, values: dict[str, Any]) -> dict[str, Any]:
+def all_reduce_sum(engine: Accelerator, values: dict[str, Any]) -> dict[str, Any]:
     """The sums of scalar tensors over all processes."""
     return values if engine.num_processes == 1 else {name: engine.reduce(value, "sum") for name, value in values.items()}

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import Damaged
 from kobert_pipeline.files import files_below, read_json_with_digest, sha256, write_json_with_digest
-from kobert_pipeline.processes import leads
 
 DECIMALS = 6
 EVALUATIONS = "evaluations.json"
@@ -39,7 +39,7 @@ class Evaluations:
     def add(self, step: int, values: dict[str, float], kept: Path | None = None) -> dict[str, float]:
         """Note the values of `step`, rounded to `DECIMALS`; returns them. `kept` is the folder of its model, if it is the best so far."""
         self.values[step] = rounded(values)
-        if leads():
+        if is_main_process():
             if kept:
                 self.kept = {name: sha256(kept / name) for name in files_below(kept)}
             ordered = {str(step): self.values[step] for step in sorted(self.values)}

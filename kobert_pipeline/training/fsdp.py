@@ -14,11 +14,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.processes import leads
 
 
-def share_out(module: torch.nn.Module, engine: Accelerator) -> None:
+def shard_model(module: torch.nn.Module, engine: Accelerator) -> None:
     """Cut every parameter of `module` up among the processes of `engine`, each layer a group that is gathered when it is computed, the rest
     another. The module stays the same object, its parameters do not: optimizers are made afterwards. Raises UserError where one process is
     alone."""
@@ -49,7 +49,7 @@ def reshard(module: torch.nn.Module) -> None:
 
 
 @contextmanager
-def whole(module: torch.nn.Module) -> Iterator[None]:
+def full_params(module: torch.nn.Module) -> Iterator[None]:
     """Within, the first process has every parameter whole, on the CPU, where the slices were; tied ones stay tied. All processes must come
     here together. Does nothing to a module that is not shared out."""
     reshard(module)
@@ -62,8 +62,8 @@ def whole(module: torch.nn.Module) -> Iterator[None]:
     made: dict[int, torch.nn.Parameter] = {}
     for _, _, parameter in slices:
         if id(parameter) not in made:
-            tensor = gathered(parameter.detach())
-            made[id(parameter)] = torch.nn.Parameter(tensor.cpu()) if leads() else parameter
+            tensor = get_full_tensor(parameter.detach())
+            made[id(parameter)] = torch.nn.Parameter(tensor.cpu()) if is_main_process() else parameter
     try:
         for owner, name, parameter in slices:
             setattr(owner, name, made[id(parameter)])
@@ -73,12 +73,12 @@ def whole(module: torch.nn.Module) -> Iterator[None]:
             setattr(owner, name, parameter)
 
 
-def gathered(tensor: torch.Tensor) -> torch.Tensor:
+def get_full_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """All of `tensor`, of which every process may have a slice; those must come here together."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def spread(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def distribute_like(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """`tensor`, which every process has whole, where `like` is: on its device, and of what is shared out this process's slice."""
     tensor = tensor.to(like.device)
     if not isinstance(like, DTensor):

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, SupportsFloat
 
-from kobert_pipeline.processes import leads
+from kobert_pipeline.distributed import is_main_process
 
 
 class Log:
@@ -19,20 +19,20 @@ class Log:
 
     def __init__(self, folder: Path, steps: int, name: str, peak: Callable[[], float] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.file = (folder / "log.jsonl" if leads() else Path(os.devnull)).open("a", encoding="utf-8")
+        self.file = (folder / "log.jsonl" if is_main_process() else Path(os.devnull)).open("a", encoding="utf-8")
         self.steps, self.name, self.began = steps, name, time.monotonic()
         self.last: tuple[int, float] | None = None
         self.resting = 0.0
         self.peak = cache(peak) if peak else None
-        self.writer = _tensorboard(folder) if leads() else None
+        self.writer = _tensorboard(folder) if is_main_process() else None
 
     def write(self, step: int, given: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""
-        if not leads():
+        if not is_main_process():
             return
         values = {name: float(value) for name, value in given.items()}
         if "learning_rate" in values:
-            values |= self._speed(step, values.pop("pieces", None), values.pop("flops", None))
+            values |= self._speed(step, values.pop("tokens", None), values.pop("flops", None))
         rounded = {name: round(value, 6) for name, value in values.items()}
         self.file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n")
         self.file.flush()
@@ -43,7 +43,7 @@ class Log:
                 self.writer.add_scalar(name, value, step)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def paused_timer(self) -> Iterator[None]:
         """What is done meanwhile (an evaluation, a checkpoint) is no training, and does not count against its speed."""
         began = time.monotonic()
         try:
@@ -51,15 +51,15 @@ class Log:
         finally:
             self.resting += time.monotonic() - began
 
-    def _speed(self, step: int, pieces: float | None, flops: float | None) -> dict[str, float]:
-        """Pieces a second since the last line of its kind (`pieces`: the mean of a step), what share its arithmetic (`flops`) is of the
+    def _speed(self, step: int, tokens: float | None, flops: float | None) -> dict[str, float]:
+        """Tokens a second since the last line of its kind (`tokens`: the mean of a step), what share its arithmetic (`flops`) is of the
         `peak` a second (MFU, Chowdhery et al. 2022), and minutes to the end at that pace."""
         now, last = time.monotonic() - self.resting, self.last
         self.last = (step, now)
         if last is None or step <= last[0]:
             return {}
         pace = (now - last[1]) / (step - last[0])
-        speed = {} if pieces is None else {"pieces_per_second": pieces / pace}
+        speed = {} if tokens is None else {"tokens_per_second": tokens / pace}
         if flops and self.peak:
             speed["mfu"] = flops / pace / self.peak()
         return {**speed, "minutes_left": pace * (self.steps - step) / 60}

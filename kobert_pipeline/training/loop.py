@@ -18,12 +18,12 @@ import torch
 from accelerate import Accelerator
 
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
-from kobert_pipeline.training.device import accelerator, agreed, peak_flops, refuse_different_views, summed
-from kobert_pipeline.training.feed import BatchAt, feed
-from kobert_pipeline.training.fsdp import gathered, share_out
+from kobert_pipeline.training.device import accelerator, all_reduce_any, all_reduce_sum, check_same_step, peak_flops
+from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
 from kobert_pipeline.training.log import Log
-from kobert_pipeline.training.optimizer import Shares, optimizer_of, set_learning_rate
+from kobert_pipeline.training.optimizer import LrScales, optimizer_of, set_learning_rate
 from kobert_pipeline.training.plan import Plan
+from kobert_pipeline.training.prefetch import BatchAt, prefetch
 from kobert_pipeline.training.schedule import learning_rate
 
 LossModule = torch.nn.Module
@@ -58,8 +58,8 @@ def train(
     folder: Path,
     evaluate: Evaluate | None = None,
     name: str = "train",
-    shares: Shares | None = None,
-    enough: Callable[[int], bool] | None = None,
+    lr_scales: LrScales | None = None,
+    should_stop: Callable[[int], bool] | None = None,
 ) -> Trained:
     """Train for `steps` steps, going on from the newest checkpoint in `folder/checkpoints`.
 
@@ -70,8 +70,8 @@ def train(
     """
     engine = accelerator(plan)
     if plan.fsdp:
-        share_out(module, engine)
-    optimizer = optimizer_of(module, plan, shares)
+        shard_model(module, engine)
+    optimizer = optimizer_of(module, plan, lr_scales)
     if plan.torch_compile:
         module.compile()
     if engine.process_index:
@@ -80,13 +80,13 @@ def train(
     plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     began, result = time.monotonic(), Trained(steps)
     step = saved = load_checkpoint(folder / "checkpoints", plain, adam, engine.process_index)
-    refuse_different_views(engine, step, folder)
+    check_same_step(engine, step, folder)
     since_log: list[dict[str, torch.Tensor]] = []
     saved_at = time.monotonic()
     with (
-        terminating() as asked,
+        stop_on_signal() as asked,
         closing(Log(folder / "logs", steps, name, partial(peak_flops, engine))) as log,
-        closing(feed(batch_at, step, steps, engine, plan)) as batches,
+        closing(prefetch(batch_at, step, steps, engine, plan)) as batches,
     ):
         for parts in batches:
             rate = learning_rate(plan, step, steps)
@@ -102,26 +102,26 @@ def train(
             last = step == steps
             since_log.append({"loss": loss, **values})
             if step % plan.log_every == 0 or last:
-                log.write(step, {**summed(engine, means(since_log)), "learning_rate": rate})
+                log.write(step, {**all_reduce_sum(engine, means(since_log)), "learning_rate": rate})
                 since_log.clear()
             if evaluate and (last or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 module.eval()
-                with log.aside():
+                with log.paused_timer():
                     result.evaluations[step] = evaluate(step)
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
-                last = last or agreed(engine, bool(enough and enough(step)))[0]
+                last = last or all_reduce_any(engine, bool(should_stop and should_stop(step)))[0]
             late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
             old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
-            stopping, due = agreed(engine, late or bool(asked), old)
+            stopping, due = all_reduce_any(engine, late or bool(asked), old)
             if not last and (step % plan.checkpoint_every == 0 or due or stopping):
-                with log.aside():
+                with log.paused_timer():
                     save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
                 saved, saved_at = step, time.monotonic()
                 if stopping:
                     engine.wait_for_everyone()  # a launcher ends all when one has ended: none may before the checkpoint is whole
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
             if last:
-                result.steps, result.loss = step, float(summed(engine, {"loss": loss})["loss"])
+                result.steps, result.loss = step, float(all_reduce_sum(engine, {"loss": loss})["loss"])
                 break
     engine.wait_for_everyone()
     result.seconds = time.monotonic() - began
@@ -148,7 +148,7 @@ def take_step(
             engine.backward(loss * engine.num_processes if engine.num_processes > 1 else loss)  # the mean over processes is taken
         losses.append(loss.detach())
         logged.append(values)
-    norm = gathered(engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
+    norm = get_full_tensor(engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
     loss = torch.stack(losses).sum()
     if not torch.isfinite(loss + norm):  # one wait for the device: all is under way by now
         raise NotFinite(f"the loss is {loss.item():g} and the norm of its gradient {norm.item():g}")
@@ -158,7 +158,7 @@ def take_step(
 
 
 @contextmanager
-def terminating() -> Iterator[list[int]]:
+def stop_on_signal() -> Iterator[list[int]]:
     """Yields a list that gets an entry when the process is asked to terminate or interrupted; elsewhere than in the main thread it stays
     empty."""
     asked: list[int] = []

@@ -13,13 +13,13 @@ NARROW = 16
 """Matrices with fewer rows or columns than this (heads for two classes) are no hidden layers."""
 
 
-Shares = Mapping[torch.nn.Parameter, float]
+LrScales = Mapping[torch.nn.Parameter, float]
 """The share of the plan's learning rate that a parameter learns at; all of it where it is not named."""
 
 
-def optimizer_of(module: torch.nn.Module, plan: Plan, shares: Shares | None = None) -> torch.optim.Optimizer:
+def optimizer_of(module: torch.nn.Module, plan: Plan, lr_scales: LrScales | None = None) -> torch.optim.Optimizer:
     """The plan's optimizer over every trained parameter of `module`."""
-    return MuonAndAdamW(module, plan, shares) if plan.optimizer == "muon" else adamw(module.parameters(), plan, shares)
+    return MuonAndAdamW(module, plan, lr_scales) if plan.optimizer == "muon" else adamw(module.parameters(), plan, lr_scales)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -28,24 +28,24 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * group.get("share", 1.0)
 
 
-def adamw(parameters: Any, plan: Plan, shares: Shares | None = None) -> torch.optim.AdamW:
+def adamw(parameters: Any, plan: Plan, lr_scales: LrScales | None = None) -> torch.optim.AdamW:
     """Fused AdamW; vectors (biases, norms) are not decayed."""
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     groups = [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": plan.weight_decay},
         {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    groups = [part for group in groups for part in by_share(group, shares)]
+    groups = [part for group in groups for part in split_by_lr_scale(group, lr_scales)]
     return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=plan.adam_betas, eps=1e-6, fused=True)
 
 
-def by_share(group: dict[str, Any], shares: Shares | None) -> list[dict[str, Any]]:
+def split_by_lr_scale(group: dict[str, Any], lr_scales: LrScales | None) -> list[dict[str, Any]]:
     """The group, cut up by the parameters' shares of the learning rate."""
-    if not shares:
+    if not lr_scales:
         return [group]
     parts: dict[float, list[torch.nn.Parameter]] = defaultdict(list)
     for parameter in group["params"]:
-        parts[shares.get(parameter, 1.0)].append(parameter)
+        parts[lr_scales.get(parameter, 1.0)].append(parameter)
     return [{**group, "params": parameters, "share": share} for share, parameters in sorted(parts.items())]
 
 
@@ -63,14 +63,14 @@ class MuonAndAdamW(torch.optim.Optimizer):
     """Muon for `hidden_matrices`, AdamW for the rest, under one learning rate: Muon's updates are scaled to the size that AdamW's have (Liu
     et al. 2025, "Muon is Scalable for LLM Training")."""
 
-    def __init__(self, module: torch.nn.Module, plan: Plan, shares: Shares | None = None) -> None:
+    def __init__(self, module: torch.nn.Module, plan: Plan, lr_scales: LrScales | None = None) -> None:
         matrices = hidden_matrices(module)
         chosen = {id(parameter) for parameter in matrices}
         others = [parameter for parameter in module.parameters() if id(parameter) not in chosen]
         super().__init__([*matrices, *(parameter for parameter in others if parameter.requires_grad)], {})
-        groups = by_share({"params": matrices}, shares)
+        groups = split_by_lr_scale({"params": matrices}, lr_scales)
         muon = torch.optim.Muon(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw")
-        self.parts: list[torch.optim.Optimizer] = [muon, adamw(others, plan, shares)]
+        self.parts: list[torch.optim.Optimizer] = [muon, adamw(others, plan, lr_scales)]
         self.param_groups = [group for part in self.parts for group in part.param_groups]
         self.state: Any = defaultdict(dict)
         self._share()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from kobert_pipeline.options import Options, Seed
+from kobert_pipeline.config.options import Options, Seed
 
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "random.safetensors", "checkpoint.json")
 TRAINING_WRITES = (

@@ -7,13 +7,13 @@ from stepping import Bench, Case, Ground, best_dtype
 
 
 def cost(ground: Ground, case: Case) -> dict[str, float]:
-    """The median seconds of our step in the best type, and what a piece costs."""
+    """The median seconds of our step in the best type, and what a token costs."""
     bench = Bench(ground, case)
     bench.ours(0, best_dtype())
     for step in range(case.rounds):
         bench.timed("ours", lambda step=step: bench.ours(step, best_dtype()))
     seconds = statistics.median(bench.seconds["ours"])
-    return {"seconds": round(seconds, 3), "microseconds_a_piece": round(1e6 * seconds / statistics.median(bench.tokens["ours"]), 1)}
+    return {"seconds": round(seconds, 3), "microseconds_a_token": round(1e6 * seconds / statistics.median(bench.tokens["ours"]), 1)}
 
 
 def doubled(ground: Ground, cases: list[Case]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Case:
     size: dict[str, int]
     vocab_size: int
     max_length: int
-    pieces: int
+    tokens: int
     rounds: int
 
 
@@ -60,9 +60,9 @@ class Ground:
         order = np.argsort(found.a[:, 0], kind="stable")
         return Sequences(found.a[order], found.b[order], found.next_sentence_label[order])
 
-    def batches(self, sequences: Sequences, pieces: int, count: int) -> list[np.ndarray]:
+    def batches(self, sequences: Sequences, tokens: int, count: int) -> list[np.ndarray]:
         """`count` batches of neighbouring sequences, taken evenly over the whole corpus."""
-        everything = group(sequences.lengths, np.arange(len(sequences)), pieces)
+        everything = group(sequences.lengths, np.arange(len(sequences)), tokens)
         return [everything[int((i + 0.5) / count * (len(everything) - 1))] for i in range(count)]
 
 
@@ -85,8 +85,8 @@ class Bench:
         self.module = LossModule(self.model, OBJECTIVE, architecture)
         self.optimizer = optimizer_of(self.module, Plan())
         self.sequences = self.ground.sequences(case.max_length)
-        self.rows = self.ground.batches(self.sequences, case.pieces, case.rounds)
-        self.collator = DataCollatorForLanguageModeling(self.ground.tokenizer, mlm_probability=OBJECTIVE.mask_rate)
+        self.rows = self.ground.batches(self.sequences, case.tokens, case.rounds)
+        self.collator = DataCollatorForLanguageModeling(self.ground.tokenizer, mlm_probability=OBJECTIVE.mlm_probability)
 
     def made(self, rows: np.ndarray, step: int) -> Batch:
         """Our batch. A model with a smaller vocabulary than the data's takes ids folded into it: they cost the same."""
@@ -107,7 +107,7 @@ class Bench:
         """The same in the best type, compiled for one shape."""
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
-        filled = batch.filled(self.case.pieces + 2 * self.case.max_length, self.case.max_length)
+        filled = batch.pad_to(self.case.tokens + 2 * self.case.max_length, self.case.max_length)
         plan = Plan(mixed_precision=best_dtype())
         parts = [to_device(filled, device(), takes_varlen(device(), plan))]
         take_step(accelerator(plan), self.compiled_module, self.optimizer, parts, plan)
@@ -142,7 +142,7 @@ class Bench:
         return len(packed.input_ids)
 
     def grouped(self, step: int, mixed_precision: str, compiled: bool = False) -> int:
-        """The same pieces in blocks of full length."""
+        """The same tokens in blocks of full length."""
         ids = pack(self.ground.shards, self.sequences, self.rows[step]).input_ids
         length = self.case.max_length
         blocks = [{"input_ids": ids[i : i + length].tolist()} for i in range(0, len(ids) - length + 1, length)]
@@ -164,7 +164,7 @@ class Bench:
         self.optimizer.zero_grad(set_to_none=True)
 
     def loss(self, batch: Any, mixed_precision: str, compiled: bool) -> torch.Tensor:
-        """As the model computes it, or of masked pieces alone where there are no pairs."""
+        """As the model computes it, or of masked tokens alone where there are no pairs."""
         model = self.compiled_model if compiled else self.model
         batch = {name: tensor.to(device()) for name, tensor in batch.items()}
         with torch.autocast(device().type, torch.bfloat16, enabled=mixed_precision == "bf16"):
@@ -176,7 +176,7 @@ class Bench:
             return torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=IGNORE_INDEX)
 
     def timed(self, name: str, call: Callable[[], int]) -> None:
-        """Keep the seconds of a call and the pieces it saw."""
+        """Keep the seconds of a call and the tokens it saw."""
         torch.cuda.synchronize() if CUDA else None
         clock = time.perf_counter if CUDA else time.process_time
         began = clock()
@@ -186,7 +186,7 @@ class Bench:
         self.tokens.setdefault(name, []).append(tokens)
 
     def fill(self) -> float:
-        """The share of cells that hold a piece where rows are padded to the longest of their batch."""
+        """The share of cells that hold a token where rows are padded to the longest of their batch."""
         lengths = [self.sequences.lengths[rows] for rows in self.rows]
         return sum(one.sum() for one in lengths) / sum(one.max() * len(one) for one in lengths)
 
@@ -206,7 +206,7 @@ class Bench:
         layers, width = self.case.size["num_hidden_layers"], self.case.size["hidden_size"]
         lengths = np.concatenate([self.sequences.lengths[rows] for rows in self.rows]).astype(float)
         body = 12 * layers * width**2 * lengths.sum() + 2 * layers * width * (lengths**2).sum()
-        head = OBJECTIVE.mask_rate * lengths.sum() * width * (width + self.case.vocab_size)
+        head = OBJECTIVE.mlm_probability * lengths.sum() * width * (width + self.case.vocab_size)
         return float(6 * (body + head) / len(self.rows))
 
 
@@ -251,7 +251,7 @@ def peak_flops(mixed_precision: str) -> float:
 
 
 def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) -> dict[str, Any]:
-    """All ways in turns, batch by batch: real pieces a second over all of them, and ratios. `mixed`: also in the best
+    """All ways in turns, batch by batch: real tokens a second over all of them, and ratios. `mixed`: also in the best
     type, if there is one; `compiled`: also compiled."""
     bench, best = Bench(ground, case), best_dtype()
     ways: dict[str, Callable[[int], int]] = {
@@ -275,13 +275,13 @@ def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) ->
     speed = {name: sum(bench.tokens[name]) / sum(bench.seconds[name]) for name in ways}  # batches differ in how full they are
     ours = {"no": "ours", "bf16": "ours bf16", "bf16 compiled": "ours compiled"}
     found = {
-        "pieces_a_step": case.pieces,
+        "tokens_a_step": case.tokens,
         "batch_fill_padded": round(bench.fill(), 3),
         "batch_fill_of_each": [round(float(n.sum() / n.max() / len(n)), 3) for n in (bench.sequences.lengths[rows] for rows in bench.rows)],
         "loss_on_one_batch": losses,
         "seconds_of_the_first_step": first,
         "parts_of_a_step_of_the_plain_ways": bench.parts,
-        "pieces_a_second": {name: round(one, 1) for name, one in speed.items()},
+        "tokens_a_second": {name: round(one, 1) for name, one in speed.items()},
         "seconds": {name: [round(one, 3) for one in many] for name, many in bench.seconds.items()},
         "ratio": {
             f"{us} / {peer}": round(speed[us] / speed[peer], 2)
@@ -290,7 +290,7 @@ def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) ->
             if us in ours.values() and peer not in ours.values()
         },
         "mfu": {
-            name: round(bench.flops() * speed[name] / case.pieces / peak_flops(kind.split()[0]), 3)
+            name: round(bench.flops() * speed[name] / case.tokens / peak_flops(kind.split()[0]), 3)
             for kind, name in ours.items()
             if name in speed
         },
@@ -308,13 +308,13 @@ def apart(bench: Bench) -> dict[str, float]:
     heads, width = case.size["num_attention_heads"], case.size["hidden_size"]
     batch = bench.made(bench.rows[0], 0)
     tensors, packing = to_device(batch, device(), takes_varlen(device(), Plan(mixed_precision=best_dtype())))
-    pieces, predicted = len(batch.input_ids), len(batch.labels)
+    tokens, predicted = len(batch.input_ids), len(batch.labels)
 
     def random(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, device=device(), dtype=kind, requires_grad=True)
 
-    q, k, v = (random(1, heads, pieces, width // heads) for _ in range(3))
-    hidden, rows, inner, out = random(pieces, width), random(predicted, width), random(width, 4 * width), random(4 * width, width)
+    q, k, v = (random(1, heads, tokens, width // heads) for _ in range(3))
+    hidden, rows, inner, out = random(tokens, width), random(predicted, width), random(width, 4 * width), random(4 * width, width)
     square, head = random(width, 4 * width), random(width, case.vocab_size)
     calls: dict[str, Callable[[], torch.Tensor]] = {
         "attention of a layer": lambda: packed_attention(bench.model, q, k, v, None, packing)[0].float().sum(),

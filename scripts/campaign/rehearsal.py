@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from packs import INDEX, Refused
-from pieces import REPO, STOPPED
+from slices import REPO, STOPPED
 
 LACKING = ("kiwipiepy", "kiwipiepy_model", "datatrove", "datasets", "pyarrow", "pebble", "zstandard", "ftfy", "mwparserfromhell")
 """What the training machine lacks. The real one may have some of these; training must do without all."""
@@ -16,8 +16,8 @@ TINY = [
     "tokenizer.subword.vocab_size=1500",
     "corpus.part_characters=30000",
     "pretrain.architecture={name: bert, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 256}",
-    "pretrain.pieces=120000",
-    "pretrain.phases=[{share: 0.4, batch_pieces: 2048}, {share: 0.6, batch_pieces: 4096}]",
+    "pretrain.total_tokens=120000",
+    "pretrain.phases=[{share: 0.4, batch_tokens: 2048}, {share: 0.6, batch_tokens: 4096}]",
     "pretrain.plan.log_every=1",
     "pretrain.plan.dataloader_num_workers=2",
     "pretrain.plan.checkpoint_minutes=0.05",
@@ -27,7 +27,7 @@ TINY = [
     "finetune.korquad.plan.epochs=1",
 ]
 """Settings over the quickstart: the shape of the real campaign, phases and seeds, at a thousandth of its size."""
-MOST_PIECES = 20
+MOST_SLICES = 20
 
 
 def rehearse(work: Path) -> int:
@@ -49,7 +49,7 @@ def rehearse(work: Path) -> int:
             call("train", there, work / "out", expected=2)  # what is not all there is not trained on
         call("unpack", load, there)
     lacking = without(work / "lacking")
-    # the first piece stops itself after a step; the others run until they are done, or out of their time
+    # the first slice stops itself after a step; the others run until they are done, or out of their time
     call(
         "train",
         there,
@@ -63,11 +63,11 @@ def rehearse(work: Path) -> int:
         expected=STOPPED,
         env=lacking,
     )
-    for _ in range(MOST_PIECES):
+    for _ in range(MOST_SLICES):
         if call("train", there, work / "out", "--minutes", 0.5, "--margin", 5, expected=(0, STOPPED), env=lacking) == 0:
             break
     else:
-        raise Refused(f"{MOST_PIECES} pieces of half a minute were not enough for a rehearsal; this machine is too busy for one")
+        raise Refused(f"{MOST_SLICES} slices of half a minute were not enough for a rehearsal; this machine is too busy for one")
     call("collect", work / "out", work / "results", "--name", "rehearsal")
     print(f"rehearsed in {work}: {', '.join(sorted(path.name for path in (work / 'results').iterdir()))}")
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from packs import RUN, Refused
-from pieces import LOG, MACHINE, PROGRESS, RESULTS
+from slices import LOG, MACHINE, PROGRESS, RESULTS
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 STEPS = {
@@ -64,7 +64,7 @@ def _chapters(found: dict[str, Any], name: str) -> list[str]:
     chapters = ["## Speed of pretraining\n"]
     if found["speed"]:
         chapters += [
-            "Pieces a second between two lines of the log. Lines in which something was measured, saved or compiled are slower for it.\n",
+            "Tokens a second between two lines of the log. Lines in which something was measured, saved or compiled are slower for it.\n",
             table(["median", "slowest tenth", "fastest tenth", "lines"], [[f"{value:,}" for value in found["speed"].values()]]),
         ]
     seeds = [
@@ -95,19 +95,19 @@ def log_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def starts_of(stage: str, log: Path) -> int:
-    """In how many parts `pretrain` or `finetune/NAME/SEED` was done, by the log of the pieces."""
+    """In how many parts `pretrain` or `finetune/NAME/SEED` was done, by the log of the slices."""
     return log.read_text(encoding="utf-8", errors="replace").count(f"running  {stage.replace('/', ' ', 1)}\n")
 
 
 def curve_of(folder: Path) -> tuple[dict[str, list[list[float]]], dict[str, int]]:
-    """[step, loss] of training and held-out text, a step that was done again once; and what is to be said of pieces a second."""
+    """[step, loss] of training and held-out text, a step that was done again once; and what is to be said of tokens a second."""
     rows = log_of(folder)
     trained = {row["step"]: row["loss"] for row in rows if "loss" in row}
     held_out = {row["step"]: row["evaluation_loss"] for row in rows if "evaluation_loss" in row}
     if (folder / "evaluations.json").is_file():
         content = json.loads((folder / "evaluations.json").read_text(encoding="utf-8"))
         held_out = {int(step): values["loss"] for step, values in content["values"].items()}
-    speeds = sorted(row["pieces_per_second"] for row in rows if "pieces_per_second" in row)
+    speeds = sorted(row["tokens_per_second"] for row in rows if "tokens_per_second" in row)
     tenth = len(speeds) // 10
     speed = (
         {"median": round(statistics.median(speeds)), "slowest": round(speeds[tenth]), "fastest": round(speeds[-1 - tenth])}

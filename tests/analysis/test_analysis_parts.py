@@ -11,11 +11,11 @@ from kobert_pipeline.analysis.stage import AnalysisOptions, run
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
-from kobert_pipeline.morphemes.cutter import Cutter
-from kobert_pipeline.morphemes.cutting import initials
-from kobert_pipeline.morphemes.morpheme import STYLES, Cut
+from kobert_pipeline.morphemes.morpheme import STYLES, Segmentation
+from kobert_pipeline.morphemes.segmentation import initials
+from kobert_pipeline.morphemes.segmenter import Segmenter
 
-CUTTERS = [Cutter("whitespace"), *(Cutter(style=style) for style in STYLES)]
+CUTTERS = [Segmenter("whitespace"), *(Segmenter(style=style) for style in STYLES)]
 
 
 @pytest.mark.parametrize("analyzer", CUTTERS, ids=lambda cutter: f"{cutter.analyzer}-{cutter.style}")
@@ -31,21 +31,21 @@ def test_cuts_come_back_as_they_were(tmp_path_factory, analyzer, texts):
     write_analysis(path, rows)
     found = list(read_analysis(path))
     assert found == rows
-    assert [row.pieces() for row in found] == [row.pieces() for row in rows]
+    assert [row.words() for row in found] == [row.words() for row in rows]
 
 
 def test_distances_are_wide_enough_for_far_and_long_morphemes(tmp_path):
     text = "가" * 300_000
     starts, ends, sentences = np.array([[0, 40_000, 0], [200_000, 200_001, 1], [200_001, 300_000, 2]], np.int32).T
-    row = AnalyzedDocument(Document("1", "s", text), Cut(starts, ends, sentences, initials(text, starts, ends)))
+    row = AnalyzedDocument(Document("1", "s", text), Segmentation(starts, ends, sentences, initials(text, starts, ends)))
     write_analysis(tmp_path / "part-00000.parquet", [row])
     assert list(read_analysis(tmp_path / "part-00000.parquet")) == [row]
 
 
-def test_pieces_are_the_marked_morphemes(kiwi):
+def test_tokens_are_the_marked_morphemes(kiwi):
     document = Document("1", "s", "나는 했다.\n그래")
-    pieces = AnalyzedDocument(document, next(kiwi.cuts([document.text], 1))).pieces()
-    assert pieces == ["▁나", "는", "▁했", "다", ".", "▁그래"]
+    tokens = AnalyzedDocument(document, next(kiwi.cuts([document.text], 1))).words()
+    assert tokens == ["▁나", "는", "▁했", "다", ".", "▁그래"]
 
 
 def test_the_stage_stores_the_analyzers_cuts_of_every_part(front_end, kiwi):
@@ -55,7 +55,7 @@ def test_the_stage_stores_the_analyzers_cuts_of_every_part(front_end, kiwi):
         documents = list(read_documents(path))
         rows = list(read_analysis(front_end.analysis / path.name))
         assert [row.document for row in rows] == documents
-        assert [row.cut for row in rows] == list(kiwi.cuts((document.text for document in documents), 1))
+        assert [row.segmentation for row in rows] == list(kiwi.cuts((document.text for document in documents), 1))
 
 
 @pytest.fixture

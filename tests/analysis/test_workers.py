@@ -7,7 +7,7 @@ import time
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from absurd import Moody
+from faulty import Moody
 from pebble import ProcessFuture
 
 from kobert_pipeline.analysis import stage
@@ -17,19 +17,19 @@ from kobert_pipeline.analysis.workers import CHUNK_CHARACTERS, Failed, Workers, 
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document, write_documents
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.morphemes.cutter import Cutter
+from kobert_pipeline.morphemes.segmenter import Segmenter
 
 GOOD = [f"{number}번 글이 왔다" for number in range(40)]
 
 
 def outcome(texts, num_workers=2, timeout=60.0):
     with Workers(Moody(), num_workers, timeout) as workers:
-        return [cut.reason if isinstance(cut, Failed) else cut.pieces(text) for text, cut in zip(texts, workers.cuts(texts), strict=True)]
+        return [cut.reason if isinstance(cut, Failed) else cut.words(text) for text, cut in zip(texts, workers.segment(texts), strict=True)]
 
 
 def alone(text):
-    (cut,) = Cutter("whitespace").cuts([text])
-    return cut.pieces(text)
+    (cut,) = Segmenter("whitespace").segment([text])
+    return cut.words(text)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_absurd_texts_are_analysed_like_others(tmp_path):
     assert (counts["documents"], counts["failed"]) == (len(texts) + 1, [])
     for row in (row for part in analysis_parts(tmp_path / "out") for row in read_analysis(part)):
         text = row.document.text
-        assert "".join(text[one.start : one.end] for one in row.cut) == "".join(text.split())
+        assert "".join(text[one.start : one.end] for one in row.segmentation) == "".join(text.split())
 
 
 def test_a_pool_that_breaks_is_begun_anew_and_nothing_is_lost():
@@ -120,7 +120,7 @@ def test_an_analyzer_that_fails_everywhere_is_an_error(tmp_path, monkeypatch):
 
 SCRIPT = """
 import sys
-from absurd import Moody
+from faulty import Moody
 from kobert_pipeline.analysis.workers import Workers
 if __name__ == "__main__":
     with Workers(Moody(), 2, 1000) as workers:
@@ -170,7 +170,7 @@ class Unloadable:
 
 def test_workers_that_cannot_begin_are_no_documents_fault():
     with pytest.raises(UserError, match="worker processes cannot begin"), Workers(Unloadable(), 1, 60.0) as workers:
-        list(workers.cuts(GOOD))
+        list(workers.segment(GOOD))
 
 
 @pytest.mark.parametrize(

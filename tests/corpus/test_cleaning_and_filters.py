@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kobert_pipeline.corpus.cleaning import CleaningOptions, clean
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, shares
-from kobert_pipeline.morphemes.composing import composed
+from kobert_pipeline.morphemes.normalization import nfc_with_offsets
 
 entities = st.sampled_from(
     ["&amp;", "&lt;", "&#x200b;", "&#13;", "&nbsp;", "&quot;", "&amp", "amp;", "&#0;", "&#x70;", "&", ";", "lt;", "&nosuch;"]
@@ -117,7 +117,7 @@ def seconds(function, text):
 def test_no_text_makes_cleaning_take_time_that_grows_with_its_square():
     """Four times the text takes about four times as long, where it took sixteen; a hundredth of a second is forgiven to the clock."""
     for name, text in HOSTILE.items():
-        for function in (clean, composed):
+        for function in (clean, nfc_with_offsets):
             assert seconds(function, text * 4) < 9 * seconds(function, text) + 0.01, f"{function.__name__}: {name}"
 
 

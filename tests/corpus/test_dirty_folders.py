@@ -12,7 +12,7 @@ import pytest
 import yaml
 import zstandard
 
-from kobert_pipeline import recipe
+from kobert_pipeline.config import recipe_file
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.sampling import ROWS, findings
@@ -97,7 +97,7 @@ WAYS_OUT = {
 
 
 def test_check_names_every_unfit_file_at_once_with_the_way_out(dirty, tmp_path, kobert):
-    content = recipe.load("quickstart", []) | {"data_dir": str(dirty), "features": {}, "finetune": {}, "publish": {}}
+    content = recipe_file.load("quickstart", []) | {"data_dir": str(dirty), "features": {}, "finetune": {}, "publish": {}}
     content["corpus"] = {"sources": corpus().dump()["sources"]}
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     result = kobert("check", tmp_path / "r.yaml")
@@ -119,12 +119,12 @@ def test_a_run_refuses_the_first_with_the_way_to_skip_it_in_any_number_of_proces
     (dirty / "text" / "empty.txt").unlink()
     for workers in (1, 2):
         with pytest.raises(UserError, match=r"text/binary\.txt is a binary file.*on_error: skip$"):
-            run(corpus(engine={"name": "local", "workers": workers}), dirty, tmp_path / f"out{workers}")
+            run(corpus(executor={"name": "local", "workers": workers}), dirty, tmp_path / f"out{workers}")
     assert corpus().dump() != corpus("skip").dump(), "another choice is another fingerprint"
 
 
 def test_what_is_skipped_is_counted_by_reason_and_listed_alike_by_any_number_of_processes(dirty, tmp_path):
-    one, three = (run(corpus("skip", engine={"name": "local", "workers": workers}), dirty, tmp_path / f"{workers}") for workers in (1, 3))
+    one, three = (run(corpus("skip", executor={"name": "local", "workers": workers}), dirty, tmp_path / f"{workers}") for workers in (1, 3))
     assert one == three
     parts = [sorted(path.read_bytes() for path in (tmp_path / name).glob("part-*.parquet")) for name in "13"]
     assert parts[0] == parts[1]

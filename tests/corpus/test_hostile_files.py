@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document, within
-from kobert_pipeline.corpus.opening import bounded, open_lines
+from kobert_pipeline.corpus.open_text import bounded, open_lines
 from kobert_pipeline.corpus.readers.csv import Csv
 from kobert_pipeline.corpus.readers.json import Json
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
@@ -115,7 +115,7 @@ def test_a_dropped_document_is_counted_and_kept_out_of_evaluation_sets(tmp_path,
 
 
 def test_json_files_and_tables_that_are_too_large_are_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("kobert_pipeline.corpus.opening.LARGEST_JSON", 1000)
+    monkeypatch.setattr("kobert_pipeline.corpus.open_text.LARGEST_JSON", 1000)
     (tmp_path / "a.json").write_text(json.dumps(["가" * 2000]), encoding="utf-8")
     with pytest.raises(UserError, match=r"a\.json holds more than 1,000 characters"):
         list(Json(path="a.json", text="0").read(tmp_path))

@@ -20,7 +20,7 @@ def corpora() -> Path:
 
 @pytest.fixture(scope="session")
 def morpheme_tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """2,000 pieces over Kiwi's morphemes."""
+    """2,000 tokens over Kiwi's morphemes."""
     folder = tmp_path_factory.mktemp("tokenizer")
     corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), CORPORA, folder / "corpus")
     analysis.run(analysis.AnalysisOptions(), folder / "corpus", folder, folder / "analysis", num_workers=1)

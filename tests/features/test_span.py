@@ -1,4 +1,4 @@
-"""Answers and pieces meet by characters of the raw context."""
+"""Answers and tokens meet by characters of the raw context."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,7 @@ def featurized(request: pytest.FixtureRequest, examples: list, morpheme_tokenize
 
 
 def windows(features: Features) -> list[Window]:
-    """(example, input ids, offsets, (first, last piece)) of each window."""
+    """(example, input ids, offsets, (first, last token)) of each window."""
     arrays = features.arrays
     parts = [slice(*arrays["windows"][i : i + 2]) for i in range(len(features))]
     spans = zip(arrays["start_positions"].tolist(), arrays["end_positions"].tolist(), strict=True)
@@ -41,7 +41,7 @@ def windows(features: Features) -> list[Window]:
     ]
 
 
-def test_the_pieces_of_an_answer_cover_it_in_every_window_that_holds_it(featurized: tuple[int, Features]) -> None:
+def test_the_tokens_of_an_answer_cover_it_in_every_window_that_holds_it(featurized: tuple[int, Features]) -> None:
     max_length, features = featurized
     held = 0
     for example, _, offsets, (first, last) in windows(features):
@@ -50,8 +50,8 @@ def test_the_pieces_of_an_answer_cover_it_in_every_window_that_holds_it(featuriz
         if context[:, 0].min() <= start and end <= context[:, 1].max():
             held += 1
             assert first <= last
-            assert offsets[first][0] <= start < offsets[first][1], "the first piece holds the first character"
-            assert offsets[last][0] < end <= offsets[last][1], "the last piece holds the last character"
+            assert offsets[first][0] <= start < offsets[first][1], "the first token holds the first character"
+            assert offsets[last][0] < end <= offsets[last][1], "the last token holds the last character"
             assert text in example["context"][offsets[first][0] : offsets[last][1]]
         else:
             assert (first, last) == (0, 0)
@@ -144,7 +144,7 @@ def test_predict_takes_the_best_over_all_windows_and_gives_raw_text() -> None:
     )
     starts = [[9, 1, 0], [9, 2, 1], [0, -3], [5]]
     ends = [[9, 0, 2], [9, 1, 4], [0, -3], [5]]
-    padding = [99.0]  # logits behind a window's pieces do not count
+    padding = [99.0]  # logits behind a window's tokens do not count
     logits = {name: [np.array(row + padding) for row in rows] for name, rows in (("start_logits", starts), ("end_logits", ends))}
     assert Task.choose("korquad").predict(logits, features) == ["다라\t마바", "A B", ""]
 
@@ -154,12 +154,12 @@ def test_predict_keeps_to_the_longest_answer_allowed() -> None:
     features = Features({"windows": np.array([0, 4]), "offsets": np.array(offsets), "example": np.array([0])}, [{"context": "가나다라"}])
     logits = {"start_logits": [np.array([5.0, 0, 0, 0])], "end_logits": [np.array([0, 1.0, 0, 5])]}
     longest = {3: "가나", 4: "가나다라"}
-    for pieces, expected in longest.items():
-        assert Task.choose({"name": "korquad", "max_answer_pieces": pieces}).predict(logits, features) == [expected]
+    for tokens, expected in longest.items():
+        assert Task.choose({"name": "korquad", "max_answer_tokens": tokens}).predict(logits, features) == [expected]
 
 
 def test_perfect_logits_score_near_the_top(featurized: tuple[int, Features]) -> None:
-    """With certain logits at the labels only the piece borders can cost something."""
+    """With certain logits at the labels only the token borders can cost something."""
     _, features = featurized
     task = Task.choose("korquad")
     lengths = features.lengths

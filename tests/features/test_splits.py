@@ -195,7 +195,7 @@ def test_the_stage_writes_every_split_and_counts_it(corpora: Path, morpheme_toke
     counts = stage.run(wanted, morpheme_tokenizer_folder, corpora, tmp_path)
     for name in ("train", "dev", "test"):
         features = Features.load(tmp_path / name)
-        found = {"examples": len(features.examples), "windows": len(features), "pieces": int(features.lengths.sum())}
+        found = {"examples": len(features.examples), "windows": len(features), "tokens": int(features.lengths.sum())}
         assert found == {key: counts[f"{name}_{key}"] for key in found}
         assert Counter(features.arrays["example"].tolist()).keys() == set(range(len(features.examples)))
     total = counts["train_examples"] + counts["dev_examples"] + counts["train_examples_contaminated"]

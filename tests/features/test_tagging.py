@@ -1,4 +1,4 @@
-"""Entities and pieces meet by characters of the raw text, in whatever windows the text is read."""
+"""Entities and tokens meet by characters of the raw text, in whatever windows the text is read."""
 
 import json
 from itertools import pairwise
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.tagging import IGNORE_INDEX, central, piece_labels, pieces_of
+from kobert_pipeline.features.tagging import IGNORE_INDEX, central, central_tokens, token_labels
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
@@ -48,23 +48,23 @@ def featurized(request: pytest.FixtureRequest, morpheme_tokenizer: MorphemeToken
     return features
 
 
-def test_each_piece_of_a_text_is_labelled_once_and_in_order(featurized: Features, morpheme_tokenizer: MorphemeTokenizer) -> None:
-    for one, pieces in zip(EXAMPLES, pieces_of(featurized), strict=True):
+def test_each_token_of_a_text_is_labelled_once_and_in_order(featurized: Features, morpheme_tokenizer: MorphemeTokenizer) -> None:
+    for one, tokens in zip(EXAMPLES, central_tokens(featurized), strict=True):
         whole = morpheme_tokenizer(one["text"], add_special_tokens=False, return_offsets_mapping=True)
-        assert featurized.arrays["input_ids"][pieces].tolist() == whole["input_ids"]
-        assert featurized.arrays["offsets"][pieces].tolist() == [list(span) for span in whole["offset_mapping"]]
+        assert featurized.arrays["input_ids"][tokens].tolist() == whole["input_ids"]
+        assert featurized.arrays["offsets"][tokens].tolist() == [list(span) for span in whole["offset_mapping"]]
     special = np.isin(featurized.arrays["input_ids"], (CLS_ID, SEP_ID))
     assert (featurized.arrays["labels"][special] == IGNORE_INDEX).all()
 
 
 def test_labels_are_those_of_the_whole_text_whatever_the_windows(featurized: Features, morpheme_tokenizer: MorphemeTokenizer) -> None:
-    for one, pieces in zip(EXAMPLES, pieces_of(featurized), strict=True):
+    for one, tokens in zip(EXAMPLES, central_tokens(featurized), strict=True):
         whole = Features(TASK.featurize([one], morpheme_tokenizer, 512), [one])
-        assert featurized.arrays["labels"][pieces].tolist() == whole.arrays["labels"][1:-1].tolist()
+        assert featurized.arrays["labels"][tokens].tolist() == whole.arrays["labels"][1:-1].tolist()
 
 
-def test_a_piece_counts_in_the_window_in_which_it_is_farthest_from_an_edge(featurized: Features) -> None:
-    """By brute force over every piece of every window: an edge of a window that is none of the text's takes context away."""
+def test_a_token_counts_in_the_window_in_which_it_is_farthest_from_an_edge(featurized: Features) -> None:
+    """By brute force over every token of every window: an edge of a window that is none of the text's takes context away."""
     arrays = featurized.arrays
     spans = [range(*arrays["windows"][i : i + 2].tolist())[1:-1] for i in range(len(featurized))]
     where: dict[tuple[int, int, int], list[tuple[float, int]]] = {}
@@ -72,12 +72,12 @@ def test_a_piece_counts_in_the_window_in_which_it_is_farthest_from_an_edge(featu
         whose = arrays["example"][i]
         first = i == 0 or arrays["example"][i - 1] != whose
         last = i + 1 == len(spans) or arrays["example"][i + 1] != whose
-        for piece in span:
-            left = np.inf if first else piece - span[0]
-            right = np.inf if last else span[-1] - piece
-            where.setdefault((whose, *arrays["offsets"][piece].tolist()), []).append((min(left, right), piece))
+        for token in span:
+            left = np.inf if first else token - span[0]
+            right = np.inf if last else span[-1] - token
+            where.setdefault((whose, *arrays["offsets"][token].tolist()), []).append((min(left, right), token))
     for places in where.values():
-        chosen = [room for room, piece in places if arrays["labels"][piece] != IGNORE_INDEX]
+        chosen = [room for room, token in places if arrays["labels"][token] != IGNORE_INDEX]
         assert len(chosen) == 1
         assert chosen[0] == max(room for room, _ in places)
 
@@ -97,7 +97,7 @@ windows_of_texts = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 @settings(deadline=None)
 @given(windows_of_texts, st.integers(4, 12), st.integers(0, 3))
 def test_halves_of_what_windows_share_make_the_text_again(texts: list[int], room: int, stride: int) -> None:
-    """Windows as the tokenizer cuts them, over texts whose pieces are numbers, with a special piece at either end."""
+    """Windows as the tokenizer cuts them, over texts whose tokens are numbers, with a special token at either end."""
     rows, example_of = [], []
     for text, size in enumerate(texts):
         begins = [0]
@@ -105,10 +105,10 @@ def test_halves_of_what_windows_share_make_the_text_again(texts: list[int], room
             begins.append(begins[-1] + room - stride)
         rows += [[-1, *range(begin, min(begin + room, size)), -1] for begin in begins]
         example_of += [text] * len(begins)
-    pieces = np.array([piece for row in rows for piece in row])
+    tokens = np.array([token for row in rows for token in row])
     bounds = np.cumsum([0] + [len(row) for row in rows])
-    chosen = central(bounds, np.array(example_of), pieces >= 0, stride)
-    assert pieces[chosen].tolist() == [piece for size in texts for piece in range(size)]
+    chosen = central(bounds, np.array(example_of), tokens >= 0, stride)
+    assert tokens[chosen].tolist() == [token for size in texts for token in range(size)]
 
 
 borders = st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True).map(sorted)
@@ -116,10 +116,10 @@ borders = st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True).map
 
 @settings(deadline=None)
 @given(borders, borders)
-def test_pieces_that_lie_on_the_borders_of_entities_carry_them_and_no_other_piece_does(cuts: list[int], others: list[int]) -> None:
+def test_tokens_that_lie_on_the_borders_of_entities_carry_them_and_no_other_token_does(cuts: list[int], others: list[int]) -> None:
     entities = [(*pair, "PER") for pair in list(pairwise(cuts))[::2]]
     offsets = np.array(list(pairwise(sorted({*cuts, *others}))))
-    labels = piece_labels(offsets, entities, ["LOC", "PER"])
+    labels = token_labels(offsets, entities, ["LOC", "PER"])
     for (start, end), label in zip(offsets.tolist(), labels.tolist(), strict=True):
         holder = [one for one in entities if one[0] <= start and end <= one[1]]
         assert label == (0 if not holder else 3 if start == holder[0][0] else 4)
@@ -128,16 +128,16 @@ def test_pieces_that_lie_on_the_borders_of_entities_carry_them_and_no_other_piec
 @pytest.mark.parametrize(
     ("offsets", "entities", "expected"),
     [
-        ([(0, 4)], [(0, 2, "PER")], [1]),  # a piece over the border: what it holds most of
+        ([(0, 4)], [(0, 2, "PER")], [1]),  # a token over the border: what it holds most of
         ([(0, 4)], [(0, 1, "PER"), (1, 4, "LOC")], [3]),
         ([(0, 4)], [(0, 2, "PER"), (2, 4, "LOC")], [1]),
         ([(0, 3), (3, 4)], [(2, 4, "PER")], [1, 2]),
-        ([(0, 1), (0, 1), (1, 2)], [(0, 2, "LOC")], [3, 4, 4]),  # style form: two pieces over one character
+        ([(0, 1), (0, 1), (1, 2)], [(0, 2, "LOC")], [3, 4, 4]),  # style form: two tokens over one character
         ([], [(0, 1, "PER")], []),
     ],
 )
-def test_pieces_over_a_border(offsets: list, entities: list, expected: list[int]) -> None:
-    assert piece_labels(np.array(offsets).reshape(-1, 2), entities, ["PER", "LOC"]).tolist() == expected
+def test_tokens_over_a_border(offsets: list, entities: list, expected: list[int]) -> None:
+    assert token_labels(np.array(offsets).reshape(-1, 2), entities, ["PER", "LOC"]).tolist() == expected
 
 
 def test_an_i_without_a_beginning_begins_and_one_of_another_type_too() -> None:
@@ -148,7 +148,7 @@ def test_an_i_without_a_beginning_begins_and_one_of_another_type_too() -> None:
     assert found == [[[0, 2, "PER"], [2, 3, "LOC"], [3, 4, "LOC"], [5, 6, "PER"], [6, 7, "PER"]]]
 
 
-def test_the_features_stage_counts_entities_and_borders_inside_pieces(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
+def test_the_features_stage_counts_entities_and_borders_inside_tokens(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
     rows = [("세종대왕은 서울에 살았다", [[0, 4, "PER"], [6, 8, "LOC"]]), ("12345678번 버스", []), ("1443년", [[1, 5, "DAT"]])]
     lines = [json.dumps({"text": text, "entities": entities}) for text, entities in rows]
     (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -156,16 +156,16 @@ def test_the_features_stage_counts_entities_and_borders_inside_pieces(tmp_path: 
     counts = stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
     train = Features.load(tmp_path / "out" / "train")
     inside = sum(
-        (start not in train.arrays["offsets"][pieces][:, 0]) + (end not in train.arrays["offsets"][pieces][:, 1])
-        for one, pieces in zip(train.examples, pieces_of(train), strict=True)
+        (start not in train.arrays["offsets"][tokens][:, 0]) + (end not in train.arrays["offsets"][tokens][:, 1])
+        for one, tokens in zip(train.examples, central_tokens(train), strict=True)
         for start, end, _ in one["entities"]
     )
-    assert (counts["train_entities"], counts["train_entity_borders_inside_pieces"]) == (3, inside)
+    assert (counts["train_entities"], counts["train_entity_borders_inside_tokens"]) == (3, inside)
     assert counts["dev_entity_f1_ceiling"] == (100 if inside == 0 else pytest.approx(200 / 3, abs=1e-3))
 
 
-class OneWordOnePiece:
-    """Stands in for a tokenizer whose pieces are eojeols, so that particles lie in the pieces of names."""
+class OneWordOneToken:
+    """Stands in for a tokenizer whose tokens are eojeols, so that particles lie in the tokens of names."""
 
     def __call__(self, texts: list[str], **options: Any) -> Any:
         rows = []
@@ -181,10 +181,10 @@ class OneWordOnePiece:
         return Encoded(input_ids=ids, token_type_ids=ids, offset_mapping=rows, overflow_to_sample_mapping=list(range(len(rows))))
 
 
-def test_the_ceiling_is_what_pieces_over_borders_leave() -> None:
+def test_the_ceiling_is_what_tokens_over_borders_leave() -> None:
     examples = [TASK.example("0", "김민수가 부산 갔다", [(0, 3, "PER"), (5, 7, "LOC")], "here")]
-    features = Features(TASK.featurize(examples, OneWordOnePiece(), 64), examples)
-    assert TASK.counts(features) == {"entities": 2, "entity_borders_inside_pieces": 1, "entity_f1_ceiling": 50.0}
+    features = Features(TASK.featurize(examples, OneWordOneToken(), 64), examples)
+    assert TASK.counts(features) == {"entities": 2, "entity_borders_inside_tokens": 1, "entity_f1_ceiling": 50.0}
 
 
 @pytest.mark.parametrize(

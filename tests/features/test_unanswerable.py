@@ -113,7 +113,7 @@ def test_the_threshold_is_the_best_of_all_by_brute_force(questions: list[tuple[i
 
 
 def windows(*rows: tuple[int, float, float]) -> tuple[dict[str, list[np.ndarray]], np.ndarray, np.ndarray]:
-    """Logits, offsets and examples of windows ([CLS], one piece of context at character 0 to 2): (example, [CLS]'s score, the piece's)."""
+    """Logits, offsets and examples of windows ([CLS], one token of context at character 0 to 2): (example, [CLS]'s score, the token's)."""
     logits = {
         name: [np.array([null, span, 99.0]) / 2 for _, null, span in rows]  # the last is padding
         for name in ("start_logits", "end_logits")
@@ -167,7 +167,7 @@ def test_a_threshold_that_was_given_stays_and_one_is_not_sought_where_every_ques
     assert task.score(task.predict(logits, answerable), answerable.examples) == {"exact_match": 100, "f1": 100}
 
 
-def test_a_context_without_a_piece_has_no_answer_and_settles_nothing() -> None:
+def test_a_context_without_a_token_has_no_answer_and_settles_nothing() -> None:
     logits, _, example_of = windows((0, 1, 2))
     empty = features_of([{"context": "", "answers": []}], np.array([(-1, -1), (-1, -1)]), example_of)
     task = Task.choose("mrc")
@@ -194,7 +194,7 @@ def test_everything_is_as_for_korquad_where_every_question_has_an_answer(corpora
         assert settled.score(predictions, examples) == korquad_scores(predictions, [[a for a, _ in e["answers"]] for e in examples])
 
 
-def test_a_question_without_an_answer_is_learned_as_the_first_piece_of_each_window(morpheme_tokenizer: MorphemeTokenizer) -> None:
+def test_a_question_without_an_answer_is_learned_as_the_first_token_of_each_window(morpheme_tokenizer: MorphemeTokenizer) -> None:
     example = {"id": "1", "question": "언제 지었는가?", "context": "첨성대는 경주시에 있다. " * 30, "answers": []}
     arrays = Task.choose("mrc").featurize([example], morpheme_tokenizer, 64)
     assert len(arrays["start_positions"]) > 2

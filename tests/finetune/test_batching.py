@@ -14,7 +14,7 @@ from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 
 def features_of(lengths: list[int], seed: int = 0) -> Features:
-    """Windows of random pieces; the first piece of each is its number, so that it can be found again."""
+    """Windows of random tokens; the first token of each is its number, so that it can be found again."""
     rng = np.random.default_rng(seed)
     ids = [[1000 + i, *rng.integers(5, 99, length - 1).tolist()] for i, length in enumerate(lengths)]
     types = [rng.integers(0, 2, length).tolist() for length in lengths]

@@ -8,21 +8,21 @@ import pytest
 import torch
 import transformers
 
-from kobert_pipeline import registry
+from kobert_pipeline.config import plugins
 from kobert_pipeline.features.format import Features, flat, starts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.model import TaskModule, build, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 
-ARCHITECTURES = registry.contract("architectures")
+ARCHITECTURES = plugins.contract("architectures")
 TAKING = [name for name in ARCHITECTURES.names() if "AutoModelForMultipleChoice" not in ARCHITECTURES.variant(name).headless]
 VOCAB_SIZE, CHOICES = 120, 3
 SMALL = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 
 
 def examples_of(count: int) -> Features:
-    """Windows of random pieces; the right candidate holds piece 7, the others don't."""
+    """Windows of random tokens; the right candidate holds token 7, the others don't."""
     rng = np.random.default_rng(0)
     ids, labels = [], rng.integers(0, CHOICES, count)
     for label in labels:
@@ -51,7 +51,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 @pytest.mark.parametrize("name", ARCHITECTURES.names())
 def test_the_heads_that_an_architecture_says_to_lack_are_those_that_transformers_lacks(name: str) -> None:
     """For the class of every task there is."""
-    architecture, tasks = ARCHITECTURES.variant(name)(), registry.contract("tasks")
+    architecture, tasks = ARCHITECTURES.variant(name)(), plugins.contract("tasks")
     classes = {tasks.variant(task).auto_class for task in tasks.names()}
     assert len(classes) >= 3
     for auto in classes:

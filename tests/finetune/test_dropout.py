@@ -7,13 +7,13 @@ import pytest
 import torch
 import transformers
 
-from kobert_pipeline import registry
+from kobert_pipeline.config import plugins
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.finetune.model import build, drop_unsupported_inputs
 from kobert_pipeline.finetune.plan import FinetunePlan
 
-ARCHITECTURES, TASKS = registry.contract("architectures"), registry.contract("tasks")
+ARCHITECTURES, TASKS = plugins.contract("architectures"), plugins.contract("tasks")
 KINDS = {TASKS.variant(name).auto_class: name for name in TASKS.names()}
 """A task for each class of model."""
 PAIRS = [
@@ -32,7 +32,7 @@ def tuned(name: str, task: str, dropout: float, folder: Path, from_scratch: bool
 
 
 def passed(model: torch.nn.Module, seed: int) -> list[torch.Tensor]:
-    """What a pass over fixed pieces gives with this seed of dropout: a text of twelve, or the windows of three choices."""
+    """What a pass over fixed tokens gives with this seed of dropout: a text of twelve, or the windows of three choices."""
     torch.manual_seed(seed)
     shape = (1, 3, 12) if "MultipleChoice" in type(model).__name__ else (1, 12)
     ids = torch.arange(5, 5 + torch.Size(shape).numel()).reshape(shape)

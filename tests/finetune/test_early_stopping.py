@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune import stage
-from kobert_pipeline.finetune.fitting import OnDev
+from kobert_pipeline.finetune.fitting import DevEvaluator
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
@@ -36,9 +36,9 @@ def naive_end(scores: list[float], patience: int) -> int:
 
 @given(st.lists(st.integers(0, 5).map(float), min_size=1, max_size=20), st.integers(1, 4))
 def test_it_ends_where_a_counter_would_whatever_was_measured_later(scores: list[float], patience: int) -> None:
-    on_dev = OnDev(None, Task.choose("nsmc"), None, FinetunePlan(early_stopping_patience=patience), Path("nowhere"), None)  # type: ignore
+    on_dev = DevEvaluator(None, Task.choose("nsmc"), None, FinetunePlan(early_stopping_patience=patience), Path("nowhere"), None)  # type: ignore
     on_dev.found.values = {step: {"accuracy": score} for step, score in enumerate(scores, 1)}
-    found = next((step for step in range(1, len(scores) + 1) if on_dev.enough(step)), len(scores))
+    found = next((step for step in range(1, len(scores) + 1) if on_dev.should_stop(step)), len(scores))
     assert found == naive_end(scores, patience)
     assert on_dev.best(found) == 1 + scores.index(max(scores[:found]))
 
@@ -52,7 +52,7 @@ def test_a_score_like_the_best_before_it_does_not_take_its_place(monkeypatch: py
             saved.append(step)
 
     monkeypatch.setattr("kobert_pipeline.finetune.fitting.predict", lambda *given, **more: SimpleNamespace(scores={"accuracy": 100 / 3}))
-    on_dev = OnDev(Model(), Task.choose("nsmc"), None, FinetunePlan(), tmp_path, tmp_path / "model")  # type: ignore[arg-type]
+    on_dev = DevEvaluator(Model(), Task.choose("nsmc"), None, FinetunePlan(), tmp_path, tmp_path / "model")  # type: ignore[arg-type]
     for step in (3, 6, 9):
         on_dev(step)
     assert saved == [3]
@@ -60,9 +60,9 @@ def test_a_score_like_the_best_before_it_does_not_take_its_place(monkeypatch: py
 
 
 def test_without_patience_it_never_ends() -> None:
-    on_dev = OnDev(None, Task.choose("nsmc"), None, FinetunePlan(), Path("nowhere"), None)  # type: ignore[arg-type]
+    on_dev = DevEvaluator(None, Task.choose("nsmc"), None, FinetunePlan(), Path("nowhere"), None)  # type: ignore[arg-type]
     on_dev.found.values = {step: {"accuracy": 1.0} for step in range(100)}
-    assert not on_dev.enough(99)
+    assert not on_dev.should_stop(99)
 
 
 def run(prepared: Path, pretrained: Path, out: Path, **plan: Any) -> dict[str, Any]:

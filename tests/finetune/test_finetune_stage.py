@@ -24,7 +24,7 @@ PLANS = {"nsmc": {"epochs": 3, "batch_size": 16, "learning_rate": 5e-3}, "korqua
 
 
 def options(name: str = "nsmc", weights: str = "pretrained", **plan: Any) -> stage.FinetuneOptions:
-    return stage.FinetuneOptions(weights=weights, plan={**PLANS[name], "checkpoint_every": 4, **plan})
+    return stage.FinetuneOptions(init=weights, plan={**PLANS[name], "checkpoint_every": 4, **plan})
 
 
 def unlike_loss(counts: dict[str, Any]) -> dict[str, Any]:
@@ -151,8 +151,8 @@ def test_a_deleted_model_that_no_later_step_beats_is_named_in_one_sentence(
 
 def test_pretrained_and_random_weights_and_seeds_give_different_models(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
     hashes = set()
-    for folder, weights, seed in [("a", "pretrained", 1), ("b", "random", 1), ("c", "pretrained", 2)]:
-        stage.run(options(weights=weights, epochs=1), seed, prepared / "nsmc", pretrained, tmp_path / folder)
+    for folder, weights, seed in [("a", "pretrained", 1), ("b", "scratch", 1), ("c", "pretrained", 2)]:
+        stage.run(options(init=weights, epochs=1), seed, prepared / "nsmc", pretrained, tmp_path / folder)
         hashes.add(sha256(tmp_path / folder / stage.MODEL / "model.safetensors"))
     assert len(hashes) == 3
 

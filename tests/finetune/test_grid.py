@@ -15,12 +15,12 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from kobert_pipeline import manifest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json_with_digest
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
+from kobert_pipeline.runs import manifest
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
@@ -69,9 +69,9 @@ def test_the_setting_with_the_best_evaluation_is_chosen_and_the_first_of_equals(
     trials = {
         name: scored(tmp_path / name, *scores) for name, scores in zip(options.plan.settings(), given, strict=False)
     }  # fmt: skip
-    assert stage.chosen(options, Task.choose("nsmc"), {**trials, "learning_rate=0.004": tmp_path / "diverged"}).learning_rate == 2e-3
+    assert stage.chosen_plan(options, Task.choose("nsmc"), {**trials, "learning_rate=0.004": tmp_path / "diverged"}).learning_rate == 2e-3
     with pytest.raises(UserError, match="lower learning rates"):
-        stage.chosen(options, Task.choose("nsmc"), {"learning_rate=0.004": tmp_path / "diverged"})
+        stage.chosen_plan(options, Task.choose("nsmc"), {"learning_rate=0.004": tmp_path / "diverged"})
 
 
 def try_all(options: stage.FinetuneOptions, features: Path, pretrained: Path, out: Path) -> dict[str, Path]:
@@ -140,13 +140,13 @@ def test_a_setting_that_diverges_is_not_taken_and_stops_nobody(
     monkeypatch.setattr(fitting, "train", diverging)
     counts = stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
     assert counts == {"not_finite": "the loss is nan at step 3 (not taken)"}
-    assert stage.chosen(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
+    assert stage.chosen_plan(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
     (tmp_path / bad).mkdir(exist_ok=True)
     write_json_with_digest(
         tmp_path / bad / "evaluations.json", {"values": {"1": {"accuracy": 100.0}}, "kept": {}}
     )  # before it diverged it was the best
     stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
-    assert stage.chosen(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
+    assert stage.chosen_plan(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.layers import shares
+from kobert_pipeline.finetune.layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -49,7 +49,7 @@ def test_shares_equal_those_by_hand(name: str, auto_class: str) -> None:
             expected[parameter] = DECAY ** (top - int(found[1]))
         else:
             expected[parameter] = DECAY ** (top + 1) if re.search(embeddings, f".{parameter}") else 1.0
-    given = shares(model, DECAY)
+    given = layerwise_lr_decay(model, DECAY)
     assert {parameter: given[value] for parameter, value in model.named_parameters()} == pytest.approx(expected)
     assert {round(share, 6) for share in expected.values()} == {round(DECAY**i, 6) for i in range(top + 2)}
 
@@ -58,7 +58,7 @@ def test_shares_equal_those_by_hand(name: str, auto_class: str) -> None:
 @pytest.mark.parametrize("name", BY_HAND)
 def test_groups_learn_at_their_share_and_hold_every_parameter_once(name: str, optimizer: str) -> None:
     module = TaskModule(a_model(name))
-    by_parameter = shares(module.model, DECAY)
+    by_parameter = layerwise_lr_decay(module.model, DECAY)
     made = optimizer_of(module, FinetunePlan(optimizer=optimizer, weight_decay=0.3), by_parameter)
     set_learning_rate(made, 0.5)
     held = [parameter for group in made.param_groups for parameter in group["params"]]
@@ -75,7 +75,7 @@ def test_a_step_is_as_long_as_its_layer_learns(prepared: Path, pretrained: Path)
     plan = FinetunePlan(layer_decay=0.5, weight_decay=0.0, dropout=0.0)
     module = TaskModule(build(Task.choose("nsmc"), pretrained, False, plan, 32))
     before = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
-    optimizer = optimizer_of(module, plan, shares(module.model, plan.layer_decay))
+    optimizer = optimizer_of(module, plan, layerwise_lr_decay(module.model, plan.layer_decay))
     set_learning_rate(optimizer, 0.01)
     ids = torch.arange(5, 45).view(4, 10)
     (100 * module({"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([0, 1, 0, 1])})[0]).backward()

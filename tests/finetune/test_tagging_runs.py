@@ -59,7 +59,7 @@ FROZEN = {"features": "ner", "encoder": "frozen", "plan": {"epochs": 30, "batch_
 
 @pytest.fixture(scope="module")
 def run_dir(tiny: Any, kobert: Any, corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run with both tasks; `own` over windows of 16 pieces, `ner` tuned and feature-based."""
+    """A finished run with both tasks; `own` over windows of 16 tokens, `ner` tuned and feature-based."""
     place = tmp_path_factory.mktemp("tagging")
     data = place / "data"
     data.mkdir()
@@ -96,7 +96,7 @@ def test_entities_are_learned(name: str, split: str, run_dir: Path, tiny: Any) -
 def test_the_features_tell_the_ceiling(run_dir: Path, tiny: Any) -> None:
     counts = tiny.manifests(run_dir)["features/ner"]["counts"]
     assert counts["test_entities"] == 2 * counts["test_examples"] == 160
-    assert counts["test_entity_f1_ceiling"] >= 100 - 100 * counts["test_entity_borders_inside_pieces"] / 160
+    assert counts["test_entity_f1_ceiling"] >= 100 - 100 * counts["test_entity_borders_inside_tokens"] / 160
 
 
 def test_predictions_are_written_in_characters(run_dir: Path) -> None:
@@ -175,7 +175,7 @@ def module(run_dir: Path, frozen: bool = False) -> tuple[TaskModule, Features, T
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_the_loss_is_the_mean_over_the_labelled_pieces_window_by_window(run_dir: Path, frozen: bool) -> None:
+def test_the_loss_is_the_mean_over_the_labelled_tokens_window_by_window(run_dir: Path, frozen: bool) -> None:
     learner, features, task = module(run_dir, frozen)
     batches = Batches(features, task.targets(features), 9, seed=1)
     rows = batches.epoch(0)[0]
@@ -189,7 +189,7 @@ def test_the_loss_is_the_mean_over_the_labelled_pieces_window_by_window(run_dir:
         labels = torch.from_numpy(features.arrays["labels"][part].astype(np.int64))
         total += cross_entropy(alone, labels, reduction="sum").item()
         count += int((labels != IGNORE_INDEX).sum())
-    assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some pieces stand more central elsewhere"
+    assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some tokens stand more central elsewhere"
     assert loss.item() == pytest.approx(total / count, rel=1e-5)
 
 

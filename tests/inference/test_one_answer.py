@@ -13,6 +13,7 @@ import torch
 
 from kobert_pipeline.analysis import stage as analysis
 from kobert_pipeline.corpus import stage as corpus
+from kobert_pipeline.evaluation.evaluate import evaluate
 from kobert_pipeline.features import stage as features
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
@@ -21,7 +22,6 @@ from kobert_pipeline.finetune import stage as finetune
 from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.inference.checkpoint import Checkpoint, load_model, load_tokenizer
 from kobert_pipeline.inference.predict import predict, predict_examples
-from kobert_pipeline.measure.measured import measured
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.publish.export import export
 from kobert_pipeline.tokenizer import stage as tokenizer
@@ -148,8 +148,8 @@ def test_every_way_gives_the_same_answers(name: str, tuned: Callable[[str], Path
         predicted.append(predict_examples(*given))
         return predicted[-1]
 
-    monkeypatch.setattr("kobert_pipeline.measure.measured.predict_examples", watched)
-    scores = measured(checkpoint, next(folder.glob("test.*")), [], [], False, say=lambda _: None)["clean"]["scores"]
+    monkeypatch.setattr("kobert_pipeline.evaluation.evaluate.predict_examples", watched)
+    scores = evaluate(checkpoint, next(folder.glob("test.*")), [], [], False, say=lambda _: None)["clean"]["scores"]
     assert predicted[0].predictions == expected
     assert scores == pytest.approx(read_json(folder / "counts.json")["test"], abs=0.006)
 

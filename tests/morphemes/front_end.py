@@ -18,8 +18,8 @@ from kobert_pipeline.corpus.readers.squad import Squad
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.stage import CorpusOptions
 from kobert_pipeline.corpus.stage import run as gather
-from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.shards.stage import ShardsOptions
 from kobert_pipeline.shards.stage import run as shard
 from kobert_pipeline.tokenizer.stage import TokenizerOptions
@@ -150,8 +150,8 @@ def bundled() -> list[Document]:
 
 
 @pytest.fixture(scope="session")
-def kiwi() -> Cutter:
-    return Cutter()
+def kiwi() -> Segmenter:
+    return Segmenter()
 
 
 @pytest.fixture(scope="session")

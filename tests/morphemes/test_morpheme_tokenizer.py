@@ -104,7 +104,7 @@ def test_ids_are_those_of_the_pieces_on_every_bundled_document(front_end, tokeni
     backend = read_morpheme_backend(front_end.tokenizer / VOCABULARY_FILE)
     cuts = kiwi.cuts([document.text for document in bundled], 1)
     wanted = [
-        backend.encode(AnalyzedDocument(document, found).pieces(), is_pretokenized=True).ids
+        backend.encode(AnalyzedDocument(document, found).words(), is_pretokenized=True).ids
         for document, found in zip(bundled, cuts, strict=True)
     ]
     texts = [document.text for document in bundled]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from kobert_pipeline.corpus.readers.text import Text
-from kobert_pipeline.morphemes.cutter import Cutter
-from kobert_pipeline.morphemes.cutting import Tokens, cut, units
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, REPLACING, STYLES
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.morphemes.raw_text_backend import remove_pipeline
+from kobert_pipeline.morphemes.segmentation import Tokens, segment, units
+from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK
 
 SENTENCE = "나는 그 배우를 사랑했었다. 정말 친구다"
@@ -25,7 +25,7 @@ SPELLED = {
     "tagged": "▁나/NP 는/JX ▁그/MM ▁배우/NNG 를/JKO ▁사랑/NNG 하/XSV 었었/EP 다/EF ./SF ▁정말/MAG ▁친구/NNG 이/VCP 다/EF",
     "none": "▁나는 ▁그 ▁배우를 ▁사랑했었다. ▁정말 ▁친구다",
 }
-CUTTERS = [Cutter(analyzer, style) for analyzer in ("kiwi", "mecab") for style in STYLES]
+CUTTERS = [Segmenter(analyzer, style) for analyzer in ("kiwi", "mecab") for style in STYLES]
 
 
 def named(cutter):
@@ -34,8 +34,8 @@ def named(cutter):
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_sentence_is_spelled_as_the_style_says(style):
-    (found,) = Cutter(style=style).cuts([SENTENCE], 1)
-    assert " ".join(found.pieces(SENTENCE)) == SPELLED[style]
+    (found,) = Segmenter(style=style).segment([SENTENCE], 1)
+    assert " ".join(found.words(SENTENCE)) == SPELLED[style]
 
 
 @pytest.mark.parametrize("cutter", CUTTERS, ids=named)
@@ -66,7 +66,7 @@ def test_no_analyzer_however_wrong_makes_a_respelled_cut_miss_a_character(data, 
         place = st.integers(0, end - start + 3)
         rows = data.draw(st.lists(st.tuples(place, place, st.integers(-2, 5), st.text(" ab가", max_size=80)), max_size=8))
         tokens.append(Tokens(*([row[column] for row in rows] for column in range(4))))
-    (found,) = cut([text], [list(units(text))], tokens, "form")
+    (found,) = segment([text], [list(units(text))], tokens, "form")
     reached = {place for one in found for place in range(one.start, one.end)}
     assert {place for place, character in enumerate(text) if not character.isspace()} <= reached
     assert all(one.start <= other.start and one.end <= other.end for one, other in pairwise(found))
@@ -76,16 +76,16 @@ def test_no_analyzer_however_wrong_makes_a_respelled_cut_miss_a_character(data, 
 def test_the_batch_around_a_text_does_not_change_its_respelled_cut():
     texts = [SENTENCE, "", "친구다", " ", "했다\n\n갔다 친구이다", "친구다"]
     for style in REPLACING:
-        cutter = Cutter(style=style)
-        assert list(cutter.cuts(texts, 1)) == [next(cutter.cuts([text], 1)) for text in texts]
+        cutter = Segmenter(style=style)
+        assert list(cutter.segment(texts, 1)) == [next(cutter.segment([text], 1)) for text in texts]
 
 
 @pytest.fixture(scope="module", params=STYLES)
 def styled(request, tmp_path_factory):
     """A tokenizer of each style with its own vocabulary, saved and loaded."""
-    cutter = Cutter(style=request.param)
+    cutter = Segmenter(style=request.param)
     texts = [document.text for document in Text(path="documents/*.txt").read(CORPORA)][:40]
-    lines = [" ".join(found.pieces(text)) for text, found in zip(texts, cutter.cuts(texts), strict=True)]
+    lines = [" ".join(found.words(text)) for text, found in zip(texts, cutter.segment(texts), strict=True)]
     backend = Tokenizer(models.WordPiece(unk_token=UNK, continuing_subword_prefix="", max_input_chars_per_word=200))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(vocab_size=2500, special_tokens=SPECIAL_TOKENS, continuing_subword_prefix="", show_progress=False)

@@ -20,7 +20,7 @@ VOCAB_SIZE = 200
 
 @pytest.fixture
 def tiny_bert() -> Callable[..., BertForPreTraining]:
-    """A BERT of two layers and width 32 over 200 pieces; the seed gives the weights, keywords change the config."""
+    """A BERT of two layers and width 32 over 200 tokens; the seed gives the weights, keywords change the config."""
 
     def build(seed: int = 0, **changes: float) -> BertForPreTraining:
         torch.manual_seed(seed)
@@ -34,11 +34,11 @@ def tiny_bert() -> Callable[..., BertForPreTraining]:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """Folders with shards, which use seven of the 200 pieces that their tokenizer has."""
+    """Folders with shards, which use seven of the 200 tokens that their tokenizer has."""
     for number in range(2):
         write_shard(tmp_path / "shards", f"train-{number:05d}", shard_of(articles(6) + reviews(3), vocab_size=12, seed=number))
         write_shard(tmp_path / "shards", f"held_out-{number:05d}", shard_of(articles(2), vocab_size=12, seed=10 + number))
     (tmp_path / "tokenizer").mkdir()
-    vocabulary = {f"piece{number}": number for number in range(200)}
-    Tokenizer(models.WordPiece(vocabulary, unk_token="piece1")).save(str(tmp_path / "tokenizer" / VOCABULARY_FILE))
+    vocabulary = {f"token{number}": number for number in range(200)}
+    Tokenizer(models.WordPiece(vocabulary, unk_token="token1")).save(str(tmp_path / "tokenizer" / VOCABULARY_FILE))
     return tmp_path / "shards", tmp_path / "tokenizer"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from synthetic_shards import articles, reviews, shards_of
 
-from kobert_pipeline import registry
+from kobert_pipeline.config import plugins
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objective import Objective
@@ -21,22 +21,22 @@ OBJECTIVES: dict[str, Any] = {
     "mlm_sop": "mlm_sop",
     "rtd": "rtd",
     "clm": "clm",
-    **{f"mlm {formed}": {"name": "mlm", "formed": formed} for formed in ("sentence_pair", "full_sentences", "doc_sentences")},
-    "mlm nsp": {"name": "mlm", "formed": "segment_pair", "nsp": True},
+    **{f"mlm {formed}": {"name": "mlm", "sequence_format": formed} for formed in ("sentence_pair", "full_sentences", "doc_sentences")},
+    "mlm nsp": {"name": "mlm", "sequence_format": "segment_pair", "nsp": True},
 }
 
 
 def rows() -> Iterator[Any]:
     for title, given in OBJECTIVES.items():
-        for name in registry.contract("architectures").names():
-            plugin = registry.contract("architectures").variant(name)
+        for name in plugins.contract("architectures").names():
+            plugin = plugins.contract("architectures").variant(name)
             if Objective.choose(given).head in plugin.heads:
                 more = {"local_attention": 8} if name == "modernbert" else {}
                 yield pytest.param(given, {"name": name, **SMALL, **more}, id=f"{title}-{name}")
 
 
 def prepared(objective: Any, architecture: Any) -> tuple[LossModule, Loader]:
-    options = PretrainOptions(objective=objective, architecture=architecture, max_length=48, batch_pieces=400)
+    options = PretrainOptions(objective=objective, architecture=architecture, max_length=48, batch_tokens=400)
     torch.manual_seed(0)
     model = options.architecture.model(options.architecture.config(VOCAB_SIZE), options.objective.head)
     for parameter in model.parameters():  # biases begin at zero, and what is zero shows no mistake
@@ -47,8 +47,8 @@ def prepared(objective: Any, architecture: Any) -> tuple[LossModule, Loader]:
 
 
 def sample_the_likeliest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ELECTRA's generator draws a random number for each piece to predict at once, so a batch in other pieces gets other samples. Where it
-    takes the likeliest piece instead, everything else of the loss can be compared number by number."""
+    """ELECTRA's generator draws a random number for each token to predict at once, so a batch in other tokens gets other samples. Where it
+    takes the likeliest token instead, everything else of the loss can be compared number by number."""
     monkeypatch.setattr(rtd, "sample", lambda logits: logits.argmax(-1))
 
 

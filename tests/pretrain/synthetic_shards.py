@@ -12,20 +12,20 @@ Described = tuple[bool, list[list[int]]]
 def shard_of(documents: list[Described], vocab_size: int = 200, seed: int = 0) -> Shard:
     """A shard with random ids and random morphemes and eojeols inside the sentences."""
     rng = np.random.default_rng(seed)
-    borders: list[int] = []
+    boundaries: list[int] = []
     starts = [0]
     for _, paragraphs in documents:
         for paragraph in paragraphs:
             for i, length in enumerate(paragraph):
                 run = rng.choice([0, MORPHEME, MORPHEME | EOJEOL], length)
                 run[0] = MORPHEME | EOJEOL | SENTENCE | (0 if i else PARAGRAPH)
-                borders += run.tolist()
-        if len(borders) > starts[-1]:
-            borders[starts[-1]] |= DOCUMENT
-        starts.append(len(borders))
+                boundaries += run.tolist()
+        if len(boundaries) > starts[-1]:
+            boundaries[starts[-1]] |= DOCUMENT
+        starts.append(len(boundaries))
     return Shard(
-        ids=rng.integers(5, vocab_size, len(borders)).astype(np.uint16),
-        borders=np.array(borders, np.uint8),
+        ids=rng.integers(5, vocab_size, len(boundaries)).astype(np.uint16),
+        boundaries=np.array(boundaries, np.uint8),
         documents=np.array(starts, np.int64),
         ordered=np.array([ordered for ordered, _ in documents], bool),
     )
@@ -72,10 +72,10 @@ def document_of(shards: Shards, position: int) -> int:
 
 
 def all_ids(shards: Shards) -> np.ndarray:
-    """The pieces of all shards behind one another."""
+    """The tokens of all shards behind one another."""
     return np.concatenate([shard.ids for shard in shards.shards])
 
 
-def all_borders(shards: Shards) -> np.ndarray:
+def all_boundaries(shards: Shards) -> np.ndarray:
     """The border bits of all shards behind one another."""
-    return np.concatenate([shard.borders for shard in shards.shards])
+    return np.concatenate([shard.boundaries for shard in shards.shards])

@@ -36,8 +36,8 @@ def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **p
     found = []
     for compiled in (False, True):
         options = stage.PretrainOptions(
-            objective=ROWS[name], architecture={"name": name, **SMALL, "num_hidden_layers": layers}, max_length=48, batch_pieces=256,
-            pieces=1600, plan={"torch_compile": compiled, "evaluate_every": 3, **plan},
+            objective=ROWS[name], architecture={"name": name, **SMALL, "num_hidden_layers": layers}, max_length=48, batch_tokens=256,
+            total_tokens=1600, plan={"torch_compile": compiled, "evaluate_every": 3, **plan},
         )  # fmt: skip
         out = tmp_path / str(compiled)
         counts = stage.run(options, *folders, tmp_path, out)

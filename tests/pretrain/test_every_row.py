@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from kobert_pipeline import registry
+from kobert_pipeline.config import plugins
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.model import LossModule, to_device
 from kobert_pipeline.pretrain.objectives.rtd import auc, sample
@@ -106,7 +106,7 @@ def test_the_generators_samples_follow_its_distribution() -> None:
     assert chi2 < 21  # four degrees of freedom: one seed of 3,000 would exceed it
 
 
-def test_a_sample_is_a_piece_also_where_rounding_leaves_a_rest() -> None:
+def test_a_sample_is_a_token_also_where_rounding_leaves_a_rest() -> None:
     torch.manual_seed(3)
     logits = torch.full((2_000, 3_001), -20.0)
     logits[:, 0] = 0.0
@@ -147,7 +147,7 @@ def test_a_causal_model_sees_nothing_that_comes_after() -> None:
 
 def test_every_pair_that_does_not_fit_is_refused_before_any_work(kobert, corpora) -> None:
     fits = {(row.values[0]["name"] if isinstance(row.values[0], dict) else row.values[0], row.values[1]["name"]) for row in rows()}
-    names = [(one, two) for one in registry.contract("objectives").names() for two in registry.contract("architectures").names()]
+    names = [(one, two) for one in plugins.contract("objectives").names() for two in plugins.contract("architectures").names()]
     refused = [pair for pair in names if pair not in fits]
     assert len(refused) > 5
     for objective, architecture in refused:
@@ -237,7 +237,7 @@ def test_the_area_under_the_curve_equals_scikit_learn() -> None:
 
 def test_static_masking_repeats_itself_and_dynamic_does_not() -> None:
     for duplicates, same in ((2, True), (None, False)):
-        _, loader = prepared({"name": "mlm_nsp", "duplicates": duplicates}, {"name": "bert", **SMALL})
+        _, loader = prepared({"name": "mlm_nsp", "dupe_factor": duplicates}, {"name": "bert", **SMALL})
         steps = loader.steps_per_epoch()
         loader._place(3 * steps)
         first, later = loader.batch(0), loader.batch(loader.ends[1])
@@ -266,6 +266,6 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, archite
 def test_what_fills_a_batch_up_is_no_work() -> None:
     module, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
     batch = loader.batch(0)
-    plain, filled = (module(to_device(one))[1] for one in (batch, batch.filled(1024, 48)))
-    assert filled["pieces"] == plain["pieces"] == len(batch.input_ids)
+    plain, filled = (module(to_device(one))[1] for one in (batch, batch.pad_to(1024, 48)))
+    assert filled["tokens"] == plain["tokens"] == len(batch.input_ids)
     assert float(filled["flops"]) == pytest.approx(float(plain["flops"]), rel=1e-6)

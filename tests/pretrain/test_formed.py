@@ -1,4 +1,4 @@
-"""The ways to form sequences: nothing is lost, nothing is too long, and borders of documents are kept as each of them says."""
+"""The ways to form sequences: nothing is lost, nothing is too long, and boundaries of documents are kept as each of them says."""
 
 import numpy as np
 import pytest
@@ -20,17 +20,17 @@ def separated(sequences, row: int) -> list[int]:
     return sequences.separators[sequences.separators[:, 0] == row, 1].tolist()
 
 
-def borders_of(shards, bit: int) -> set[int]:
+def boundaries_of(shards, bit: int) -> set[int]:
     return {
         int(offset) + int(place)
         for offset, shard in zip(shards.offsets, shards.shards, strict=False)
-        for place in np.flatnonzero(shard.borders & bit)
+        for place in np.flatnonzero(shard.boundaries & bit)
     }
 
 
 @settings(max_examples=80, deadline=None)
 @given(shards=corpora, max_length=LENGTHS, across=st.booleans())
-def test_full_sentences_hold_every_piece_once_and_in_order(shards, max_length, across) -> None:
+def test_full_sentences_hold_every_token_once_and_in_order(shards, max_length, across) -> None:
     sequences = full_sentences(shards, max_length, across)
     places = [place for start, end in sequences.a.tolist() for place in range(start, end)]
     assert places == [place for start, end, _ in documents(shards) for place in range(start, end)]
@@ -44,7 +44,7 @@ def test_separators_stand_where_documents_and_unordered_paragraphs_begin(shards,
     sequences = full_sentences(shards, max_length, across)
     begins = {start for start, _, _ in documents(shards)}
     unordered = [(start, end) for start, end, ordered in documents(shards) if not ordered]
-    begins |= {place for place in borders_of(shards, PARAGRAPH) if any(start <= place < end for start, end in unordered)}
+    begins |= {place for place in boundaries_of(shards, PARAGRAPH) if any(start <= place < end for start, end in unordered)}
     for row, (start, end) in enumerate(sequences.a.tolist()):
         assert separated(sequences, row) == [place for place in range(start + 1, end) if place in begins]
     if not across:
@@ -63,13 +63,13 @@ def test_packed_full_sentences_have_a_mark_at_every_border(shards, max_length) -
         expected = [CLS_ID]
         for place in range(start, end):
             expected += [SEP_ID] * (place in separated(sequences, row))
-            expected.append(int(shards.pieces(place, place + 1)[0][0]))
+            expected.append(int(shards.tokens(place, place + 1)[0][0]))
         assert ids.tolist() == [*expected, SEP_ID]
 
 
 def test_sentences_are_only_cut_where_none_would_fit() -> None:
     shards = shards_of(articles(30))
-    begins = borders_of(shards, SENTENCE)
+    begins = boundaries_of(shards, SENTENCE)
     sequences = full_sentences(shards, 40, True)
     assert {start for start, _ in sequences.a.tolist()} <= begins
     assert sequences.lengths.mean() > full_sentences(shards, 40, False).lengths.mean()
@@ -82,7 +82,7 @@ def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_
     assert (sequences.lengths <= max_length).all()
     places = sorted(place for spans in (sequences.a, sequences.b) for start, end in spans.tolist() for place in range(start, end))
     assert places == [place for start, end, _ in documents(shards) for place in range(start, end)]
-    begins = borders_of(shards, SENTENCE)
+    begins = boundaries_of(shards, SENTENCE)
     for a, b, label in zip(sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True):
         if label == IGNORE_INDEX:
             assert b[0] == b[1]
@@ -99,7 +99,7 @@ def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_
 def test_sentence_pairs_are_two_sentences(shards, max_length, rng) -> None:
     sequences = sentence_pairs(shards, max_length, rng)
     assert (sequences.lengths <= max_length).all()
-    begins = borders_of(shards, SENTENCE) | {end for _, end, _ in documents(shards)}
+    begins = boundaries_of(shards, SENTENCE) | {end for _, end, _ in documents(shards)}
     for a, b, label in zip(sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True):
         if label in (NEXT, RANDOM):
             assert a[0] in begins and b[0] in begins

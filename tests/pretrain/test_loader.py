@@ -19,7 +19,7 @@ BOTH = shards_of(articles(10), [], reviews(8))
 
 
 def loader(shards: Shards = BOTH, seed: int = 3, **changes: object) -> Loader:
-    options = {"objective": MlmNsp(**changes), "max_length": 40, "batch_pieces": 200}
+    options = {"objective": MlmNsp(**changes), "max_length": 40, "batch_tokens": 200}
     return Loader(shards, SimpleNamespace(**options), vocab_size=200, seed=seed)
 
 
@@ -29,7 +29,7 @@ def assert_equal(first: Batch, second: Batch) -> None:
 
 
 def originals(batch: Batch) -> np.ndarray:
-    """The pieces before masking."""
+    """The tokens before masking."""
     ids = batch.input_ids.copy()
     ids[batch.masked_positions] = batch.labels
     return ids
@@ -51,7 +51,7 @@ def test_a_fresh_loader_begins_in_the_middle_of_a_later_epoch() -> None:
     assert_equal(loader().batch(steps - 1), batches[-1])
 
 
-def test_an_epoch_shows_every_piece_but_those_cut_from_random_pairs() -> None:
+def test_an_epoch_shows_every_token_but_those_cut_from_random_pairs() -> None:
     reader = loader(REVIEWS)
     seen = np.concatenate([originals(reader.batch(step)) for step in range(reader.steps_per_epoch())])
     seen = seen[(seen != CLS_ID) & (seen != SEP_ID)]
@@ -74,14 +74,14 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("shards", [ARTICLES, REVIEWS, BOTH], ids=["ordered", "unordered", "both"])
 @pytest.mark.parametrize("epochs", [0.4, 1, 2.5])
-def test_pieces_until_equals_the_sum_of_the_batches_lengths(shards: Shards, epochs: float) -> None:
+def test_tokens_until_equals_the_sum_of_the_batches_lengths(shards: Shards, epochs: float) -> None:
     reader = loader(shards)
     steps = max(1, int(epochs * reader.steps_per_epoch()))
-    assert reader.pieces_until(steps) == sum(int(reader.batch(step).lengths.sum()) for step in range(steps))
+    assert reader.tokens_until(steps) == sum(int(reader.batch(step).lengths.sum()) for step in range(steps))
 
 
 @pytest.mark.parametrize("shards", [ARTICLES, REVIEWS, BOTH], ids=["ordered", "unordered", "both"])
-def test_no_batch_is_larger_than_batch_pieces(shards: Shards) -> None:
+def test_no_batch_is_larger_than_batch_tokens(shards: Shards) -> None:
     reader = loader(shards)
     assert all(len(reader.batch(step).input_ids) <= 200 for step in range(2 * reader.steps_per_epoch()))
 
@@ -89,13 +89,13 @@ def test_no_batch_is_larger_than_batch_pieces(shards: Shards) -> None:
 def test_steps_for_comes_to_the_budget_within_a_step() -> None:
     reader = loader(ARTICLES)
     budget = 10_000
-    assert abs(reader.pieces_until(reader.steps_for(budget)) - budget) <= 0.05 * budget
+    assert abs(reader.tokens_until(reader.steps_for(budget)) - budget) <= 0.05 * budget
     assert reader.steps_for(1) == 1
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.4])
-def test_the_share_of_masked_pieces_is_the_rate_and_no_special_token_is_masked(rate: float) -> None:
-    reader = loader(mask_rate=rate)
+def test_the_share_of_masked_tokens_is_the_rate_and_no_special_token_is_masked(rate: float) -> None:
+    reader = loader(mlm_probability=rate)
     batches = [reader.batch(step) for step in range(4 * reader.steps_per_epoch())]
     labels = np.concatenate([batch.labels for batch in batches])
     maskable = sum(int((originals(batch) >= len(SPECIAL_TOKENS)).sum()) for batch in batches)
@@ -132,7 +132,7 @@ class SlowLoader(Loader):
 
 def slow_and_plain() -> tuple[SlowLoader, Loader, int]:
     """Two loaders of the same batches, and the steps of about eight epochs."""
-    options = SimpleNamespace(objective=MlmNsp(), max_length=40, batch_pieces=200)
+    options = SimpleNamespace(objective=MlmNsp(), max_length=40, batch_tokens=200)
     slow, plain = (kind(shards_of(articles(2)), options, vocab_size=200, seed=3) for kind in (SlowLoader, Loader))
     return slow, plain, 8 * plain.steps_per_epoch()
 
@@ -146,7 +146,7 @@ def test_threads_that_meet_at_the_end_of_an_epoch_make_the_same_batches() -> Non
 
 
 def test_threads_plan_an_epoch_together_once() -> None:
-    """The plan of a billion pieces takes gigabytes."""
+    """The plan of a billion tokens takes gigabytes."""
     shared, alone, steps = slow_and_plain()
     with ThreadPoolExecutor(4) as threads:
         for batch in threads.map(shared.batch, [steps] * 8):

@@ -1,4 +1,4 @@
-"""Which pieces are predicted, and what stands in their place."""
+"""Which tokens are predicted, and what stands in their place."""
 
 import numpy as np
 import pytest
@@ -100,10 +100,10 @@ def test_nothing_is_chosen_where_nothing_is_maskable() -> None:
     assert len(choose(np.ones(4, bool), np.zeros(4, bool), 0.5, np.random.default_rng(0))) == 0
 
 
-@pytest.mark.parametrize(("unit", "expected"), [("piece", [1, 1, 1, 1, 1]), ("morpheme", [1, 0, 1, 0, 1]), ("eojeol", [1, 0, 0, 0, 1])])
+@pytest.mark.parametrize(("unit", "expected"), [("token", [1, 1, 1, 1, 1]), ("morpheme", [1, 0, 1, 0, 1]), ("eojeol", [1, 0, 0, 0, 1])])
 def test_units_begin_at_their_border_bits(unit: str, expected: list[int]) -> None:
-    borders = np.array([MORPHEME | EOJEOL | SENTENCE, 0, MORPHEME, 0, MORPHEME | EOJEOL], np.uint8)
-    assert unit_starts(borders, unit).tolist() == [bool(flag) for flag in expected]
+    boundaries = np.array([MORPHEME | EOJEOL | SENTENCE, 0, MORPHEME, 0, MORPHEME | EOJEOL], np.uint8)
+    assert unit_starts(boundaries, unit).tolist() == [bool(flag) for flag in expected]
 
 
 def test_replace_puts_80_10_10_within_binomial_bounds() -> None:
@@ -117,7 +117,7 @@ def test_replace_puts_80_10_10_within_binomial_bounds() -> None:
         assert abs(shares[name] - expected) < bound, name
 
 
-def test_random_pieces_are_every_piece_but_the_special_tokens() -> None:
+def test_random_tokens_are_every_token_but_the_special_tokens() -> None:
     count, vocab_size, original = 20_000, 12, 100
     masked = replace(np.full(count, original), np.arange(count), vocab_size, np.random.default_rng(2))
     random = masked[(masked != MASK_ID) & (masked != original)]

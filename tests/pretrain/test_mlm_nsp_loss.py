@@ -12,8 +12,8 @@ from transformers import BertForMaskedLM, BertForPreTraining
 
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
+from kobert_pipeline.pretrain.held_out import evaluate
 from kobert_pipeline.pretrain.loader import Loader
-from kobert_pipeline.pretrain.measure import evaluate
 from kobert_pipeline.pretrain.model import LossModule, to_device
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 
@@ -22,7 +22,7 @@ Build = Callable[..., BertForPreTraining]
 
 def loader(paired: bool, unpaired: bool) -> Loader:
     shards = shards_of((articles(12) if paired else []) + (reviews(6) if unpaired else []))
-    return Loader(shards, SimpleNamespace(objective=MlmNsp(), max_length=48, batch_pieces=400), 200, seed=1)
+    return Loader(shards, SimpleNamespace(objective=MlmNsp(), max_length=48, batch_tokens=400), 200, seed=1)
 
 
 def batch_of(paired: bool, unpaired: bool) -> Batch:
@@ -111,8 +111,8 @@ def test_a_fresh_model_is_near_the_logarithm_of_the_choices(tiny_bert: Build) ->
     assert values["nsp_loss"].item() == pytest.approx(math.log(2), abs=0.15)
 
 
-def test_a_batch_without_a_masked_piece_has_a_finite_loss(tiny_bert: Build) -> None:
-    """The last batch of an epoch may be one sequence of three pieces, of which 15 % are mostly none."""
+def test_a_batch_without_a_masked_token_has_a_finite_loss(tiny_bert: Build) -> None:
+    """The last batch of an epoch may be one sequence of three tokens, of which 15 % are mostly none."""
     batch = batch_of(True, False)
     none = np.empty(0, np.int64)
     bare = Batch(**{**vars(batch), "masked_positions": none, "labels": none})

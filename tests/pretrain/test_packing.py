@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_shards import all_borders, all_ids, corpora, generators
+from synthetic_shards import all_boundaries, all_ids, corpora, generators
 
 from kobert_pipeline.pretrain.packing import SPECIAL, group, pack
 from kobert_pipeline.pretrain.segments import full_sentences, plan_sequences
@@ -13,15 +13,15 @@ from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 
 
 def naive(shards: Shards, a: list[int], b: list[int], separators: list[int]) -> list[tuple[int, int, int, int, bool]]:
-    """(id, token type, position, borders, maskable) of each piece of one sequence."""
-    ids, borders = all_ids(shards).tolist(), all_borders(shards).tolist()
+    """(id, token type, position, boundaries, maskable) of each token of one sequence."""
+    ids, boundaries = all_ids(shards).tolist(), all_boundaries(shards).tolist()
     cells = [(CLS_ID, 0, SPECIAL, False)]
     for i in range(*a):
-        cells += [(SEP_ID, 0, SPECIAL, False)] * (i in separators) + [(ids[i], 0, borders[i], True)]
+        cells += [(SEP_ID, 0, SPECIAL, False)] * (i in separators) + [(ids[i], 0, boundaries[i], True)]
     cells.append((SEP_ID, 0, SPECIAL, False))
     if b[1] > b[0]:
-        cells += [*((ids[i], 1, borders[i], True) for i in range(*b)), (SEP_ID, 1, SPECIAL, False)]
-    return [(piece, kind, position, bits, maskable) for position, (piece, kind, bits, maskable) in enumerate(cells)]
+        cells += [*((ids[i], 1, boundaries[i], True) for i in range(*b)), (SEP_ID, 1, SPECIAL, False)]
+    return [(token, kind, position, bits, maskable) for position, (token, kind, bits, maskable) in enumerate(cells)]
 
 
 @pytest.mark.parametrize("formed", ["pairs", "exchanged", "full sentences", "sentences of one document"])
@@ -36,7 +36,7 @@ def test_pack_equals_the_plain_layout(formed: str, shards: Shards, max_length: i
     separators = {row: sequences.separators[sequences.separators[:, 0] == row, 1].tolist() for row in chosen}
     expected = [naive(shards, sequences.a[row].tolist(), sequences.b[row].tolist(), separators[row]) for row in chosen]
     assert packed.lengths.tolist() == [len(cells) for cells in expected] == sequences.lengths[chosen].tolist()
-    columns = zip(packed.input_ids, packed.token_type_ids, packed.position_ids, packed.borders, packed.maskable, strict=True)
+    columns = zip(packed.input_ids, packed.token_type_ids, packed.position_ids, packed.boundaries, packed.maskable, strict=True)
     assert [tuple(int(value) for value in column) for column in columns] == [
         tuple(int(value) for value in cell) for cells in expected for cell in cells
     ]
@@ -45,20 +45,20 @@ def test_pack_equals_the_plain_layout(formed: str, shards: Shards, max_length: i
 
 @given(corpora, generators)
 def test_gathered_stretches_of_several_shards_are_those_of_all_behind_one_another(shards: Shards, rng: np.random.Generator) -> None:
-    ids, borders, stretches = all_ids(shards), all_borders(shards), []
+    ids, boundaries, stretches = all_ids(shards), all_boundaries(shards), []
     for offset, shard in shards:
         for _ in range(min(len(shard.ids), 3)):
             start = int(rng.integers(len(shard.ids)))
             stretches.append((offset + start, int(rng.integers(len(shard.ids) - start + 1))))
     starts, lengths = np.array(stretches)[rng.permutation(len(stretches))].T
     found = shards.gather(starts, lengths)
-    for one, all_ in zip(found, (ids, borders), strict=True):
+    for one, all_ in zip(found, (ids, boundaries), strict=True):
         assert (
             one.tolist() == np.concatenate([all_[start : start + length] for start, length in zip(starts, lengths, strict=True)]).tolist()
         )
     assert (found[0].dtype, found[1].dtype) == (np.int64, np.uint8)
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        assert shards.pieces(start, start + length)[0].tolist() == ids[start : start + length].tolist()
+        assert shards.tokens(start, start + length)[0].tolist() == ids[start : start + length].tolist()
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)), max_size=20))
@@ -69,11 +69,11 @@ def test_ranges_are_ranges_behind_one_another(given: list[tuple[int, int]]) -> N
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), generators)
 def test_group_has_every_row_once_in_order_and_fills_batches_up_to_the_bound(
-    lengths: list[int], pieces: int, rng: np.random.Generator
+    lengths: list[int], tokens: int, rng: np.random.Generator
 ) -> None:
     array, order = np.array(lengths), rng.permutation(len(lengths))
-    batches = group(array, order, pieces)
+    batches = group(array, order, tokens)
     assert np.concatenate(batches).tolist() == order.tolist()
     totals = [int(array[batch].sum()) for batch in batches]
-    assert all(total <= pieces or len(batch) == 1 for total, batch in zip(totals, batches, strict=True))
-    assert all(total + array[after[0]] > pieces for total, after in zip(totals, batches[1:], strict=False))
+    assert all(total <= tokens or len(batch) == 1 for total, batch in zip(totals, batches, strict=True))
+    assert all(total + array[after[0]] > tokens for total, after in zip(totals, batches[1:], strict=False))

@@ -17,7 +17,7 @@ from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, batches, to_device
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import pack
-from kobert_pipeline.pretrain.phases import Course
+from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.segments import plan_sequences
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
@@ -74,7 +74,7 @@ def test_accuracies_of_parts_add_up_too(objective: Any, architecture: Any) -> No
 def test_a_step_without_pairs_logs_no_number_for_them_in_any_part() -> None:
     """A process that logged one where others have none would wait for them for ever."""
     module, _ = prepared("mlm_nsp", {"name": "bert", **SMALL})
-    options = PretrainOptions(objective=MlmNsp(), architecture={"name": "bert", **SMALL}, max_length=48, batch_pieces=400)
+    options = PretrainOptions(objective=MlmNsp(), architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400)
     batch = Loader(shards_of(reviews(4)), options, 200, seed=1).batch(0)
     for part in parts_of(batch, len(batch.lengths) + 1):
         loss, values = module(to_device(part))
@@ -102,7 +102,7 @@ drawn = st.builds(batch_of, corpora, generators)
 def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch, number: int) -> None:
     parts = parts_of(batch, number)
     assert len(parts) == number
-    full, idle = ([part for part in parts if (part.counts.pieces == NOTHING.pieces) == nothing] for nothing in (False, True))
+    full, idle = ([part for part in parts if (part.counts.tokens == NOTHING.tokens) == nothing] for nothing in (False, True))
     for name in ("input_ids", "token_type_ids", "position_ids", "lengths", "labels", "next_sentence_label"):
         assert np.concatenate([getattr(part, name) for part in full]).tolist() == getattr(batch, name).tolist(), name
     shifts = np.cumsum([0] + [len(part.input_ids) for part in full])
@@ -121,28 +121,28 @@ def test_parts_of_parts_know_the_whole_step(batch: Batch, first: int, second: in
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
-@pytest.mark.parametrize("pieces", [448, 100])
-def test_a_filled_batch_has_the_same_loss_gradients_and_values(objective: Any, architecture: Any, pieces: int) -> None:
+@pytest.mark.parametrize("tokens", [448, 100])
+def test_a_filled_batch_has_the_same_loss_gradients_and_values(objective: Any, architecture: Any, tokens: int) -> None:
     module, loader = prepared(objective, architecture)
     batch = loader.batch(0)
     for mode in (True, False):
         module.train(mode)
-        assert_equal(summed(module, [batch.filled(pieces, 48, multiple=32)]), summed(module, [batch]))
+        assert_equal(summed(module, [batch.pad_to(tokens, 48, multiple=32)]), summed(module, [batch]))
 
 
 def test_a_filled_part_counts_as_the_part_does() -> None:
     module, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
     batch = loader.batch(0)
     parts = parts_of(batch, len(batch.lengths) + 2)
-    assert_equal(summed(module, [part.filled(448, 48) for part in parts]), summed(module, [batch]))
+    assert_equal(summed(module, [part.pad_to(448, 48) for part in parts]), summed(module, [batch]))
 
 
 @settings(deadline=None)
 @given(drawn, st.integers(64, 300), st.integers(32, 64), st.sampled_from([1, 8, 256]))
-def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, pieces: int, max_length: int, multiple: int) -> None:
-    filled, count = batch.filled(pieces, max_length, multiple), len(batch.input_ids)
-    assert len(filled.input_ids) % pieces == 0
-    assert 0 < len(filled.input_ids) - count <= pieces
+def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, tokens: int, max_length: int, multiple: int) -> None:
+    filled, count = batch.pad_to(tokens, max_length, multiple), len(batch.input_ids)
+    assert len(filled.input_ids) % tokens == 0
+    assert 0 < len(filled.input_ids) - count <= tokens
     assert len(filled.input_ids) == len(filled.token_type_ids) == len(filled.position_ids) == filled.lengths.sum()
     assert len(filled.lengths) % multiple == len(filled.labels) % multiple == 0
     assert len(filled.lengths) == len(filled.next_sentence_label) == len(filled.starts)
@@ -160,8 +160,8 @@ def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, pieces: int, max_le
 
 
 def compiled_batches(parts: int) -> Iterator[dict[str, torch.Tensor]]:
-    options = PretrainOptions(architecture={"name": "bert", **SMALL}, max_length=48, batch_pieces=400, pieces=9000)
-    course = Course(shards_of(articles(20), reviews(9)), options.parts(), 200, 1)
+    options = PretrainOptions(architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400, total_tokens=9000)
+    course = PhaseSchedule(shards_of(articles(20), reviews(9)), options.parts(), 200, 1)
     batch_at = batches(course, Plan(torch_compile=True))
     for step in range(course.steps):
         for part in range(parts):

@@ -9,33 +9,33 @@ import pytest
 from synthetic_shards import articles, shards_of
 
 from kobert_pipeline.pretrain.loader import Loader
-from kobert_pipeline.pretrain.phases import Course
+from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.stage import PretrainOptions
 
 SMALL = {"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 
 
 def options(**changes) -> PretrainOptions:
-    return PretrainOptions(architecture=SMALL, max_length=32, batch_pieces=256, pieces=6000, **changes)
+    return PretrainOptions(architecture=SMALL, max_length=32, batch_tokens=256, total_tokens=6000, **changes)
 
 
-def course_of(shards, chosen: PretrainOptions) -> Course:
-    return Course(shards, chosen.parts(), 200, chosen.plan.seed)
+def course_of(shards, chosen: PretrainOptions) -> PhaseSchedule:
+    return PhaseSchedule(shards, chosen.parts(), 200, chosen.plan.seed)
 
 
 def test_without_phases_the_course_is_the_loader() -> None:
     shards = shards_of(articles(20))
     course, loader = course_of(shards, options()), Loader(shards, options(), 200, seed=1)
     assert course.steps == loader.steps_for(6000)
-    assert course.pieces() == loader.pieces_until(course.steps)
+    assert course.tokens() == loader.tokens_until(course.steps)
     for step in range(course.steps):
         assert np.array_equal(course.batch(step).input_ids, loader.batch(step).input_ids)
 
 
 def test_each_phase_has_its_length_its_batch_and_its_share() -> None:
     phases = [
-        {"share": 0.5, "max_length": 24, "batch_pieces": 128},
-        {"share": 0.25, "batch_pieces": 512},
+        {"share": 0.5, "max_length": 24, "batch_tokens": 128},
+        {"share": 0.25, "batch_tokens": 512},
         {"share": 0.25, "max_length": 64},
     ]
     course = course_of(shards_of(articles(40)), options(phases=phases))
@@ -48,7 +48,7 @@ def test_each_phase_has_its_length_its_batch_and_its_share() -> None:
     assert max(len(batch.input_ids) for batch in parts[0]) <= 128 < max(len(batch.input_ids) for batch in parts[1]) <= 512
     seen = [sum(len(batch.input_ids) for batch in part) for part in parts]
     assert [one / 6000 for one in seen] == pytest.approx([0.5, 0.25, 0.25], abs=0.06)
-    assert course.pieces() == sum(seen)
+    assert course.tokens() == sum(seen)
 
 
 def test_a_batch_is_a_function_of_the_step_alone() -> None:
@@ -70,8 +70,8 @@ def test_equal_phases_draw_other_numbers() -> None:
     [
         ([{"share": 0.5}], "make 0.5"),
         ([{"share": 0.5}, {"share": 0.5, "max_length": 65}], "max_length 65"),
-        ([{"share": 1, "batch_pieces": 64, "max_length": 64}, {"share": 0.2}], "make 1.2"),
-        ([{"share": 0.5}, {"share": 0.5, "max_length": 40, "batch_pieces": 64}], None),
+        ([{"share": 1, "batch_tokens": 64, "max_length": 64}, {"share": 0.2}], "make 1.2"),
+        ([{"share": 0.5}, {"share": 0.5, "max_length": 40, "batch_tokens": 64}], None),
     ],
 )
 def test_phases_that_do_not_fit_are_refused(phases, said) -> None:

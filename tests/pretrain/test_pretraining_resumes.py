@@ -29,7 +29,7 @@ class Crash(Exception):
 def pretrain(model: BertForPreTraining, plan: Plan, folder: Path, crash_at: int | None = None) -> dict[str, torch.Tensor]:
     """The weights after `STEPS` steps on real batches, over more than one epoch."""
     module = LossModule(model, MlmNsp(), Bert())
-    options = SimpleNamespace(objective=MlmNsp(), max_length=48, batch_pieces=256)
+    options = SimpleNamespace(objective=MlmNsp(), max_length=48, batch_tokens=256)
     loader = Loader(shards_of(articles(6), reviews(3)), options, 200, seed=plan.seed)
     assert loader.steps_per_epoch() < STEPS
 
@@ -68,7 +68,7 @@ def test_resumed_equals_never_stopped(
 def options(**plan: Any) -> stage.PretrainOptions:
     return stage.PretrainOptions(
         architecture={"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 48},
-        max_length=48, batch_pieces=256, pieces=2500, plan={"checkpoint_every": 4, "learning_rate": 5e-3, **plan},
+        max_length=48, batch_tokens=256, total_tokens=2500, plan={"checkpoint_every": 4, "learning_rate": 5e-3, **plan},
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_the_stage_learns_and_its_model_loads(folders: tuple[Path, Path], tmp_pa
     assert counts["held_out_after"]["loss"] < counts["held_out_before"]["loss"]
     loaded = BertForPreTraining.from_pretrained(tmp_path / "out" / stage.MODEL)
     assert counts["parameters"] == loaded.num_parameters()
-    assert abs(counts["pieces_seen"] - 2500) < 256
+    assert abs(counts["tokens_seen"] - 2500) < 256
 
 
 @pytest.mark.parametrize(("first", "then"), [(0, 3), (3, 0), (3, 1)])
@@ -109,7 +109,7 @@ def test_the_stage_goes_on_with_another_number_of_threads_to_the_same_model_file
     ("changes", "named"),
     [
         ({"max_length": 600}, "max_position_embeddings"),
-        ({"max_length": 128, "batch_pieces": 100}, "batch_pieces"),
+        ({"max_length": 128, "batch_tokens": 100}, "batch_tokens"),
         ({"architecture": {"name": "bert", "hidden_size": 50, "num_attention_heads": 4}}, "num_attention_heads"),
     ],
 )

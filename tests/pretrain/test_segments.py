@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_shards import all_borders, articles, corpora, document_of, documents, generators, reviews, shards_of
+from synthetic_shards import all_boundaries, articles, corpora, document_of, documents, generators, reviews, shards_of
 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.segments import NEXT, RANDOM, Sequences, plan_sequences
@@ -28,7 +28,7 @@ def is_pair(b: tuple[int, int]) -> bool:
 
 
 @given(corpora, lengths, shares, generators)
-def test_every_piece_lies_in_exactly_one_a_or_original_b(shards: Shards, max_length: int, share: float, rng: np.random.Generator) -> None:
+def test_every_token_lies_in_exactly_one_a_or_original_b(shards: Shards, max_length: int, share: float, rng: np.random.Generator) -> None:
     """The gaps between the A segments are the original Bs. Each is used once, and cut only where the sequence would be too long."""
     table = rows(plan_sequences(shards, max_length, share, "next", rng))
     gaps = {}
@@ -55,17 +55,17 @@ def test_lengths_count_the_special_tokens_and_stay_below_max_length(
 
 
 @given(corpora, lengths, shares, generators)
-def test_segments_are_cut_at_sentence_borders_only(shards: Shards, max_length: int, share: float, rng: np.random.Generator) -> None:
-    borders = all_borders(shards)
+def test_segments_are_cut_at_sentence_boundaries_only(shards: Shards, max_length: int, share: float, rng: np.random.Generator) -> None:
+    boundaries = all_boundaries(shards)
     ordered = {start: (end, is_ordered) for start, end, is_ordered in documents(shards)}
-    sentence_starts = np.flatnonzero(borders & SENTENCE)
+    sentence_starts = np.flatnonzero(boundaries & SENTENCE)
     document_ends = {end for end, _ in ordered.values()}
     for a, b, _ in rows(plan_sequences(shards, max_length, share, "next", rng)):
         if not documents(shards)[document_of(shards, a[0])][2]:
             continue
         if is_pair(b):
-            assert borders[a[0]] & SENTENCE and borders[a[1]] & SENTENCE and borders[b[0]] & SENTENCE
-        elif not borders[a[0]] & SENTENCE or not (a[1] in document_ends or borders[a[1]] & SENTENCE):
+            assert boundaries[a[0]] & SENTENCE and boundaries[a[1]] & SENTENCE and boundaries[b[0]] & SENTENCE
+        elif not boundaries[a[0]] & SENTENCE or not (a[1] in document_ends or boundaries[a[1]] & SENTENCE):
             left = sentence_starts[sentence_starts <= a[0]].max()
             right = min([int(i) for i in sentence_starts if i > a[0]] + [end for end in document_ends if end > a[0]])
             assert right - left > max_length - 3, "only a sentence too long for a sequence may be cut inside"
@@ -89,11 +89,11 @@ def test_a_random_b_is_of_another_document_and_a_next_b_follows_its_a(
 def test_unordered_documents_give_a_sequence_per_paragraph_or_chunk_of_it_and_no_pair(
     shards: Shards, max_length: int, share: float, rng: np.random.Generator
 ) -> None:
-    borders, room = all_borders(shards), max_length - 2
+    boundaries, room = all_boundaries(shards), max_length - 2
     expected = []
     for start, end, is_ordered in documents(shards):
         if not is_ordered:
-            breaks = [i for i in range(start, end) if borders[i] & PARAGRAPH] + [end]
+            breaks = [i for i in range(start, end) if boundaries[i] & PARAGRAPH] + [end]
             for left, right in pairwise(breaks):
                 expected += [(i, min(i + room, right)) for i in range(left, right, room)]
     found = [
@@ -112,7 +112,7 @@ def test_sequences_are_a_function_of_the_generator(shards: Shards, max_length: i
 
 
 @given(corpora, lengths, generators)
-def test_without_pairs_every_piece_lies_in_one_a(shards: Shards, max_length: int, rng: np.random.Generator) -> None:
+def test_without_pairs_every_token_lies_in_one_a(shards: Shards, max_length: int, rng: np.random.Generator) -> None:
     table = rows(plan_sequences(shards, max_length, 0.1, None, rng))
     assert not any(is_pair(b) for _, b, _ in table)
     assert [a[0] for a, _, _ in table] == [0, *(a[1] for a, _, _ in table[:-1])]
@@ -148,7 +148,7 @@ def test_sequences_are_filled_unless_they_are_to_be_short() -> None:
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
-def test_a_document_without_pieces_gives_no_sequence(is_ordered: bool) -> None:
+def test_a_document_without_tokens_gives_no_sequence(is_ordered: bool) -> None:
     shards = shards_of([(True, [[3, 3]]), (is_ordered, []), (False, [[4]])])
     sequences = plan_sequences(shards, 16, 0.0, "next", np.random.default_rng(0))
     assert len(sequences) == 2

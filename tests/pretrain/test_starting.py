@@ -17,8 +17,8 @@ OLD = [*SPECIAL_TOKENS, *"가나다라", "▁가", "가나"]
 NEW = [*SPECIAL_TOKENS, "가나", "나다", *"가나다라", "마", "▁가", "▁가나다"]
 
 
-def backend(pieces: list[str], prefix: str = "") -> Tokenizer:
-    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+def backend(tokens: list[str], prefix: str = "") -> Tokenizer:
+    vocabulary = {token: number for number, token in enumerate(tokens)}
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=prefix, max_input_chars_per_word=200))
     made.add_special_tokens(SPECIAL_TOKENS)
     return made
@@ -42,10 +42,10 @@ def base(tiny_bert, tmp_path: Path) -> Path:
     return folder
 
 
-def tokenizer(tmp_path: Path, pieces: list[str]) -> Path:
+def tokenizer(tmp_path: Path, tokens: list[str]) -> Path:
     folder = tmp_path / "tokenizer"
     folder.mkdir()
-    backend(pieces).save(str(folder / "morphemes.json"))
+    backend(tokens).save(str(folder / "morphemes.json"))
     return folder
 
 
@@ -55,28 +55,28 @@ def test_with_the_same_vocabulary_all_weights_are_the_checkpoints(tiny_bert, bas
     old = BertForPreTraining.from_pretrained(base).state_dict()
     assert all(torch.equal(value, old[name]) for name, value in model.state_dict().items())
     assert counts.pop("weights_started_at_random") == 0
-    assert counts == {"pieces_taken_over": len(OLD), "pieces_started_as_a_mean": 0, "pieces_started_at_random": 0}
+    assert counts == {"tokens_taken_over": len(OLD), "tokens_started_as_a_mean": 0, "tokens_started_at_random": 0}
 
 
-def test_new_pieces_start_as_the_mean_of_those_that_spell_them(tiny_bert, base, tmp_path) -> None:
+def test_new_tokens_start_as_the_mean_of_those_that_spell_them(tiny_bert, base, tmp_path) -> None:
     model = BertForPreTraining(sized(tiny_bert, len(NEW)))
     before = model.bert.embeddings.word_embeddings.weight.detach().clone()
     counts = start_from(model, base, tokenizer(tmp_path, NEW))
-    old, place = BertForPreTraining.from_pretrained(base), {piece: number for number, piece in enumerate(OLD)}
+    old, place = BertForPreTraining.from_pretrained(base), {token: number for number, token in enumerate(OLD)}
     spelled = {"나다": ["나", "다"], "▁가나다": ["▁가", "나", "다"]}
     for made, was in (
         (model.bert.embeddings.word_embeddings.weight, old.bert.embeddings.word_embeddings.weight),
         (model.cls.predictions.bias, old.cls.predictions.bias),
     ):
-        for number, piece in enumerate(NEW):
-            if piece != "마":
-                rows = [place[one] for one in spelled.get(piece, [piece])]
-                assert torch.allclose(made[number], was[rows].mean(0)), piece
+        for number, token in enumerate(NEW):
+            if token != "마":
+                rows = [place[one] for one in spelled.get(token, [token])]
+                assert torch.allclose(made[number], was[rows].mean(0)), token
     assert torch.equal(model.bert.embeddings.word_embeddings.weight[NEW.index("마")], before[NEW.index("마")])
     assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
     assert torch.equal(model.bert.encoder.layer[1].output.dense.weight, old.bert.encoder.layer[1].output.dense.weight)
     assert counts.pop("weights_started_at_random") == 0
-    assert counts == {"pieces_taken_over": len(NEW) - 3, "pieces_started_as_a_mean": 2, "pieces_started_at_random": 1}
+    assert counts == {"tokens_taken_over": len(NEW) - 3, "tokens_started_as_a_mean": 2, "tokens_started_at_random": 1}
 
 
 def test_heads_that_a_fine_tuned_checkpoint_lacks_start_at_random_and_are_counted(tiny_bert, base, tmp_path) -> None:
@@ -121,20 +121,20 @@ def test_other_sizes_than_the_checkpoints_are_refused_by_name(tiny_bert, base, t
 
 
 def test_a_run_goes_on_from_what_another_published(tiny, tmp_path, kobert) -> None:
-    """Grown by 100 pieces: the held-out loss begins where the other run ended, not at that of random weights."""
+    """Grown by 100 tokens: the held-out loss begins where the other run ended, not at that of random weights."""
     settings = {
         "pretrain.base": tiny.run_dir / "publish" / "mlm",
         "tokenizer.base": tiny.run_dir / "publish" / "mlm",
         "tokenizer.subword.vocab_size": 1600,
-        "pretrain.pieces": 10_000,
+        "pretrain.total_tokens": 10_000,
     }
     given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     rows = kobert("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "grown", "--until", "pretrain", "--json", *given).json["stages"]
     counts = json.loads((tmp_path / "runs" / "grown" / "pretrain" / "manifest.json").read_text())["counts"]
     before = tiny.manifests()["pretrain"]["counts"]
     assert rows[-1]["status"] == "done"
-    assert counts["pieces_taken_over"] == 1500
-    assert counts["pieces_started_as_a_mean"] + counts["pieces_started_at_random"] == 100
+    assert counts["tokens_taken_over"] == 1500
+    assert counts["tokens_started_as_a_mean"] + counts["tokens_started_at_random"] == 100
     assert counts["held_out_before"]["loss"] < before["held_out_before"]["loss"]
     assert abs(counts["held_out_before"]["loss"] - before["held_out_after"]["loss"]) < 0.35
 
@@ -184,5 +184,5 @@ def test_the_code_that_a_base_brings_along_is_never_run(tiny_bert, base, tmp_pat
     lying(base, auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoModelForPreTraining": "evil.Evil"})
     (base / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n", encoding="utf-8")
     counts = start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
-    assert counts["pieces_taken_over"] == len(OLD)
+    assert counts["tokens_taken_over"] == len(OLD)
     assert not (tmp_path / "ran").exists()

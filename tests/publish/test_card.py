@@ -9,7 +9,7 @@ from huggingface_hub import ModelCard
 
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
 from kobert_pipeline.publish.licences import NOT_STATED
-from kobert_pipeline.publish.model_card import Facts, Results, model_card
+from kobert_pipeline.publish.model_card import CardFacts, Results, model_card
 
 SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
 CONTROLS = {"nsmc-random": {"accuracy": [85.3, 85.4], "macro_f1": [85.2, 85.3]}, "worse": {"accuracy": [80.0], "macro_f1": [79.0]}}
@@ -17,14 +17,14 @@ SOURCES = [
     {"path": "wiki.txt", "license": "CC BY-SA 3.0", "use": "pretrain"},
     {"path": "train.txt", "license": "CC0-1.0", "use": "fine-tune"},
 ]
-FACTS = Facts(
+FACTS = CardFacts(
     name="mini-nsmc", recipe="mini", description="What it is.", license="cc-by-sa-4.0", auto_class="AutoModelForSequenceClassification",
     sources=SOURCES, counts={"documents": "3"}, analyzer="kiwi", style="surface", library="kiwipiepy",
     results=Results("nsmc", "nsmc", "test", SCORES, CONTROLS), costs=[Cost("pretrain", 2.0, "H200"), Cost("finetune/nsmc", 1.0, "H200")],
 )  # fmt: skip
 
 
-def read(facts: Facts) -> ModelCard:
+def read(facts: CardFacts) -> ModelCard:
     return ModelCard(model_card(facts))
 
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 import transformers
 
-from kobert_pipeline import registry
+from kobert_pipeline.config import plugins
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import TaskModule, build, logits
 from kobert_pipeline.finetune.stage import FinetuneOptions
 from kobert_pipeline.publish import stage
-from kobert_pipeline.publish.model_card import PIPELINES, Facts, auto_class_of
+from kobert_pipeline.publish.model_card import PIPELINES, CardFacts, auto_class_of
 from kobert_pipeline.publish.snippets import USES
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
@@ -24,14 +24,14 @@ AUTO = {
     "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM",
 }  # fmt: skip
 SLOW = ("electra", "gpt2", "albert")
-NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in registry.contract("architectures").names()]
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in plugins.contract("architectures").names()]
 
 
 @pytest.fixture(params=NAMES)
 def model(request, tiny, tmp_path) -> Path:
     """A folder as the pretrain stage leaves it."""
     torch.manual_seed(0)
-    chosen = registry.contract("architectures").choose({"name": request.param, **SMALL})
+    chosen = plugins.contract("architectures").choose({"name": request.param, **SMALL})
     chosen.save(chosen.model(chosen.config(1500), chosen.heads[0]), tmp_path / "model")
     return tmp_path / "model"
 
@@ -41,7 +41,7 @@ def test_it_is_published_and_a_task_learned_from_it(model, tiny, tmp_path) -> No
     auto = auto_class_of(config)
     assert auto == AUTO[config["model_type"]]
     assert auto in PIPELINES and auto in USES
-    facts = Facts("x", "x", "x", "apache-2.0", auto, [], {}, "kiwi", "surface", "kiwipiepy")
+    facts = CardFacts("x", "x", "x", "apache-2.0", auto, [], {}, "kiwi", "surface", "kiwipiepy")
     counts = stage.run(stage.PublishOptions(), facts, {}, model, tiny.run_dir / "tokenizer", tmp_path / "out")
     assert counts["max_logit_difference"] < 1e-5
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out", trust_remote_code=True)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kobert_pipeline import recipe
+from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.planning import plan
+from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.publish.licences import NOT_STATED, TABLE, hub_name, objections, refusal, terms_of, unstated
 
 ALLOWED = [
@@ -133,9 +133,9 @@ def test_only_what_a_model_has_learned_from_stands_in_its_way(corpora, tmp_path,
     assert checked(kobert, corpora, tmp_path, "features.nsmc.license=CC BY-ND 4.0", "publish={q: {source: korquad}}").code == 0
 
 
-@pytest.mark.parametrize("name", recipe.shipped())
+@pytest.mark.parametrize("name", recipe_file.shipped())
 def test_a_shipped_recipe_states_a_known_licence_for_all_that_it_publishes(name: str) -> None:
-    content = yaml.safe_load(recipe.shipped()[name].read_text(encoding="utf-8"))
+    content = yaml.safe_load(recipe_file.shipped()[name].read_text(encoding="utf-8"))
     stated = [one["license"] for one in [*content["corpus"]["sources"], *content["features"].values()]]
     assert all(terms_of(part) for licence in stated for part in licence.split("/"))
 

@@ -10,18 +10,18 @@ import pytest
 import torch
 import transformers
 
-from kobert_pipeline import registry
+from kobert_pipeline.config import plugins
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish import onnx_file, stage
-from kobert_pipeline.publish.model_card import Facts, auto_class_of
+from kobert_pipeline.publish.model_card import CardFacts, auto_class_of
 from kobert_pipeline.publish.verify import SAMPLES
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 300}
-NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in registry.contract("architectures").names()]
+NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in plugins.contract("architectures").names()]
 
 
 def outputs_of(folder: Path, auto: str, texts: list[str]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -70,10 +70,10 @@ def test_a_fine_tuned_model_is_exported_with_its_head(tiny, tmp_path, kobert) ->
 @pytest.mark.parametrize("name", NAMES)
 def test_every_architecture_is_exported(name: str, tiny, tmp_path) -> None:
     torch.manual_seed(0)
-    chosen = registry.contract("architectures").choose({"name": name, **SMALL})
+    chosen = plugins.contract("architectures").choose({"name": name, **SMALL})
     chosen.save(chosen.model(chosen.config(1500), chosen.heads[0]), tmp_path / "model")
     auto = auto_class_of(json.loads((tmp_path / "model" / "config.json").read_text()))
-    facts = Facts("x", "x", "x", "mit", auto, [], {}, "kiwi", "surface", "kiwipiepy")
+    facts = CardFacts("x", "x", "x", "mit", auto, [], {}, "kiwi", "surface", "kiwipiepy")
     counts = stage.run(stage.PublishOptions(onnx=True), facts, {}, tmp_path / "model", tiny.run_dir / "tokenizer", tmp_path / "out")
     assert counts["onnx_max_difference"] < 1e-5
     agrees(tmp_path / "out", auto)
@@ -89,7 +89,7 @@ def test_a_file_that_differs_from_torch_is_refused_and_taken_away(tiny, tmp_path
 
 def test_libraries_that_are_missing_are_named_before_anything_is_written(tiny, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxruntime", "onnxgone"))
-    facts = Facts("x", "x", "x", "mit", "AutoModelForSequenceClassification", [], {}, "kiwi", "surface", "kiwipiepy")
+    facts = CardFacts("x", "x", "x", "mit", "AutoModelForSequenceClassification", [], {}, "kiwi", "surface", "kiwipiepy")
     model = tiny.run_dir / "finetune" / "nsmc" / "1" / "model"
     with pytest.raises(UserError, match=r"wants onnxgone, .* pip install 'kobert-pipeline\[onnx\]'"):
         stage.run(stage.PublishOptions(onnx=True), facts, {}, model, tiny.run_dir / "tokenizer", tmp_path / "out")

@@ -12,11 +12,10 @@ import yaml
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json, write_json_with_digest
-from kobert_pipeline.gathering import null_threshold, placeless
-from kobert_pipeline.pipeline import _controls
-from kobert_pipeline.planning import plan
+from kobert_pipeline.pipeline.provenance import null_threshold, strip_local_paths
+from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.publish.export import export
-from kobert_pipeline.publish.model_card import Facts, snippet
+from kobert_pipeline.publish.model_card import CardFacts, snippet
 
 KINDS = {"nsmc": "AutoModelForSequenceClassification", "korquad": "AutoModelForQuestionAnswering", "mlm": "AutoModelForPreTraining"}
 TEXTS = [
@@ -155,7 +154,7 @@ def test_text_classification_pipeline_names_the_labels(elsewhere) -> None:
         assert sum(score["score"] for score in scores) == pytest.approx(1)
 
 
-def test_fill_mask_pipeline_fills_with_pieces_of_the_vocabulary(elsewhere, tiny) -> None:
+def test_fill_mask_pipeline_fills_with_tokens_of_the_vocabulary(elsewhere, tiny) -> None:
     from kobert_pipeline.inference.checkpoint import load_tokenizer
 
     tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
@@ -163,7 +162,7 @@ def test_fill_mask_pipeline_fills_with_pieces_of_the_vocabulary(elsewhere, tiny)
     assert all(guess["token"] < len(tokenizer) and 0 < guess["score"] < 1 for guess in elsewhere["filled"])
 
 
-def test_feature_extraction_pipeline_gives_a_vector_per_piece(elsewhere) -> None:
+def test_feature_extraction_pipeline_gives_a_vector_per_token(elsewhere) -> None:
     assert set(elsewhere["vectors"]) == {32}
     assert len(elsewhere["vectors"]) == len(elsewhere["ids"]["mlm"][0])
 
@@ -229,7 +228,7 @@ def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(th
     noted = config.pop("task_specific_params")["korquad"]
     write_json(folder / "config.json", config | {"task_specific_params": {"mrc": noted | {"null_threshold": threshold}}})
     kept = null_threshold(read_json(folder / "config.json"))
-    facts = Facts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", null_threshold=kept)
+    facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", null_threshold=kept)
     code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
     exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
     found = predict(folder, ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")[0]["answer"]
@@ -265,7 +264,7 @@ def test_code_printed_in_the_card_runs_once_its_folder_is_named(printed, tiny) -
 
 def test_training_manifest_tells_recipe_options_counts_and_versions(folder) -> None:
     told = json.loads((folder / "training_manifest.json").read_text(encoding="utf-8"))
-    assert told["recipe"]["pretrain"]["pieces"] == 60_000
+    assert told["recipe"]["pretrain"]["total_tokens"] == 60_000
     stages = {"corpus", "analysis", "tokenizer", "shards", "pretrain"} | (
         {f"features/{folder.name}", f"finetune/{folder.name}/1"} if folder.name != "mlm" else set()
     )
@@ -318,7 +317,7 @@ def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
 
 def test_where_a_file_lies_is_published_as_a_name_only() -> None:
     given = {"path": ["/data/corpora/a.txt", "b/c.txt"], "base": "/models/mine", "n": 1, "label": "긍정/부정"}
-    assert placeless(given, Path("/data")) == {"path": ["corpora/a.txt", "b/c.txt"], "base": "mine", "n": 1, "label": "긍정/부정"}
+    assert strip_local_paths(given, Path("/data")) == {"path": ["corpora/a.txt", "b/c.txt"], "base": "mine", "n": 1, "label": "긍정/부정"}
 
 
 def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:
@@ -349,17 +348,17 @@ def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_pa
 
 def test_a_frozen_encoder_is_no_control_of_a_tuned_one(corpora, tmp_path) -> None:
     tagging = "{task: ner, train: ner/train.txt, test: ner/test.txt}"
-    tuned = "n: {}, control: {features: n, weights: random}, frozen: {features: n, weights: random, encoder: frozen}"
+    tuned = "n: {}, control: {features: n, init: scratch}, frozen: {features: n, init: scratch, encoder: frozen}"
     settings = [f"data_dir={corpora}", f"features={{n: {tagging}}}", f"finetune={{{tuned}}}", "publish={n: {source: n}}"]
     recipe, _ = plan("quickstart", settings, tmp_path, None)
-    assert _controls(recipe, recipe.publish["n"]) == ["control"]
+    assert list(recipe.controls(recipe.publish["n"])) == ["control"]
 
 
 def test_a_control_from_random_weights_stands_in_the_card_once_it_is_done(tiny, tmp_path, kobert) -> None:
     """One that was left out keeps nothing from being published; when it is done, the card is no longer that of the recipe."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     plan = "{epochs: 1, batch_size: 16, learning_rate: 5e-4}"
-    settings = [f"finetune.nsmc-random={{features: nsmc, weights: random, plan: {plan}}}", "publish={nsmc: {source: nsmc}}"]
+    settings = [f"finetune.nsmc-random={{features: nsmc, init: scratch, plan: {plan}}}", "publish={nsmc: {source: nsmc}}"]
     arguments = ["--run-dir", run_dir, *(part for setting in settings for part in ("--set", setting))]
     card = run_dir / "publish" / "nsmc" / "README.md"
     assert kobert("publish", tiny.recipe, *arguments).code == 0

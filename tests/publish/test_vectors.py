@@ -16,7 +16,7 @@ TEXTS = [*SAMPLES, "글", " ".join(SAMPLES * 30)]
 
 
 def mean_states(folder: Path, text: str) -> np.ndarray:
-    """The mean over all pieces of one text, special ones included, by hand."""
+    """The mean over all tokens of one text, special ones included, by hand."""
     tokenizer = MorphemeTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():

@@ -13,16 +13,16 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from kobert_pipeline import recipe
-from kobert_pipeline.pipeline import Recipe
+from kobert_pipeline.config import recipe_file
+from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[2]
 CAMPAIGN = REPO / "scripts" / "gpu_campaign"
 sys.path.insert(0, str(REPO / "scripts" / "campaign"))
 
 import packs  # noqa: E402
-import pieces  # noqa: E402
 import rehearsal  # noqa: E402
+import slices  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_the_rehearsal_ends_with_a_report(rehearsed: Path) -> None:
     assert scores["nsmc"]["seeds"] == 2
     assert set(scores["korquad"]["scores"]) == {"exact_match", "f1"}
     assert found["speed"]["median"] > 0
-    assert found["stages"]["pretrain"]["parts"] >= 2, "the first piece was to stop early, and the next to go on"
+    assert found["stages"]["pretrain"]["parts"] >= 2, "the first slice was to stop early, and the next to go on"
     steps = [step for step, _ in found["curve"]["train"]]
     assert steps == list(range(1, found["stages"]["pretrain"]["counts"]["steps"] + 1)), "every step once, none left out"
     assert found["curve"]["held_out"][0][0] == 0
@@ -55,10 +55,10 @@ def test_the_rehearsal_ends_with_a_report(rehearsed: Path) -> None:
 
 
 def test_what_is_brought_back_is_small_and_holds_no_weights_or_texts(rehearsed: Path) -> None:
-    with tarfile.open(rehearsed / "out" / pieces.RESULTS) as tar:
+    with tarfile.open(rehearsed / "out" / slices.RESULTS) as tar:
         names = tar.getnames()
         corpus = json.load(tar.extractfile("run/corpus/manifest.json"))
-    assert (rehearsed / "out" / pieces.RESULTS).stat().st_size < 2**20
+    assert (rehearsed / "out" / slices.RESULTS).stat().st_size < 2**20
     assert not [name for name in names if name.endswith((".safetensors", ".npy", ".jsonl")) and not name.endswith("/log.jsonl")]
     assert not [value for value in corpus["counts"].values() if isinstance(value, list)]
     assert {"run/pretrain/manifest.json", "run/pretrain/evaluations.json", "run/pretrain/logs/log.jsonl", "machine.json"} <= set(names)
@@ -88,7 +88,7 @@ def test_a_damaged_pack_is_refused(rehearsed: Path, tmp_path: Path) -> None:
 
 def test_packs_of_another_run_are_refused(rehearsed: Path, tmp_path: Path) -> None:
     index = json.loads((rehearsed / "here" / "packs" / packs.INDEX).read_text(encoding="utf-8"))
-    (tmp_path / packs.INDEX).write_text(json.dumps(index | {"settings": ["pretrain.pieces=1"]}), encoding="utf-8")
+    (tmp_path / packs.INDEX).write_text(json.dumps(index | {"settings": ["pretrain.total_tokens=1"]}), encoding="utf-8")
     with pytest.raises(packs.Refused, match="other packs"):
         packs.unpack(tmp_path, rehearsed / "there")
 
@@ -102,76 +102,76 @@ def test_a_file_too_large_for_a_pack_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(75)); time.sleep(60)", pieces.STOPPED),
-        ("time.sleep(60)", pieces.STOPPED),
-        ("signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)", pieces.STOPPED),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(75)); time.sleep(60)", slices.STOPPED),
+        ("time.sleep(60)", slices.STOPPED),
+        ("signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)", slices.STOPPED),
         ("sys.exit(2)", 2),
         ("sys.exit(0)", 0),
     ],
     ids=["stops", "has not begun", "deaf", "refuses", "done"],
 )
-def test_a_piece_ends_in_time_whatever_its_process_does(code: str, status: int, tmp_path: Path, monkeypatch) -> None:
+def test_a_slice_ends_in_time_whatever_its_process_does(code: str, status: int, tmp_path: Path, monkeypatch) -> None:
     script = tmp_path / "python"
     script.write_text(f"#!{sys.executable}\nimport signal, sys, time\n{code}\n", encoding="utf-8")
     script.chmod(0o755)
-    monkeypatch.setattr(pieces, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(slices, "sys", SimpleNamespace(executable=str(script)))
     began = time.monotonic()
-    assert pieces._watched(tmp_path, "pretrain", [], began + 1.0, began + 2.0) == status
+    assert slices._watched(tmp_path, "pretrain", [], began + 1.0, began + 2.0) == status
     assert time.monotonic() - began < 20
 
 
-@pytest.mark.parametrize("status", [0, pieces.STOPPED])
-def test_an_interrupted_piece_stops_what_trains(status: int, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("status", [0, slices.STOPPED])
+def test_an_interrupted_slice_stops_what_trains(status: int, tmp_path: Path, monkeypatch) -> None:
     """Ctrl-C, and SIGTERM, which the command makes one: nobody else would end a process with a session of its own."""
     script = tmp_path / "python"
     code = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit({status})); os.kill(os.getppid(), signal.SIGINT); time.sleep(60)"
     script.write_text(f"#!{sys.executable}\nimport os, signal, sys, time\n{code}\n", encoding="utf-8")
     script.chmod(0o755)
-    monkeypatch.setattr(pieces, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(slices, "sys", SimpleNamespace(executable=str(script)))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
     began = time.monotonic()
     try:
-        assert pieces._watched(tmp_path, "pretrain", [], began + 30, began + 40) == pieces.STOPPED
+        assert slices._watched(tmp_path, "pretrain", [], began + 30, began + 40) == slices.STOPPED
     finally:
         signal.signal(signal.SIGINT, before)
     assert time.monotonic() - began < 20
 
 
 def test_too_few_minutes_are_refused(tmp_path: Path) -> None:
-    """Every piece would else be over before it began, and say that there is more to do."""
+    """Every slice would else be over before it began, and say that there is more to do."""
     with pytest.raises(packs.Refused, match="--margin"):
-        pieces.train(tmp_path, tmp_path / "out", 0.5, [], 25.0)
+        slices.train(tmp_path, tmp_path / "out", 0.5, [], 25.0)
 
 
 def test_what_is_not_there_yet_is_not_brought(tmp_path: Path) -> None:
-    (tmp_path / pieces.PROGRESS).write_text("[]", encoding="utf-8")
-    with tarfile.open(pieces.bring(tmp_path, tmp_path / "out")) as tar:
-        assert tar.getnames() == [pieces.PROGRESS]
+    (tmp_path / slices.PROGRESS).write_text("[]", encoding="utf-8")
+    with tarfile.open(slices.bring(tmp_path, tmp_path / "out")) as tar:
+        assert tar.getnames() == [slices.PROGRESS]
 
 
 def test_the_exit_status_of_a_stopped_training_is_that_of_the_command() -> None:
-    from kobert_pipeline.endings import STOPPED
+    from kobert_pipeline.cli.exit_codes import STOPPED
 
-    assert pieces.STOPPED == STOPPED
+    assert slices.STOPPED == STOPPED
     assert -signal.SIGTERM < 0
 
 
 def test_bench_says_what_is_missing(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(pieces, "REPO", tmp_path)
+    monkeypatch.setattr(slices, "REPO", tmp_path)
     with pytest.raises(packs.Refused, match="no scripts/bench/step"):
-        pieces.bench(tmp_path, tmp_path / "out", 1, [])
+        slices.bench(tmp_path, tmp_path / "out", 1, [])
 
 
 def test_every_setting_of_the_rehearsal_is_valid() -> None:
-    Recipe.model_validate(recipe.load("quickstart", rehearsal.TINY))
+    Recipe.model_validate(recipe_file.load("quickstart", rehearsal.TINY))
 
 
 def test_the_recipe_base_is_what_its_comments_say() -> None:
     """The budget, the phases, and that length 128 comes first."""
-    options = Recipe.model_validate(recipe.load("base", []))
+    options = Recipe.model_validate(recipe_file.load("base", []))
     parts = options.pretrain.parts()
-    assert sum(pieces for pieces, _ in parts) == options.pretrain.pieces == 360_000_000
-    assert [part.batch_pieces for _, part in parts] == [32_768, 65_536, 131_072, 262_144, 262_144]
+    assert sum(tokens for tokens, _ in parts) == options.pretrain.total_tokens == 360_000_000
+    assert [part.batch_tokens for _, part in parts] == [32_768, 65_536, 131_072, 262_144, 262_144]
     assert [part.max_length for _, part in parts] == [128, 128, 128, 128, 512]
     assert options.finetune["nsmc"].seeds == options.finetune["korquad"].seeds == [1, 2, 3]
     assert list(options.finetune)[-1] == "nsmc-random", "the control comes last, where it may be left out"

@@ -1,4 +1,4 @@
-"""Shards hold the very ids that the saved tokenizer gives, with the borders of everything larger."""
+"""Shards hold the very ids that the saved tokenizer gives, with the boundaries of everything larger."""
 
 import shutil
 import unicodedata
@@ -13,9 +13,9 @@ from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.morphemes.cutter import Cutter
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.shards.format import (
     DOCUMENT,
     EOJEOL,
@@ -97,18 +97,18 @@ def test_decomposed_documents_have_the_ids_of_composed_ones(tokenizer, backend, 
     assert found == ids_of(tokenizer, unicodedata.normalize("NFD", text))
 
 
-# borders
+# boundaries
 
 
-def test_borders_are_counted_by_the_text(front_end, rows):
+def test_boundaries_are_counted_by_the_text(front_end, rows):
     shards = [shard for split in ("train", "held_out") for shard in Shards.open(front_end.shards, split).shards]
-    borders = np.concatenate([shard.borders for shard in shards])
+    boundaries = np.concatenate([shard.boundaries for shard in shards])
     assert {
-        "documents": np.count_nonzero(borders & DOCUMENT),
-        "paragraphs": np.count_nonzero(borders & PARAGRAPH),
-        "sentences": np.count_nonzero(borders & SENTENCE),
-        "eojeols": np.count_nonzero(borders & EOJEOL),
-        "morphemes": np.count_nonzero(borders & MORPHEME),
+        "documents": np.count_nonzero(boundaries & DOCUMENT),
+        "paragraphs": np.count_nonzero(boundaries & PARAGRAPH),
+        "sentences": np.count_nonzero(boundaries & SENTENCE),
+        "eojeols": np.count_nonzero(boundaries & EOJEOL),
+        "morphemes": np.count_nonzero(boundaries & MORPHEME),
     } == {
         "documents": len(rows),
         "paragraphs": sum(len(row.document.text.split("\n")) for row in rows),
@@ -127,15 +127,15 @@ def test_a_larger_border_is_a_smaller_one_too(front_end):
             (EOJEOL, MORPHEME),
             (SENTENCE, MORPHEME),
         ):
-            assert not np.any((shard.borders & larger > 0) & (shard.borders & smaller == 0))
-        assert np.array_equal(np.flatnonzero(shard.borders & DOCUMENT), shard.documents[:-1])
+            assert not np.any((shard.boundaries & larger > 0) & (shard.boundaries & smaller == 0))
+        assert np.array_equal(np.flatnonzero(shard.boundaries & DOCUMENT), shard.documents[:-1])
 
 
-def test_borders_stand_where_the_text_has_them(backend, kiwi):
+def test_boundaries_stand_where_the_text_has_them(backend, kiwi):
     text = "나는 했다. 그는 갔다.\n  끝이다"
     shard = make_shard(backend, analysed(kiwi, [text, "", "또"]))
     tokens = [backend.id_to_token(i) for i in shard.ids]
-    marks = ["".join(letter for letter, bit in zip("mespd", (1, 2, 4, 8, 16), strict=True) if border & bit) for border in shard.borders]
+    marks = ["".join(letter for letter, bit in zip("mespd", (1, 2, 4, 8, 16), strict=True) if border & bit) for border in shard.boundaries]
     eojeols = [i for i, mark in enumerate(marks) if "e" in mark]
     assert all(tokens[i].startswith("▁") for i in eojeols)
     assert len(eojeols) == 6
@@ -143,10 +143,10 @@ def test_borders_stand_where_the_text_has_them(backend, kiwi):
     assert shard.documents.tolist() == [0, len(shard.ids) - 1, len(shard.ids) - 1, len(shard.ids)]
 
 
-def test_pieces_inside_a_morpheme_begin_nothing(backend):
-    shard = make_shard(backend, analysed(Cutter("whitespace"), ["다" * 60]))
+def test_tokens_inside_a_morpheme_begin_nothing(backend):
+    shard = make_shard(backend, analysed(Segmenter("whitespace"), ["다" * 60]))
     assert len(shard.ids) > 10
-    assert shard.borders.tolist() == [31] + [0] * (len(shard.ids) - 1)
+    assert shard.boundaries.tolist() == [31] + [0] * (len(shard.ids) - 1)
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -156,7 +156,7 @@ def test_a_shard_says_whether_order_means_anything(backend, kiwi, ordered):
 
 def test_ids_are_small_integers(front_end):
     (shard, *_) = Shards.open(front_end.shards, "train").shards
-    assert (shard.ids.dtype, shard.borders.dtype, shard.documents.dtype, shard.ordered.dtype) == (np.uint16, np.uint8, np.int64, bool)
+    assert (shard.ids.dtype, shard.boundaries.dtype, shard.documents.dtype, shard.ordered.dtype) == (np.uint16, np.uint8, np.int64, bool)
 
 
 # the split
@@ -178,7 +178,7 @@ def test_counts_are_those_of_the_shards(front_end, tmp_path):
     counts = run(ShardsOptions(held_out=HELD_OUT), front_end.analysis, front_end.tokenizer, tmp_path)
     for split in ("train", "held_out"):
         shards = Shards.open(tmp_path, split)
-        assert counts[f"{split}_pieces"] == len(shards)
+        assert counts[f"{split}_tokens"] == len(shards)
         assert counts[f"{split}_documents"] == sum(len(shard.ordered) for shard in shards.shards)
     assert counts["train_documents"] + counts["held_out_documents"] == 82
     for path in front_end.shards.glob("*.npy"):
@@ -208,7 +208,7 @@ def test_a_part_that_is_whole_is_not_done_again_and_one_that_changed_is_named(fr
 
 
 def numbered(first, lengths):
-    """A shard of documents with these numbers of pieces, ids counting up from `first`."""
+    """A shard of documents with these numbers of tokens, ids counting up from `first`."""
     documents = np.cumsum([0, *lengths], dtype=np.int64)
     ids = np.arange(first, first + documents[-1], dtype=np.uint16)
     return Shard(ids, (ids % 32).astype(np.uint8), documents, np.ones(len(lengths), bool))
@@ -235,9 +235,9 @@ def test_several_shards_are_one_sequence(tmp_path):
     for lengths, first in zip(sizes, starts, strict=False):
         for start in range(first, first + sum(lengths)):
             for end in range(start, first + sum(lengths) + 1):
-                ids, borders = shards.pieces(start, end)
+                ids, boundaries = shards.tokens(start, end)
                 assert ids.tolist() == list(range(start, end))
-                assert borders.tolist() == [i % 32 for i in range(start, end)]
+                assert boundaries.tolist() == [i % 32 for i in range(start, end)]
     assert len(Shards.open(tmp_path, "held_out")) == 2
     with pytest.raises(UserError, match="no shard of the split 'nothing'"):
         Shards.open(tmp_path, "nothing")
@@ -271,7 +271,7 @@ def test_an_array_without_documents_is_damaged(tmp_path):
 def test_ids_fit_their_type(size):
     vocabulary = {f"p{i}": i for i in range(size - 1)} | {"[UNK]": size - 1}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    shard = make_shard(backend, analysed(Cutter("whitespace"), ["없다"]))
+    shard = make_shard(backend, analysed(Segmenter("whitespace"), ["없다"]))
     assert shard.ids.dtype == (np.uint16 if size <= 2**16 else np.uint32)
     assert shard.ids.tolist() == [size - 1]
 

@@ -119,7 +119,7 @@ def test_offsets_in_decomposed_text_end_at_the_first_jamo_of_a_syllable(plain):
     assert not covered(nfd(text), expected)
 
 
-# pieces
+# tokens
 
 
 @pytest.mark.parametrize("text", ["나는 집에 갔다 ", "나는\n집에\t갔다", "나는  \u3000 집에\xa0갔다", nfd("나는 집에 갔다")])
@@ -144,7 +144,7 @@ def test_an_eojeol_behind_a_mask_begins_with_the_mark(plain, tokenizer, text):
     assert ids(plain, text) == tokenizer(text, add_special_tokens=False).input_ids
 
 
-def test_white_space_around_a_mask_is_no_piece(plain, tokenizer):
+def test_white_space_around_a_mask_is_no_token(plain, tokenizer):
     text = "나는 [MASK] 집에"
     assert ids(plain, text) == [*ids(plain, "나는"), 4, *ids(plain, "집에")]
     assert ids(plain, text) == tokenizer(text, add_special_tokens=False).input_ids
@@ -171,10 +171,10 @@ def test_a_long_run_is_not_unknown_as_a_whole(plain):
 # agreement
 
 
-@pytest.fixture(scope="module", params=["3000 pieces", "600 pieces"])
+@pytest.fixture(scope="module", params=["3000 tokens", "600 tokens"])
 def measured(request, front_end, tmp_path_factory):
     """A tokenizer's folder whose report covers the whole corpus."""
-    if request.param == "3000 pieces":
+    if request.param == "3000 tokens":
         return front_end.tokenizer
     out = tmp_path_factory.mktemp("measured")
     run(TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 600}), front_end.analysis, out, out)
@@ -187,8 +187,8 @@ def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
     rows = [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
     agreeing = total = 0
     for row in rows:
-        encoding = backend.encode(row.pieces(), is_pretokenized=True, add_special_tokens=False)
-        eojeol_of = np.cumsum(row.cut.initial)[encoding.word_ids]
+        encoding = backend.encode(row.words(), is_pretokenized=True, add_special_tokens=False)
+        eojeol_of = np.cumsum(row.segmentation.initial)[encoding.word_ids]
         own = [part.tolist() for part in np.split(encoding.ids, np.flatnonzero(np.diff(eojeol_of)) + 1)]
         others = [ids(plain, eojeol) for eojeol in row.document.text.split()]
         agreeing += sum(one == other for one, other in zip(own, others, strict=True))
@@ -210,7 +210,7 @@ def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
         ("나", [], [[]]),
         (" ", [], []),
     ],
-    ids=["pieces", "a piece with the space before", "an empty piece", "an eojeol without", "space around", "no pieces", "only space"],
+    ids=["tokens", "a token with the space before", "an empty token", "an eojeol without", "space around", "no tokens", "only space"],
 )
-def test_a_piece_belongs_to_the_eojeol_of_its_end(text, spans, found):
+def test_a_token_belongs_to_the_eojeol_of_its_end(text, spans, found):
     assert by_eojeol(text, list(range(len(spans))), spans) == found

@@ -34,13 +34,13 @@ def dressed(model):
 
 @pytest.fixture(scope="module")
 def words():
-    vocabulary = {piece: id_ for id_, piece in enumerate([*SPECIAL_TOKENS, *PIECES])}
+    vocabulary = {token: id_ for id_, token in enumerate([*SPECIAL_TOKENS, *PIECES])}
     return dressed(models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=""))
 
 
 @pytest.fixture(scope="module")
 def letters():
-    vocabulary = {piece: id_ for id_, piece in enumerate([*SPECIAL_TOKENS, "▁", "ㅋ", "나"])}
+    vocabulary = {token: id_ for id_, token in enumerate([*SPECIAL_TOKENS, "▁", "ㅋ", "나"])}
     return dressed(models.BPE(vocabulary, [], unk_token="[UNK]"))
 
 
@@ -53,27 +53,27 @@ def test_rates_are_those_counted_by_hand(words):
     assert figures == {
         "texts": 3,
         "characters": 6 + 6 + 4,
-        "pieces_per_eojeol": round(11 / 6, 4),
-        "pieces_per_morpheme": round(11 / 7, 4),
-        "characters_per_piece": round(16 / 11, 4),
+        "tokens_per_eojeol": round(11 / 6, 4),
+        "tokens_per_morpheme": round(11 / 7, 4),
+        "characters_per_token": round(16 / 11, 4),
         "unknown_rate": round(2 / 11, 6),
-        "unknown_rate_of": {kind: {"pieces": 0, "rate": 0.0} for kind in ("emoji", "slang", "hanja", "old_hangul")},
+        "unknown_rate_of": {kind: {"tokens": 0, "rate": 0.0} for kind in ("emoji", "slang", "hanja", "old_hangul")},
         "texts_with_loss": 0,
         "loss_samples": [],
         "agreement_with_plain": round(5 / 6, 4),
-        "pieces_used": 6,
+        "tokens_used": 6,
         "share_of_text_by_commonest": {"16": 1.0},
     }
 
 
 def test_no_texts_have_figures_too(words):
     figures = measure([], *words, 16)
-    assert (figures["texts"], figures["unknown_rate"], figures["pieces_used"]) == (0, 0.0, 0)
+    assert (figures["texts"], figures["unknown_rate"], figures["tokens_used"]) == (0, 0.0, 0)
     assert figures["share_of_text_by_commonest"] == {}
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "pieces", "rate"),
+    ("kind", "text", "tokens", "rate"),
     [
         ("emoji", "😀 😀나 🙃 나", 3, 0.333333),
         ("slang", "ㅋㅋ ㅠㅠ ㅋ 나", 2, 0.5),
@@ -81,17 +81,17 @@ def test_no_texts_have_figures_too(words):
         ("old_hangul", "ᄒᆞᆫ 나랏〮 나", 2, 0.5),
     ],
 )
-def test_unknown_rates_by_kind(words, kind, text, pieces, rate):
+def test_unknown_rates_by_kind(words, kind, text, tokens, rate):
     found = measure([text], *words, 16)["unknown_rate_of"]
-    assert found == {name: {"pieces": 0, "rate": 0.0} for name in KINDS} | {kind: {"pieces": pieces, "rate": rate}}
+    assert found == {name: {"tokens": 0, "rate": 0.0} for name in KINDS} | {kind: {"tokens": tokens, "rate": rate}}
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces", "rate"),
+    ("text", "tokens", "rate"),
     [("ㅋㅋㅠ 나", 3, 0.333333), ("나ㅋㅋ나", 2, 0.0), ("ㅋ ㅋ ㅠ나ㅋ", 0, 0.0), ("나ㅠㅠㅋ ㅋㅋ", 5, 0.4)],
 )
-def test_jamo_of_a_run_are_slang_one_by_one_too(letters, text, pieces, rate):
-    assert measure([text], *letters, 8)["unknown_rate_of"]["slang"] == {"pieces": pieces, "rate": rate}
+def test_jamo_of_a_run_are_slang_one_by_one_too(letters, text, tokens, rate):
+    assert measure([text], *letters, 8)["unknown_rate_of"]["slang"] == {"tokens": tokens, "rate": rate}
 
 
 class Encoded(dict):
@@ -100,7 +100,7 @@ class Encoded(dict):
 
 
 def forgetful(texts):
-    """One piece for each text, over all but its last character."""
+    """One token for each text, over all but its last character."""
     return Encoded(input_ids=[[5] for _ in texts], offset_mapping=[[(0, len(text) - 1)] for text in texts])
 
 
@@ -112,12 +112,12 @@ def test_texts_with_loss_are_counted_and_some_shown(words):
     assert measure(texts[-1:], forgetful, words[1], 16)["loss_samples"] == ["가" * 100]
 
 
-def test_the_commonest_pieces_share_of_the_text():
+def test_the_commonest_tokens_share_of_the_text():
     tally = Tally()
-    ids = [0] * 101 + list(range(1, 100))  # one piece 101 times, 99 once
+    ids = [0] * 101 + list(range(1, 100))  # one token 101 times, 99 once
     tally.add("가" * 200, ids, [(place, place + 1) for place in range(200)], 200, [ids])
     figures = tally.figures(200)
-    assert figures["pieces_used"] == 100
+    assert figures["tokens_used"] == 100
     assert figures["share_of_text_by_commonest"] == {"64": (101 + 63) / 200, "128": 1.0, "200": 1.0}
 
 
@@ -185,17 +185,17 @@ def test_spans_that_leave_out_one_letter_do_not_cover(borders, lost):
     )
 
 
-# the best EM that pieces allow
+# the best EM that tokens allow
 
 
 def spelled(marked):
-    """A text written with | between its pieces, and their spans; no piece holds white space."""
+    """A text written with | between its tokens, and their spans; no token holds white space."""
     text, spans = "", []
     for eojeol in marked.replace(" ", "\0 \0").replace("\n", "\0\n\0").split("\0"):
-        for piece in eojeol.split("|"):
-            if piece and not piece.isspace():
-                spans.append((len(text), len(text) + len(piece)))
-            text += piece
+        for token in eojeol.split("|"):
+            if token and not token.isspace():
+                spans.append((len(text), len(text) + len(token)))
+            text += token
     return text, spans
 
 
@@ -251,11 +251,11 @@ def test_nothing_that_the_metric_allows_is_above_the_ceiling(marked, answers):
 def test_the_ceiling_is_what_the_metric_gives_the_best_span(data, edges):
     text = edges[0] + "".join(letter + edge for letter, edge in zip("가나다라마", edges[1:], strict=True))
     borders = data.draw(st.sets(st.integers(0, len(text))))
-    pieces = [list(group) for white, group in itertools.groupby(range(len(text)), lambda place: text[place].isspace()) if not white]
+    tokens = [list(group) for white, group in itertools.groupby(range(len(text)), lambda place: text[place].isspace()) if not white]
     spans = [
         span
-        for piece in pieces
-        for span in itertools.pairwise(sorted({piece[0], piece[-1] + 1} | {b for b in borders if piece[0] < b <= piece[-1]}))
+        for token in tokens
+        for span in itertools.pairwise(sorted({token[0], token[-1] + 1} | {b for b in borders if token[0] < b <= token[-1]}))
     ]
     left = data.draw(st.integers(0, len(text) - 1))
     answer = text[left : data.draw(st.integers(left + 1, len(text)))]
@@ -341,7 +341,7 @@ def test_around(left, right, shown):
 
 
 def reached(answer, text, spans):
-    """Whether a span of pieces that touches the answer scores."""
+    """Whether a span of tokens that touches the answer scores."""
     left, right = answer["answer_start"], answer["answer_start"] + len(answer["text"])
     begins = [start for start, _ in spans if left - 8 < start < right]
     ends = [end for _, end in spans if left < end < right + 8]

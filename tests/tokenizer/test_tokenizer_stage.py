@@ -1,4 +1,4 @@
-"""Training: the same corpus gives the same files, and pieces spell what they stand for."""
+"""Training: the same corpus gives the same files, and tokens spell what they stand for."""
 
 import pytest
 from front_end import PROPERTY, VOCAB_SIZE, loaded
@@ -55,7 +55,7 @@ def test_the_vocabulary_has_the_size_asked_for(backend, tokenizer, front_end, tm
 
 
 def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(front_end, tmp_path):
-    with pytest.raises(UserError, match=r"vocab_size is 500000, but this corpus supports (\d+) pieces") as raised:
+    with pytest.raises(UserError, match=r"vocab_size is 500000, but this corpus supports (\d+) tokens") as raised:
         train(front_end, tmp_path / "large", size=500_000)
     supported = int(str(raised.value).split("supports ")[1].split()[0])
     assert VOCAB_SIZE < supported < 500_000
@@ -75,21 +75,21 @@ def test_what_is_advised_for_too_little_text_is_allowed(found, limit_alphabet, a
         WordPiece(vocab_size=99)
 
 
-def test_pieces_join_back_to_the_marked_morphemes(backend, rows):
+def test_tokens_join_back_to_the_marked_morphemes(backend, rows):
     known = 0
     for row in rows:
-        encoding = backend.encode(row.pieces(), is_pretokenized=True, add_special_tokens=False)
+        encoding = backend.encode(row.tokens(), is_pretokenized=True, add_special_tokens=False)
         joined = [""] * len(row.cut)
         unknown = set()
-        for piece, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
+        for token, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
             joined[word] += token
-            unknown |= {word} if piece == UNK_ID else set()
-        assert [one for i, one in enumerate(joined) if i not in unknown] == [one for i, one in enumerate(row.pieces()) if i not in unknown]
+            unknown |= {word} if token == UNK_ID else set()
+        assert [one for i, one in enumerate(joined) if i not in unknown] == [one for i, one in enumerate(row.tokens()) if i not in unknown]
         known += len(joined) - len(unknown)
     assert known > 0.97 * sum(len(row.cut) for row in rows)
 
 
-def test_a_letter_without_a_piece_makes_its_morpheme_unknown(front_end, tmp_path):
+def test_a_letter_without_a_token_makes_its_morpheme_unknown(front_end, tmp_path):
     counts = train(front_end, tmp_path / "narrow", size=500, limit_alphabet=100)
     narrow = loaded(tmp_path / "narrow")
     assert counts["alphabet"] == 100
@@ -99,12 +99,12 @@ def test_a_letter_without_a_piece_makes_its_morpheme_unknown(front_end, tmp_path
     assert WORD_MARK in alphabet
 
 
-def test_no_piece_is_longer_than_a_marked_morpheme_or_holds_a_mark_inside(backend):
-    pieces = [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS]
-    assert max(map(len, pieces)) <= MAX_MORPHEME_CHARACTERS + 1
-    assert not [piece for piece in pieces if WORD_MARK in piece[1:]]
-    assert not [piece for piece in pieces if any(character.isspace() for character in piece)]
-    assert not [piece for piece in pieces if piece.startswith("##")]
+def test_no_token_is_longer_than_a_marked_morpheme_or_holds_a_mark_inside(backend):
+    tokens = [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS]
+    assert max(map(len, tokens)) <= MAX_MORPHEME_CHARACTERS + 1
+    assert not [token for token in tokens if WORD_MARK in token[1:]]
+    assert not [token for token in tokens if any(character.isspace() for character in token)]
+    assert not [token for token in tokens if token.startswith("##")]
 
 
 def test_the_longest_morpheme_can_be_spelled(backend):
@@ -113,19 +113,19 @@ def test_the_longest_morpheme_can_be_spelled(backend):
     assert "".join(encoding.tokens) == word
 
 
-def test_every_piece_stands_in_some_morpheme_of_the_corpus(backend, rows):
+def test_every_token_stands_in_some_morpheme_of_the_corpus(backend, rows):
     """Nothing is merged across morphemes, nor over a letter that was left out of the alphabet."""
-    corpus = "\n".join({piece for row in rows for piece in row.pieces()})
+    corpus = "\n".join({token for row in rows for token in row.tokens()})
     assert [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS and token not in corpus] == []
 
 
 def test_the_report_counts_what_it_says(front_end, tmp_path, backend, rows):
     counts = train(front_end, tmp_path / "again")
-    encodings = [backend.encode(row.pieces(), is_pretokenized=True, add_special_tokens=False).ids for row in rows]
-    pieces = sum(map(len, encodings))
-    assert counts["pieces_per_morpheme"] == pytest.approx(pieces / sum(len(row.cut) for row in rows), abs=1e-4)
-    assert counts["pieces_per_eojeol"] == pytest.approx(pieces / sum(len(row.document.text.split()) for row in rows), abs=1e-4)
-    assert counts["unknown_rate"] == pytest.approx(sum(ids.count(UNK_ID) for ids in encodings) / pieces, abs=1e-6)
+    encodings = [backend.encode(row.tokens(), is_pretokenized=True, add_special_tokens=False).ids for row in rows]
+    tokens = sum(map(len, encodings))
+    assert counts["tokens_per_morpheme"] == pytest.approx(tokens / sum(len(row.cut) for row in rows), abs=1e-4)
+    assert counts["tokens_per_eojeol"] == pytest.approx(tokens / sum(len(row.document.text.split()) for row in rows), abs=1e-4)
+    assert counts["unknown_rate"] == pytest.approx(sum(ids.count(UNK_ID) for ids in encodings) / tokens, abs=1e-6)
 
 
 def test_the_saved_config_names_analyzer_and_version(front_end, kiwi):
@@ -136,7 +136,7 @@ def test_the_saved_config_names_analyzer_and_version(front_end, kiwi):
 
 def test_the_corpus_is_a_document_a_line(front_end, rows):
     lines = list(corpus_lines(front_end.analysis))
-    assert [line.split(" ") for line in lines] == [row.pieces() for row in rows]
+    assert [line.split(" ") for line in lines] == [row.tokens() for row in rows]
 
 
 # the alphabet
@@ -172,4 +172,4 @@ def test_special_tokens_in_the_text_do_not_disturb_the_vocabulary(front_end):
 
 def test_an_unknown_subword_model_is_answered_with_a_guess():
     with pytest.raises(UserError, match="did you mean 'wordpiece'"):
-        Subword.variant("word_piece")
+        Subword.variant("word_token")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from ranks import options, prepare, pretrained
 from safetensors.torch import load_file
-from several import options, prepare, pretrained
 from test_several_processes import TOLERANCE, TORCHRUN, difference, torchrun
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -20,7 +20,7 @@ from kobert_pipeline.files import sha256
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.training.checkpoint import checkpoints
 from kobert_pipeline.training.evaluations import read_evaluations
-from kobert_pipeline.training.fsdp import layers, share_out, whole
+from kobert_pipeline.training.fsdp import full_params, layers, shard_model
 from kobert_pipeline.training.loop import train
 from kobert_pipeline.training.plan import Plan
 
@@ -46,7 +46,7 @@ SLOW: list[dict[str, Any]] = [
 def by_two(place: Path, cases: list[dict[str, Any]]) -> None:
     """Do every case with two processes."""
     (place / "cases.json").write_text(json.dumps(cases))
-    worker = [str(Path(__file__).with_name("several.py")), str(place / "cases.json")]
+    worker = [str(Path(__file__).with_name("ranks.py")), str(place / "cases.json")]
     result = subprocess.run([*TORCHRUN, *worker], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
 
@@ -156,7 +156,7 @@ def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
     sizes = {name: parameter.shape for name, parameter in module.named_parameters()}
     torch.distributed.init_process_group("fake", rank=1, world_size=4, store=FakeStore())
     try:
-        share_out(module, SimpleNamespace(num_processes=4, device=torch.device("cpu")))
+        shard_model(module, SimpleNamespace(num_processes=4, device=torch.device("cpu")))
         kept = {name: parameter.to_local().shape for name, parameter in module.named_parameters()}
     finally:
         torch.distributed.destroy_process_group()
@@ -194,7 +194,7 @@ def test_layers_are_what_stands_in_a_row(objective: str, architecture: dict[str,
 def test_a_module_that_is_not_shared_out_is_whole_as_it_is() -> None:
     module = torch.nn.Linear(2, 2)
     before = dict(module.named_parameters())
-    with whole(module):
+    with full_params(module):
         assert all(parameter is before[name] for name, parameter in module.named_parameters())
 
 

@@ -79,7 +79,7 @@ def test_training_ends_early_behind_an_evaluation_that_was_enough(tmp_path: Path
     """It equals a training up to there under the schedule of all steps, and leaves no checkpoint of its last step to go on from."""
     settings = plan(evaluate_every=2, checkpoint_every=checkpoint_every, log_every=50)
     module, whole, at = Regression(), Regression(), {}
-    trained = train(module, batch_at, settings, 10, tmp_path / "early", lambda step: {}, enough=lambda step: step >= 5)
+    trained = train(module, batch_at, settings, 10, tmp_path / "early", lambda step: {}, should_stop=lambda step: step >= 5)
     train(whole, batch_at, settings, 10, tmp_path / "whole", lambda step: at.update({step: whole.weight.detach().clone()}) or {})
     assert trained.steps == 6 and list(trained.evaluations) == [2, 4, 6]
     assert torch.equal(module.weight, at[6])
@@ -91,7 +91,7 @@ def test_training_ends_early_behind_an_evaluation_that_was_enough(tmp_path: Path
 def test_a_training_killed_before_its_early_end_ends_there_when_resumed(tmp_path: Path, killed_at: int) -> None:
     def ends_at_6(module: Regression, batches: Callable[..., torch.Tensor], folder: Path) -> Any:
         return train(
-            module, batches, plan(evaluate_every=2, checkpoint_every=2), 10, folder, lambda step: {}, enough=lambda step: step >= 5
+            module, batches, plan(evaluate_every=2, checkpoint_every=2), 10, folder, lambda step: {}, should_stop=lambda step: step >= 5
         )
 
     whole, resumed = Regression(), Regression()
@@ -105,7 +105,9 @@ def test_a_training_killed_before_its_early_end_ends_there_when_resumed(tmp_path
 
 def test_a_stop_that_is_asked_for_in_the_last_step_of_an_early_end_is_the_end(tmp_path: Path) -> None:
     stopped = fails_at(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    assert train(Regression(), stopped, plan(evaluate_every=2), 10, tmp_path, lambda step: {}, enough=lambda step: step >= 5).steps == 6
+    assert (
+        train(Regression(), stopped, plan(evaluate_every=2), 10, tmp_path, lambda step: {}, should_stop=lambda step: step >= 5).steps == 6
+    )
 
 
 def test_training_goes_on_in_training_mode_after_an_evaluation(tmp_path: Path) -> None:
@@ -219,13 +221,13 @@ def test_the_log_tells_speed_and_time_left(tmp_path: Path, capsys) -> None:
     from kobert_pipeline.training.log import Log
 
     log = Log(tmp_path, 40, "pretrain")
-    log.write(10, {"loss": 2.0, "pieces": 100.0, "learning_rate": 0.1})
+    log.write(10, {"loss": 2.0, "tokens": 100.0, "learning_rate": 0.1})
     log.write(10, {"evaluation_loss": 1.0})
     log.last = (10, log.last[1] - 20)  # as if ten steps took twenty seconds
-    log.write(20, {"loss": 1.0, "pieces": 100.0, "learning_rate": 0.1})
+    log.write(20, {"loss": 1.0, "tokens": 100.0, "learning_rate": 0.1})
     log.close()
     first, evaluation, second = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert "pieces_per_second" not in first and "minutes_left" not in evaluation
-    assert second["pieces_per_second"] == pytest.approx(50, rel=0.05)
+    assert "tokens_per_second" not in first and "minutes_left" not in evaluation
+    assert second["tokens_per_second"] == pytest.approx(50, rel=0.05)
     assert second["minutes_left"] == pytest.approx(40 / 60, rel=0.05)
     assert "minutes_left" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel
 
-from kobert_pipeline.training.attention import ROUND, Packing
+from kobert_pipeline.training.attention import ROUND, SequenceLayout
 
 VOCAB_SIZE = 50
 
@@ -35,7 +35,7 @@ def forward_packed(model: BertModel, sequences: list[torch.Tensor]) -> list[torc
     hidden = model(
         input_ids=torch.cat(sequences)[None],
         position_ids=torch.cat([torch.arange(length) for length in lengths])[None],
-        packing=Packing.of(np.array(lengths)),
+        packing=SequenceLayout.of(np.array(lengths)),
     ).last_hidden_state[0]
     return list(hidden.split(lengths))
 
@@ -109,7 +109,7 @@ def test_no_gradient_flows_between_sequences() -> None:
 
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=40))
 def test_the_layout_holds_every_position_once_beside_those_of_its_own_sequence(lengths: list[int]) -> None:
-    packing, total = Packing.of(np.array(lengths)), sum(lengths)
+    packing, total = SequenceLayout.of(np.array(lengths)), sum(lengths)
     sequence_of = np.repeat(np.arange(len(lengths)), lengths)
     cells, real, rows = [], [], []
     for index, count, width, mask in packing.rectangles:

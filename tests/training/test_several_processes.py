@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from ranks import MODELS, prepare, pretrained
 from safetensors.torch import load_file
-from several import MODELS, prepare, pretrained
 
+from kobert_pipeline.distributed import is_main_process, refuse_unsupported_launch
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import sha256
-from kobert_pipeline.processes import leads, refuse_to_share
 from kobert_pipeline.training.checkpoint import checkpoints
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
@@ -29,7 +29,7 @@ TOLERANCE = {"rtol": 1e-5, "atol": 2e-6}
 CASES: list[dict[str, Any]] = [
     *({"name": f"{objective} by two", "objective": objective} for objective in MODELS),
     {"name": "by two in two parts each", "objective": "mlm_nsp", "gradient_accumulation_steps": 2},
-    {"name": "few sequences by two", "objective": "mlm_nsp", "batch_pieces": 64, "gradient_accumulation_steps": 2},
+    {"name": "few sequences by two", "objective": "mlm_nsp", "batch_tokens": 64, "gradient_accumulation_steps": 2},
     {"name": "stopped", "objective": "mlm_nsp", "stops": 3},
     {"name": "left over", "objective": "mlm_nsp", "stops": 3, "ends": False},
 ]
@@ -42,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("several")
     prepare(place)
     (place / "cases.json").write_text(json.dumps(CASES))
-    worker = [str(Path(__file__).with_name("several.py")), str(place / "cases.json")]
+    worker = [str(Path(__file__).with_name("ranks.py")), str(place / "cases.json")]
     result = subprocess.run([*TORCHRUN, *worker], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
     for objective in MODELS:
@@ -65,7 +65,7 @@ def test_two_processes_train_what_one_does(place: Path, objective: str) -> None:
     assert difference(place, f"{objective} by two", f"{objective} by one") > 0
 
 
-def test_a_step_in_three_parts_trains_what_one_in_one_piece_does(place: Path) -> None:
+def test_a_step_in_three_parts_trains_what_one_in_one_token_does(place: Path) -> None:
     pretrained(place, "in three parts", "mlm_nsp", gradient_accumulation_steps=3)
     assert difference(place, "in three parts", "mlm_nsp by one") > 0
 
@@ -75,7 +75,7 @@ def test_two_processes_with_two_parts_each_train_what_one_does(place: Path) -> N
 
 
 def test_processes_without_a_sequence_of_their_own_change_nothing(place: Path) -> None:
-    pretrained(place, "few sequences by one", "mlm_nsp", batch_pieces=64)
+    pretrained(place, "few sequences by one", "mlm_nsp", batch_tokens=64)
     difference(place, "few sequences by two", "few sequences by one")
 
 
@@ -107,9 +107,9 @@ def test_the_loss_is_logged_once_and_is_that_of_the_whole_batch(place: Path) -> 
 def test_several_processes_only_train(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match=f"kobert {command} was started as 2 processes.*--until features"):
-        refuse_to_share(command)
-    refuse_to_share("pretrain")
-    refuse_to_share("finetune")
+        refuse_unsupported_launch(command)
+    refuse_unsupported_launch("pretrain")
+    refuse_unsupported_launch("finetune")
 
 
 @pytest.mark.parametrize("way", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
@@ -122,9 +122,9 @@ def test_a_model_cut_up_by_the_launcher_is_refused(way: str, monkeypatch: pytest
 
 def test_a_process_alone_leads_whatever_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
-    assert leads()
+    assert is_main_process()
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert not leads()
+    assert not is_main_process()
 
 
 # the command

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, ModernBer
 
 from kobert_pipeline.pretrain.model import takes_varlen
 from kobert_pipeline.training import attention
-from kobert_pipeline.training.attention import Packing, has_varlen, packed_attention
+from kobert_pipeline.training.attention import SequenceLayout, has_varlen, packed_attention
 from kobert_pipeline.training.plan import Plan
 
 VOCAB_SIZE, REACH = 50, 8
@@ -84,12 +84,12 @@ def plain_kernel(calls: list[Call]) -> Callable[..., torch.Tensor]:
 
 @given(st.lists(st.integers(0, 70), min_size=1, max_size=30).filter(any))
 def test_the_layout_holds_the_bounds_of_the_sequences(lengths: list[int]) -> None:
-    packing = Packing.of(np.array(lengths), varlen=True)
+    packing = SequenceLayout.of(np.array(lengths), varlen=True)
     assert packing.bounds.dtype == torch.int32
     assert packing.bounds.tolist() == [sum(lengths[:number]) for number in range(len(lengths) + 1)]
     assert packing.longest % 128 == 0 and max(lengths) <= packing.longest < max(lengths) + 128
     assert packing.rectangles == [] and packing.inverse is None and not packing.causal
-    assert Packing.of(np.array(lengths), causal=True, varlen=True).causal
+    assert SequenceLayout.of(np.array(lengths), causal=True, varlen=True).causal
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -104,7 +104,15 @@ def test_the_kernel_sees_what_rectangles_see(
     q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), width, generator=torch.Generator().manual_seed(0)).unbind(0)  # (1, H, T, W) each
     ours, theirs = (
         packed_attention(
-            torch.nn.Module(), q, k, v, None, Packing.of(np.array(LENGTHS), causal=causal, varlen=varlen), scaling, 0.0, sliding_window
+            torch.nn.Module(),
+            q,
+            k,
+            v,
+            None,
+            SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen),
+            scaling,
+            0.0,
+            sliding_window,
         )[0]
         for varlen in (True, False)
     )
@@ -123,7 +131,7 @@ def test_the_kernel_sees_what_rectangles_see(
 
 
 def states_and_slopes(
-    build: Callable[[], torch.nn.Module], packing: Packing, place: str = "cpu"
+    build: Callable[[], torch.nn.Module], packing: SequenceLayout, place: str = "cpu"
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The hidden states of packed random sequences, and gradients of a weighted sum of them."""
     torch.manual_seed(0)
@@ -145,7 +153,9 @@ def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(name: str, mo
     build, causal = MODELS[name]
     calls: list[Call] = []
     monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
-    ours, theirs = (states_and_slopes(build, Packing.of(np.array(LENGTHS), causal=causal, varlen=varlen)) for varlen in (True, False))
+    ours, theirs = (
+        states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen)) for varlen in (True, False)
+    )
     torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
     assert ours[1].keys() == theirs[1].keys()
     for key, slope in theirs[1].items():
@@ -166,7 +176,7 @@ def test_under_autocast_the_kernel_gets_sixteen_bits(name: str, monkeypatch: pyt
     plain, types = plain_kernel([]), set()
     monkeypatch.setattr(attention, "varlen_attn", lambda *parts, **how: (types.update(p.dtype for p in parts[:3]), plain(*parts, **how))[1])
     with torch.autocast("cpu", torch.bfloat16):
-        states_and_slopes(build, Packing.of(np.array(LENGTHS), causal=causal, varlen=True))
+        states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=True))
     assert types == {torch.bfloat16}
 
 
@@ -174,7 +184,7 @@ def test_dropout_is_refused_where_the_kernel_knows_none(monkeypatch: pytest.Monk
     monkeypatch.setattr(attention, "varlen_attn", plain_kernel([]))
     q = torch.randn(1, 2, 4, 8)
     with pytest.raises(ValueError, match="attention dropout"):
-        packed_attention(torch.nn.Module(), q, q, q, None, Packing.of(np.array([4]), varlen=True), dropout=0.1)
+        packed_attention(torch.nn.Module(), q, q, q, None, SequenceLayout.of(np.array([4]), varlen=True), dropout=0.1)
 
 
 def test_an_older_kernel_or_none_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +223,7 @@ def test_the_installed_kernel_takes_what_it_is_given() -> None:
 def test_the_real_kernel_comes_to_the_same_as_rectangles_in_bf16(name: str) -> None:
     """The yardstick is how far rectangles in bf16 are from rectangles in fp32."""
     build, causal = MODELS[name]
-    layouts = {varlen: Packing.of(np.array(LENGTHS), "cuda", causal, varlen) for varlen in (True, False)}
+    layouts = {varlen: SequenceLayout.of(np.array(LENGTHS), "cuda", causal, varlen) for varlen in (True, False)}
     exact = states_and_slopes(build, layouts[False], "cuda")
     with torch.autocast("cuda", torch.bfloat16):
         ours, theirs = (states_and_slopes(build, layouts[varlen], "cuda") for varlen in (True, False))

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from pydantic import field_validator
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import COMPRESSED, open_lines, refuse_too_long
+from kobert_pipeline.corpus.open_text import COMPRESSED, open_lines, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit, set_aside, strict
 from kobert_pipeline.errors import UserError, did_you_mean

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.encoding import MARKS
-from kobert_pipeline.corpus.opening import open_binary
+from kobert_pipeline.corpus.open_text import open_binary
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import LARGEST_JSON, open_lines, read_json_text
+from kobert_pipeline.corpus.open_text import LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import did_you_mean

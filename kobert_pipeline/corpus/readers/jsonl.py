@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.opening import TooLong, open_lines, refuse_too_long
+from kobert_pipeline.corpus.open_text import TooLong, open_lines, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import did_you_mean

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.opening import LONGEST_LINE, bounded, open_text, refuse_too_long
+from kobert_pipeline.corpus.open_text import LONGEST_LINE, bounded, open_text, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit, strict
 from kobert_pipeline.errors import did_you_mean

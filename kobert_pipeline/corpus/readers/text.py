@@ -7,7 +7,7 @@ from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
 from kobert_pipeline.corpus.file_kind import is_html
-from kobert_pipeline.corpus.opening import TooLong, open_lines
+from kobert_pipeline.corpus.open_text import TooLong, open_lines
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 

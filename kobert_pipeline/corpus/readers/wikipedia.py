@@ -9,7 +9,7 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.opening import LONGEST_LINE, open_binary
+from kobert_pipeline.corpus.open_text import LONGEST_LINE, open_binary
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 

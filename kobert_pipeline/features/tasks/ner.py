@@ -8,7 +8,7 @@ from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kobert_pipeline.corpus.opening import open_lines
+from kobert_pipeline.corpus.open_text import open_lines
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import BEFORE, BEHIND
 from kobert_pipeline.features.tagging import TaggingTask, joined

@@ -10,7 +10,7 @@ from kobert_pipeline.pretrain.architecture import Architecture
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import Packing
+    from kobert_pipeline.training.attention import SequenceLayout
 
 GENERATOR = "generator"
 """Folder of the generator beside the discriminator's files."""
@@ -89,8 +89,8 @@ class Electra(Architecture):
         logits: torch.Tensor = model.generator_lm_head(model.generator_predictions(hidden))
         return logits
 
-    def replaced_logits(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing") -> "torch.Tensor":
-        """For each of T pieces how likely it is not the original: (T,)."""
+    def replaced_logits(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout") -> "torch.Tensor":
+        """For each of T tokens how likely it is not the original: (T,)."""
         logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch, packing)[None])[0]
         return logits
 

@@ -46,10 +46,10 @@ class Gpt2(Architecture):
         return GPT2LMHeadModel(config)
 
     def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, Any]:
-        """Without token types, which it would take for pieces, and without a cache."""
+        """Without token types, which it would take for tokens, and without a cache."""
         return {"input_ids": batch["input_ids"][None], "position_ids": batch["position_ids"][None], "use_cache": False}
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The next piece."""
+        """The next token."""
         logits: torch.Tensor = model.lm_head(hidden)
         return logits

@@ -18,7 +18,7 @@ class ModernBert(Architecture):
     heads: ClassVar[tuple[str, ...]] = ("masked",)
 
     local_attention: int = Field(128, gt=0)
-    """Pieces that a local layer sees, half of them on either side."""
+    """Tokens that a local layer sees, half of them on either side."""
     global_attn_every_n_layers: int = Field(3, gt=0)
     """One layer of so many sees the whole sequence."""
 

@@ -1,4 +1,4 @@
-"""GPT's objective (Radford et al. 2018): the next piece, given all before it."""
+"""GPT's objective (Radford et al. 2018): the next token, given all before it."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.batch import Batch
-from kobert_pipeline.pretrain.losses import piece_loss
+from kobert_pipeline.pretrain.losses import token_loss
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.segments import Sequences, full_sentences
@@ -15,7 +15,7 @@ from kobert_pipeline.shards.format import Shards
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import Packing
+    from kobert_pipeline.training.attention import SequenceLayout
 
 
 class Clm(Objective):
@@ -24,20 +24,20 @@ class Clm(Objective):
     name: Literal["clm"] = "clm"
     causal: ClassVar[bool] = True
 
-    formed: Literal["full_sentences", "doc_sentences"] = "full_sentences"
+    sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
     """As in the objective mlm."""
 
     @property
     def head(self) -> str:
-        """The next piece."""
+        """The next token."""
         return "causal"
 
     def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
         """As many sentences as fit."""
-        return full_sentences(shards, max_length, across=self.formed == "full_sentences")
+        return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
 
     def batch(self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator) -> Batch:
-        """Packed; at every place but the last of a sequence the next piece is asked for."""
+        """Packed; at every place but the last of a sequence the next token is asked for."""
         packed = pack(shards, sequences, rows)
         asked = np.ones(len(packed.input_ids), bool)
         asked[np.cumsum(packed.lengths) - 1] = False
@@ -53,8 +53,8 @@ class Clm(Objective):
         )
 
     def loss(
-        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing"
+        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """Mean cross-entropy over all pieces."""
-        loss, _, values = piece_loss(architecture, model, architecture.hidden(model, batch, packing), batch, "clm")
+        """Mean cross-entropy over all tokens."""
+        loss, _, values = token_loss(architecture, model, architecture.hidden(model, batch, packing), batch, "clm")
         return loss, values

@@ -1,4 +1,4 @@
-"""ELECTRA's objective (Clark et al. 2020): a generator fills masked pieces, and the discriminator says of every piece whether it is new."""
+"""ELECTRA's objective (Clark et al. 2020): a generator fills masked tokens, and the discriminator says of every token whether it is new."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.losses import piece_loss
+from kobert_pipeline.pretrain.losses import token_loss
 from kobert_pipeline.pretrain.objective import Masking
 from kobert_pipeline.pretrain.segments import Sequences, full_sentences
 from kobert_pipeline.shards.format import Shards
@@ -15,7 +15,7 @@ from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import Packing
+    from kobert_pipeline.training.attention import SequenceLayout
 
 
 class Rtd(Masking):
@@ -25,7 +25,7 @@ class Rtd(Masking):
 
     discriminator_weight: float = Field(50.0, gt=0)
     """Weight of the discriminator's loss beside the generator's."""
-    formed: Literal["full_sentences", "doc_sentences"] = "full_sentences"
+    sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
     """As in the objective mlm."""
 
     mask_share: ClassVar[float] = 0.85
@@ -38,26 +38,26 @@ class Rtd(Masking):
 
     def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
         """As many sentences as fit."""
-        return full_sentences(shards, max_length, across=self.formed == "full_sentences")
+        return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
 
     def loss(
-        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "Packing"
+        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """The generator's cross-entropy over masked pieces plus `discriminator_weight` times the binary cross-entropy over all pieces.
+        """The generator's cross-entropy over masked tokens plus `discriminator_weight` times the binary cross-entropy over all tokens.
         The generator gets no gradient from the discriminator: its choice is a sample."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
         generator, places, labels = model.generator, batch["masked_positions"], batch["labels"]
         hidden = architecture.hidden(generator, batch, packing)
-        mlm_loss, sampled, values = piece_loss(architecture, generator, hidden, batch, "mlm", sample)
+        mlm_loss, sampled, values = token_loss(architecture, generator, hidden, batch, "mlm", sample)
         corrupted = batch["input_ids"].index_copy(0, places, sampled)  # type: ignore[arg-type]
         replaced = torch.zeros_like(corrupted, dtype=torch.bool).index_copy(0, places, sampled != labels)  # type: ignore[arg-type]
         scores = architecture.replaced_logits(model, batch | {"input_ids": corrupted}, packing).float()  # type: ignore[attr-defined]
         real = batch["input_ids"] != PAD_ID
-        pieces = batch["step_pieces"]
-        rtd_loss = (binary_cross_entropy_with_logits(scores, replaced.float(), reduction="none") * real).sum() / pieces
-        values |= {"rtd_loss": rtd_loss.detach(), "rtd_accuracy": (((scores > 0) == replaced) & real).sum() / pieces}
+        tokens = batch["step_tokens"]
+        rtd_loss = (binary_cross_entropy_with_logits(scores, replaced.float(), reduction="none") * real).sum() / tokens
+        values |= {"rtd_loss": rtd_loss.detach(), "rtd_accuracy": (((scores > 0) == replaced) & real).sum() / tokens}
         if not model.training:
             values["rtd_auc"] = auc(scores[real], replaced[real])
         return mlm_loss + self.discriminator_weight * rtd_loss, values
@@ -74,7 +74,7 @@ def sample(logits: "torch.Tensor") -> "torch.Tensor":
 
 
 def auc(scores: "torch.Tensor", positive: "torch.Tensor") -> "torch.Tensor":
-    """The area under the ROC curve: how often a positive piece scores above a negative one. 0.5 where one of the two is missing."""
+    """The area under the ROC curve: how often a positive token scores above a negative one. 0.5 where one of the two is missing."""
     import torch
 
     ranks = torch.empty_like(scores)

@@ -1,0 +1,1 @@
+"""The command `kobert`: its commands, how results are printed, and exit codes."""

@@ -1,0 +1,65 @@
+"""`kobert explain`: the options of a stage, an option group or a variant with their help, an architecture's parameters, a recipe's text."""
+
+from typing import Any
+
+from kobert_pipeline.config import plugins, recipe_file
+from kobert_pipeline.config.options import Options, Plugin
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.runs.runner import STAGES
+
+Rows = list[tuple[str, str, str, str]]
+
+
+def explanation(name: str) -> dict[str, Any]:
+    """Title, text, options and parameters. Raises UserError for an unknown name."""
+    if name.partition(".")[0] in STAGES:
+        return _stage(name)
+    if name in recipe_file.shipped():
+        return _told(f"recipe {name}", recipe_file.shipped()[name].read_text(encoding="utf-8").strip(), [])
+    if name in plugins.CONTRACTS:
+        rows = [(key, "", "", (plugin.__doc__ or "").strip()) for key, plugin in plugins.variants(name).items()]
+        return _told(f"family {name}", _about(plugins.contract(name)), rows)
+    found = plugins.find(name)
+    if not found:
+        raise UserError(f"there is nothing called {name!r}{did_you_mean(name, [*STAGES, *recipe_file.shipped(), *plugins.names()])}")
+    family, plugin = found[0]
+    others = "".join(f"\n\nThere is also {other}.{name}: kobert explain {other}.{name}" for other, _ in found[1:])
+    title = f"{plugin.model_fields['name'].default} ({family})"
+    return _told(title, _about(plugin) + others, plugins.describe(plugin), _parameters(plugin))
+
+
+def _stage(path: str) -> dict[str, Any]:
+    """A stage, or an option or group below it: `pretrain.plan.learning_rate`."""
+    stage, *keys = path.split(".")
+    here, options = stage, _options(Recipe.model_fields[stage].annotation)
+    for key in keys:
+        if options is None or key not in options.model_fields:
+            raise UserError(f"{here} has no option {key!r}{did_you_mean(key, options.model_fields if options else [])}")
+        here, row = f"{here}.{key}", next(row for row in plugins.describe(options) if row[0] == key)
+        options = _options(options.model_fields[key].annotation)
+    if options is None:
+        return _told(here, row[3], [row])
+    if issubclass(options, Plugin):
+        variants = [(key, "", "", _about(variant)) for key, variant in plugins.variants(options.family).items()]
+        return _told(f"{here}: one of the {options.family}", _about(options), variants)
+    return _told(f"stage {stage}" if here == stage else here, _about(options), plugins.describe(options))
+
+
+def _options(annotation: Any) -> type[Options] | None:
+    return next(iter(plugins.classes(annotation)), None)
+
+
+def _parameters(plugin: type[Plugin]) -> dict[str, int]:
+    if not issubclass(plugin, Architecture):
+        return {}
+    return plugin.model_validate({"name": plugin.model_fields["name"].default}).parameters(vocab_size=32_000)
+
+
+def _told(title: str, about: str, options: Rows, parameters: dict[str, int] | None = None) -> dict[str, Any]:
+    return {"title": title, "about": about, "options": options, "parameters": parameters or {}}
+
+
+def _about(options: type[Options]) -> str:
+    return (options.__doc__ or "").strip()

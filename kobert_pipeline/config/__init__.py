@@ -1,0 +1,1 @@
+"""Options, families of plug-ins, and recipe files."""

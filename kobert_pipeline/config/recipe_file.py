@@ -1,0 +1,144 @@
+"""Read a recipe: a YAML file, or the name of a shipped one, with `--set key.key=value` laid over it."""
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kobert_pipeline.errors import UserError, did_you_mean
+
+UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+LONGEST, MOST_VALUES = 100_000, 20_000
+"""Characters of a recipe, and values in it."""
+LARGEST = 2**63
+"""Integers are smaller, so that whatever calculates can take them."""
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.1 reads `1e-4` as text and forgets all but the last of two equal keys; this one reads a number, and refuses."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping whose keys differ."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError("", node.start_mark, f"the key {key.value!r} stands twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+    def get_single_data(self) -> Any:
+        """The value of the document, once it is known to be none of absurd size."""
+        node = self.get_single_node()
+        if node is None:
+            return None
+        _size(node, {})
+        return self.construct_document(node)
+
+
+def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """How many values a node holds, everything that an alias repeats counted each time. Raises YAMLError where they are too many (an alias
+    bomb), or where a node holds itself."""
+    if node in known:
+        if known[node] == 0:
+            raise yaml.YAMLError("an alias stands inside what it repeats")
+        return known[node]
+    known[node] = 0
+    inner = node.value if isinstance(node, yaml.SequenceNode) else ()
+    if isinstance(node, yaml.MappingNode):
+        inner = [one for pair in node.value for one in pair]
+    known[node] = 1 + sum(_size(one, known) for one in inner)
+    if known[node] > MOST_VALUES:
+        raise yaml.YAMLError(f"it holds more than {MOST_VALUES:,} values, those that aliases repeat included")
+    return known[node]
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))
+
+
+def shipped() -> dict[str, Path]:
+    """The recipes in the package, by name."""
+    folder = Path(str(resources.files("kobert_pipeline") / "pipeline" / "recipes"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def find(recipe: str) -> Path:
+    """The file of a recipe. Raises UserError for a name or path that is none."""
+    if recipe in shipped():
+        return shipped()[recipe]
+    path = Path(recipe)
+    if path.suffix in (".yaml", ".yml") or "/" in recipe:
+        if not path.is_file():
+            raise UserError(f"recipe {recipe} does not exist; give a path to a YAML file or one of: {', '.join(shipped())}")
+        return path
+    raise UserError(f"there is no recipe {recipe!r}{did_you_mean(recipe, shipped())}; a path ends in .yaml")
+
+
+def load(recipe: str, settings: list[str]) -> dict[str, Any]:
+    """The recipe as nested dicts, with `settings` ("key.key=value", the value read as YAML) laid over it."""
+    path = find(recipe)
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            content = parse(file.read(LONGEST + 1))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"recipe {path} is not YAML in UTF-8: {' '.join(str(error).split()):.400}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"recipe {path} must be a mapping of stages to options, not {type(content).__name__}")
+    for setting in settings:
+        put(content, setting)
+    return content
+
+
+def parse(text: str) -> Any:
+    """The value that YAML text spells. Raises YAMLError for any other text, and for values that no option could take."""
+    if len(text) > LONGEST:
+        raise yaml.YAMLError(f"it has more than {LONGEST:,} characters")
+    try:
+        value = yaml.load(text, Loader)
+    except RecursionError:
+        raise yaml.YAMLError("its lists or mappings are nested too deep") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:  # of the constructors: !!int abc, 2020-13-45
+        raise yaml.YAMLError(f"a value in it is not of the type that it names or looks like ({error}); put text in quotes") from None
+    _refuse_unusable(value)
+    return value
+
+
+def _refuse_unusable(value: Any) -> None:
+    """Raise YAMLError for a character that no file can hold, or an integer with which nothing can calculate, anywhere in `value`."""
+    if isinstance(value, dict):
+        for pair in value.items():
+            _refuse_unusable(list(pair))
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            _refuse_unusable(one)
+    elif isinstance(value, str) and UNWRITABLE.search(value):
+        raise yaml.YAMLError(f"{value!r:.60} holds a null byte or half a character")
+    elif isinstance(value, int) and abs(value) >= LARGEST:
+        raise yaml.YAMLError(f"an integer in it is too large, {LARGEST - 1:,} is the largest")
+
+
+def put(content: dict[str, Any], setting: str) -> None:
+    """Lay one "key.key=value" over `content`."""
+    key, equals, value = setting.partition("=")
+    if not equals or not key:
+        raise UserError(f"--set {setting!r} is not of the form key.key=value")
+    *path, last = key.split(".")
+    place: Any = content
+    for part in path:
+        place = place[_index(place, part, setting)] if isinstance(place, list) else place.setdefault(part, {})
+        if place is None or not isinstance(place, (dict, list)):
+            raise UserError(f"--set {setting!r}: {part!r} is a value, it has no options below it")
+    if UNWRITABLE.search(setting):
+        raise UserError(f"--set {setting!r:.80} holds a null byte or bytes that are not UTF-8")
+    try:
+        parsed = parse(value)
+    except yaml.YAMLError:
+        parsed = value
+    place[_index(place, last, setting) if isinstance(place, list) else last] = parsed
+
+
+def _index(place: list[Any], part: str, setting: str) -> int:
+    if not part.isdecimal() or len(part) > 9 or int(part) >= len(place):
+        raise UserError(f"--set {setting!r}: {part!r} is no place in a list of {len(place)} (they count from 0)")
+    return int(part)

@@ -1,0 +1,62 @@
+"""Slurm: each phase is an array job; `kobert corpus` submits it, waits for its tasks, and submits the next. Tried with a fake `sbatch`
+only, not on a cluster."""
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kobert_pipeline.corpus.executor import Executor, Task
+from kobert_pipeline.errors import UserError
+
+
+class Slurm(Executor):
+    """Array jobs of Slurm."""
+
+    name: Literal["slurm"] = "slurm"
+    partition: str
+    """Partition to submit to."""
+    time: str = "4:00:00"
+    """Time limit of a task."""
+    workers: int = Field(-1, ge=-1)
+    """Tasks at a time; -1: no limit."""
+    memory_gb: int = Field(4, gt=0)
+    """Memory of a task."""
+    sbatch_args: dict[str, str] = {}
+    """Further options of sbatch, for example {account: abc}."""
+    poll_seconds: float = Field(10, gt=0)
+    """Seconds between two looks at the tasks."""
+
+    def build(self, steps: list[Task], tasks: int, logs: Path) -> Any:
+        """A SlurmPipelineExecutor. Raises UserError where there is no sbatch."""
+        from datatrove.executor import SlurmPipelineExecutor
+
+        if shutil.which("sbatch") is None:
+            raise UserError(
+                "corpus.executor slurm: there is no `sbatch` on this machine; run it on a login node, or choose executor: local"
+            )
+        return SlurmPipelineExecutor(
+            steps,
+            tasks=tasks,
+            time=self.time,
+            partition=self.partition,
+            workers=self.workers,
+            mem_per_cpu_gb=self.memory_gb,
+            job_name="kobert-corpus",
+            qos="",
+            env_command=f'export PATH="{Path(sys.executable).parent}:$PATH"',
+            sbatch_args=dict(self.sbatch_args),
+            logging_dir=str(logs.resolve()),
+        )
+
+    def wait(self, executor: Any) -> None:
+        """Until every task has its mark, or Slurm knows the job no more."""
+        while executor.get_incomplete_ranks() and executor.job_id != -1:
+            running = subprocess.run(["squeue", "--noheader", "--jobs", str(executor.job_id)], capture_output=True, text=True, check=False)
+            if running.returncode or not running.stdout.strip():
+                return
+            time.sleep(self.poll_seconds)

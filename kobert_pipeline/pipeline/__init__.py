@@ -1,0 +1,1 @@
+"""The stages put together; start reading at `stages.py`."""

@@ -1,1 +1,0 @@
-"""What a published checkpoint is for."""

@@ -1,0 +1,23 @@
+"""A cutter that does what native analyzers have done on absurd input; in a module of its own, since workers import it."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from kobert_pipeline.morphemes.segmenter import Segmenter
+
+
+@dataclass(frozen=True)
+class Moody:
+    """Cuts at white space, but a text with 죽는다 kills the process, one with 멈춘다 hangs it, one with 거절한다 is refused."""
+
+    def cuts(self, texts, num_workers=None):
+        for text in texts:
+            if "죽는다" in text:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if "멈춘다" in text:
+                time.sleep(1000)
+            if "거절한다" in text:
+                raise RuntimeError("not this one")
+            yield from Segmenter("whitespace").segment([text])

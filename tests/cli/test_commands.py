@@ -1,0 +1,548 @@
+"""The command line as people meet it: what they see when all is well, and one sentence and exit status 2 when the mistake is theirs."""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from kobert_pipeline.cli import main
+from kobert_pipeline.cli.formatting import first_sentence
+from kobert_pipeline.config import recipe_file
+from kobert_pipeline.errors import os_error
+from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
+from kobert_pipeline.pipeline import stages
+from kobert_pipeline.pipeline.recipe import Recipe
+
+STAGES = main.STAGES
+COMMANDS = sorted(typer.main.get_command(main.app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command_shows_an_example_that_parses(name: str, kobert) -> None:
+    result = kobert(name, "--help")
+    text = " ".join(result.out.split())
+    assert result.code == 0
+    assert f"Example: kobert {name}" in text, "every command's help has an example of itself"
+    assert "--help" in text
+
+
+def test_every_stage_is_a_command_and_a_recipe_section() -> None:
+    assert set(STAGES) <= set(COMMANDS)
+    assert set(STAGES) <= set(stages.Recipe.model_fields)
+
+
+def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) -> None:
+    result = kobert()
+    listing = result.out + result.err
+    assert result.code in (0, 2)
+    for name in COMMANDS:
+        assert any(line.split()[:1] == [name] for line in listing.splitlines()), f"{name} is not listed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "nothing"),
+        (["run"], "RECIPE"),
+        (["run", "quickstart", "--colour"], "--colour"),
+        (["run", "quickstart", "--until", "pretrian"], "did you mean 'pretrain'"),
+        (["run", "quickstart", "--redo", "pretrian"], "did you mean 'pretrain'"),
+        (["run", "quickstart", "--num-workers", "0"], "num-workers"),
+        (["list", "objectivs"], "did you mean 'objectives'"),
+        (["explain", "brt"], "did you mean 'bert'"),
+        (["explain", "pretrain.pln"], "did you mean 'plan'"),
+        (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
+        (["compare", "gone"], "gone"),
+        (["predict", "gone", "글"], "gone"),
+        (["tokenize", "gone", "글"], "gone"),
+    ],
+)
+def test_wrong_command_line_is_refused_in_one_sentence(arguments: list[str], said: str, kobert) -> None:
+    result = kobert(*arguments)
+    assert said in result.complaint
+    assert len(result.err.splitlines()) == 1
+
+
+def test_exit_status_and_stderr_are_those_of_a_real_process(kobert_process, tmp_path) -> None:
+    result = kobert_process("check", "quickstart", "--set", "data_dir=gone", cwd=tmp_path)
+    assert "data_dir gone is not a folder" in result.complaint
+    assert result.err.count("\n") == 1
+    assert result.out == ""
+
+
+def rewrite_korquad(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content["data"][0]["paragraphs"][0])
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def wrong_answer(paragraph: dict[str, Any]) -> None:
+    paragraph["qas"][0]["answers"][0]["answer_start"] += 1
+
+
+def lacking_question(paragraph: dict[str, Any]) -> None:
+    del paragraph["qas"][0]["question"]
+
+
+BAD_CORPUS = {
+    "missing": (lambda data: shutil.rmtree(data / "documents"), ["documents", "does not exist", "data_dir"]),
+    "empty": (lambda data: (data / "documents" / "blog.txt").write_bytes(b""), ["blog.txt", "is empty"]),
+    "binary": (lambda data: (data / "documents" / "blog.txt").write_bytes(b"\x00\x01" * 500), ["blog.txt", "binary"]),
+    "johab": (
+        lambda data: (data / "documents" / "blog.txt").write_text("한국어로 쓴 글이다. " * 20, encoding="johab"),
+        ["blog.txt", "not text in UTF-8, CP949 or UTF-16", "johab"],
+    ),
+    "cut off": (lambda data: (data / "documents" / "blog.txt").write_bytes("한국어로 쓴 글".encode()[:-1]), ["blog.txt", "cut off"]),
+    "not SQuAD": (lambda data: (data / "qa_dev.json").write_text('{"data": [{}]}'), ["qa_dev.json", "SQuAD form"]),
+    "not JSON": (lambda data: (data / "qa_dev.json").write_text('{"data": '), ["qa_dev.json", "not a JSON file"]),
+    "test set without its column": (
+        lambda data: (data / "reviews_test.txt").write_text("id\ttext\tlabel\n1\t좋다\t1\n", encoding="utf-8"),
+        ["reviews_test.txt", "no column 'document'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_CORPUS)
+def test_bad_corpus_file_is_refused_with_its_name(kind: str, data_copy, tiny, tmp_path, kobert) -> None:
+    change, said = BAD_CORPUS[kind]
+    change(data_copy)
+    run_dir = tmp_path / "runs" / "x"
+    result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}", "--until", "corpus")
+    for words in said:
+        assert words in result.complaint
+    assert not (run_dir / "corpus" / "manifest.json").exists()
+
+
+def test_corpus_goes_on_once_the_file_is_mended(data_copy, tiny, tmp_path, kobert, corpora) -> None:
+    arguments = ("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x", "--set", f"data_dir={data_copy}", "--until", "corpus")
+    (data_copy / "documents" / "blog.txt").write_bytes(b"")
+    assert kobert(*arguments).code == 2
+    shutil.copyfile(corpora / "documents" / "blog.txt", data_copy / "documents" / "blog.txt")
+    assert kobert(*arguments).code == 0
+
+
+def lines(path: Path, change: Callable[[list[str]], None]) -> None:
+    rows = path.read_text(encoding="utf-8").split("\n")
+    change(rows)
+    path.write_text("\n".join(rows), encoding="utf-8")
+
+
+BAD_TASK = {
+    "missing": (lambda data: (data / "qa_train.json").unlink(), ["qa_train.json", "does not exist"]),
+    "answer elsewhere": (
+        lambda data: rewrite_korquad(data / "qa_train.json", wrong_answer),
+        ["qa_train.json", "question", "answer_start", "not the answer"],
+    ),
+    "question lacks a key": (lambda data: rewrite_korquad(data / "qa_train.json", lacking_question), ["qa_train.json", "'question'"]),
+    "column missing": (
+        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(0, "id\tdocument\trating")),
+        ["reviews_train.txt", "no column 'label'", "first line"],
+    ),
+    "cell missing": (
+        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(4, "5\t좋다")),
+        ["reviews_train.txt, line 5", "2 tab separated columns", "3 were expected"],
+    ),
+    "wrong label": (
+        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(4, "5\t좋다\t5")),
+        ["reviews_train.txt, line 5", "label is '5'", "allowed"],
+    ),
+    "only a header": (lambda data: (data / "reviews_train.txt").write_text("id\tdocument\tlabel\n"), ["split", "is empty"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TASK)
+def test_bad_task_file_is_refused_with_its_name_and_place(kind: str, data_copy, tiny, tmp_path, kobert) -> None:
+    change, said = BAD_TASK[kind]
+    change(data_copy)
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "tokenizer")
+    result = kobert("features", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}")
+    for words in said:
+        assert words in result.complaint
+    assert not list((run_dir / "features").glob(f"{'nsmc' if 'reviews' in said[0] else 'korquad'}/manifest.json"))
+
+
+def test_vocabulary_larger_than_the_text_supports_is_refused_and_a_smaller_one_then_works(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+    arguments = ("tokenizer", tiny.recipe, "--run-dir", run_dir)
+    complaint = kobert(*arguments, "--set", "tokenizer.subword.vocab_size=100000").complaint
+    assert "tokenizer.subword.vocab_size is 100000" in complaint
+    supported = complaint.partition("supports ")[2].split()[0]
+    assert kobert(*arguments, "--set", f"tokenizer.subword.vocab_size={supported}").code == 0
+    assert tiny.manifests(run_dir)["tokenizer"]["counts"]["vocab_size"] == int(supported)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("features.korquad.max_length=257", ["features.korquad.max_length", "257", "256 positions"]),
+        ("pretrain.max_length=257", ["pretrain", "257", "max_position_embeddings 256"]),
+    ],
+)
+def test_length_beyond_the_positions_is_refused_before_anything_runs(setting: str, said: list[str], tiny, tmp_path, kobert) -> None:
+    run_dir = tmp_path / "runs" / "x"
+    result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting)
+    for words in said:
+        assert words in result.complaint
+    assert not run_dir.exists()
+
+
+@contextlib.contextmanager
+def small_disk(place: Path, kilobytes: int) -> Iterator[Callable[[str], None]]:
+    """`place` as a file system of its own of this size; yields a function that remounts it with other options. Skips without the right."""
+    place.mkdir(parents=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        yield lambda options: subprocess.run(["mount", "-o", f"remount,{options}", str(place)], check=True)
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def kilobytes_of(folder: Path) -> int:
+    """Space on a file system of 4 KB pages."""
+    return sum(4 * -(-path.stat().st_size // 4096) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.skipif(shutil.which("mount") is None or os.geteuid() != 0, reason="mounting a small file system needs root")
+@pytest.mark.parametrize("stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage in ("finetune", "publish"))) for stage in STAGES])
+def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(stage: str, tiny, tmp_path, kobert_process) -> None:
+    """The room given is for `started.json` and a little more: the stage's own files don't fit."""
+    before = tiny.copy_before(tmp_path / "before", stage)
+    needed = kilobytes_of(before) if before.exists() else 0
+    with small_disk(tmp_path / "runs", needed + 16) as remount:
+        run_dir = tmp_path / "runs" / "x"
+        if before.exists():
+            shutil.copytree(before, run_dir)
+        result = kobert_process(stage, tiny.recipe, "--run-dir", run_dir)
+        assert "no space is left" in result.complaint
+        assert not list((run_dir / stage).rglob("manifest.json"))
+        remount("size=200m")
+        assert kobert_process(stage, tiny.recipe, "--run-dir", run_dir).code == 0
+        expected, found = tiny.manifests(), tiny.manifests(run_dir)
+        assert {name: one["files"] for name, one in found.items()} == {name: expected[name]["files"] for name in found}
+
+
+def test_file_limit_is_one_sentence(tiny, tmp_path) -> None:
+    """Without root: the limit on a file's size (`ulimit -f`, as on shared machines) takes the place of the full disk."""
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+    code = (
+        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "sys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli.main import main\nmain()"
+    )
+    argv = [sys.executable, "-c", code, "tokenizer", str(tiny.recipe), "--run-dir", str(run_dir)]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert result.returncode == 2, result.stderr
+    assert "a file grew beyond its limit" in result.stderr.splitlines()[-1]
+    assert not (run_dir / "tokenizer" / "manifest.json").exists()
+
+
+def test_read_only_run_folder_is_one_sentence(tiny, tmp_path, kobert) -> None:
+    place = tmp_path / "runs"
+    if os.geteuid() == 0:
+        with small_disk(place, 64) as remount:
+            remount("ro")
+            complaint = kobert("run", tiny.recipe, "--run-dir", place / "x", "--until", "corpus").complaint
+    else:
+        place.mkdir(mode=0o555)
+        complaint = kobert("run", tiny.recipe, "--run-dir", place / "x", "--until", "corpus").complaint
+    assert "no permission to read or write" in complaint
+    assert str(place) in complaint
+
+
+@pytest.mark.parametrize("below", ["", "x"])
+def test_run_folder_that_is_a_file_or_below_one_is_one_sentence(below: str, tiny, tmp_path, kobert) -> None:
+    (tmp_path / "file").write_text("")
+    complaint = kobert("run", tiny.recipe, "--run-dir", tmp_path / "file" / below).complaint
+    assert f"{tmp_path / 'file'} is not a folder" in complaint
+    assert "--run-dir" in complaint
+
+
+def test_unreadable_input_is_not_told_as_a_run_folder_that_may_not_be_written() -> None:
+    said = os_error(PermissionError(errno.EACCES, "Permission denied", "data/x.txt"))
+    assert said.startswith("no permission to read or write data/x.txt: Permission denied; ")
+    assert "choose another --run-dir" not in said
+
+
+def test_redo_beyond_until_is_refused_and_deletes_nothing(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus", "--redo", "pretrain").complaint
+    assert "--redo pretrain lies beyond --until corpus" in complaint
+    assert tiny.manifests(run_dir) == tiny.manifests()
+
+
+def test_stages_are_given_absolute_paths_and_people_the_ones_they_gave(tiny, tmp_path, monkeypatch, kobert) -> None:
+    """Workers on other machines or in other folders work on the paths that the stages hand them."""
+    given = []
+    monkeypatch.setattr(stages.corpus_stage, "run", lambda options, data_dir, out, num_workers=None: given.extend([data_dir, out]) or {})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").symlink_to(tiny_data := Path(recipe_file.load(str(tiny.recipe), [])["data_dir"]))
+    rows = kobert("corpus", tiny.recipe, "--set", "data_dir=data", "--run-dir", "x", "--json").json["stages"]
+    assert given == [tmp_path / "data", tmp_path / "x" / "corpus"]
+    assert rows[0]["folder"] == "x/corpus"
+    planned = stages.jobs(
+        Recipe.model_validate(recipe_file.load(str(tiny.recipe), [])), stages.Run("tiny", tiny_data.relative_to("/"), Path("x"))
+    )
+    paths = [path for job in planned for path in handed(job.run)]
+    assert len(paths) > 15
+    assert all(path.is_absolute() for path in paths)
+
+
+def handed(make: Any) -> list[Path]:
+    """The paths among the arguments of a `partial`."""
+    values = [one for value in make.args for one in (value if isinstance(value, list) else [value])]
+    return [value for value in values if isinstance(value, Path)]
+
+
+def test_list_names_recipes_and_every_variant(kobert) -> None:
+    from kobert_pipeline.config import plugins, recipe_file
+
+    found = kobert("list", "--json").json
+    assert set(found["recipes"]) == set(recipe_file.shipped())
+    assert {family: list(found[family]) for family in plugins.CONTRACTS} == {
+        family: plugins.contract(family).names() for family in plugins.CONTRACTS
+    }
+    assert all(text for members in found.values() for text in members.values())
+    table = kobert("list").out
+    assert all(name in table for members in found.values() for name in members)
+    assert all(text in table for members in found.values() for text in members.values()), "a row is not cut where there is no terminal"
+    assert set(kobert("list", "readers", "--json").json) == {"readers"}
+
+
+def test_first_sentences_are_shown_whole_in_lists(kobert, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = " ".join(kobert("--help").out.split())
+    for name, command in typer.main.get_command(main.app).commands.items():  # type: ignore[attr-defined]
+        assert f"{name} {first_sentence(command.help)} " in f"{shown} "
+    assert "..." not in shown.partition("Commands:")[2]
+    wrapped = "Reads a file,\n    plain or .gz, of 3.5 GB. Then more.\n\n    Example: none."
+    assert first_sentence(wrapped) == "Reads a file, plain or .gz, of 3.5 GB."
+    assert kobert("list", "tasks", "--json").json["tasks"]["span"].endswith("an empty answer is none.")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(stage: str, kobert) -> None:
+    found = kobert("explain", stage, "--json").json
+    assert found["title"] == f"stage {stage}"
+    assert found["options"]
+    for name, kind, default, text in found["options"]:
+        assert name and kind and text
+        assert default or kind.endswith("group") or kind.startswith("one of") or " of " in kind
+        assert name in kobert("explain", stage).out
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "rows"),
+    [
+        ("pretrain.plan", "pretrain.plan", ["learning_rate", "max_minutes"]),
+        ("corpus.filters.min_hangul", "corpus.filters.min_hangul", ["min_hangul"]),
+        ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
+        ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
+        ("tasks.nsmc", "nsmc (tasks)", ["name"]),
+    ],
+)
+def test_explain_follows_dots_into_options_and_families(name: str, title: str, rows: list[str], kobert) -> None:
+    found = kobert("explain", name, "--json").json
+    assert found["title"] == title
+    assert set(rows) <= {row[0] for row in found["options"]}
+
+
+def test_explain_of_a_name_in_two_families_names_the_other(kobert) -> None:
+    assert "kobert explain tasks.nsmc" in kobert("explain", "nsmc").out
+
+
+def test_explain_shows_a_recipe(kobert) -> None:
+    assert "sources:" in kobert("explain", "quickstart").out
+
+
+def test_version_is_that_of_the_package(kobert) -> None:
+    from kobert_pipeline import __version__
+
+    assert kobert("--version").out == f"kobert {__version__}\n"
+
+
+def test_standard_input_of_another_encoding_or_none_is_refused(tiny, kobert_process) -> None:
+    assert "standard input is empty" in kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", input="").complaint
+    assert "put -- before" in kobert_process("tokenize", tiny.run_dir / "tokenizer", "-ㅋ").complaint
+
+
+def test_what_is_made_from_a_stale_stage_is_not_called_done(tiny, kobert) -> None:
+    rows = kobert("status", tiny.recipe, "--run-dir", tiny.run_dir, "--set", "tokenizer.subword.vocab_size=1400", "--json").json["stages"]
+    states = {row["job"]: row["status"].split(":")[0] for row in rows}
+    assert states["analysis"] == "done"
+    assert states["tokenizer"] == states["shards"] == states["pretrain"] == states["publish nsmc"] == "stale"
+
+
+def test_explain_counts_an_architecture_like_its_real_model(kobert) -> None:
+    from kobert_pipeline.pretrain.architectures.bert import Bert
+
+    found = kobert("explain", "bert", "--json").json
+    model = Bert().model(Bert().config(32_000), "pretraining").base_model
+    assert found["parameters"]["total"] == sum(parameter.numel() for parameter in model.parameters())
+    assert "num_hidden_layers" in [row[0] for row in found["options"]]
+
+
+@pytest.mark.parametrize("kind", BAD_TASK)
+def test_check_refuses_what_the_stage_refuses_of_a_task_file(kind: str, data_copy, tiny, tmp_path, monkeypatch, kobert) -> None:
+    change, said = BAD_TASK[kind]
+    change(data_copy)
+    monkeypatch.chdir(tmp_path)
+    result = kobert("check", tiny.recipe, "--set", f"data_dir={data_copy}")
+    for words in said:  # several problems stand above the last line, each on its own
+        assert words in result.out + result.complaint
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"train": "글,부류\n가,하나\n나,둘\n"}, "no column is the text of the task classification"),
+        ({"train": "text,label\n가,\n나,둘\n"}, "line 2: the label is ''"),
+        ({"train": ""}, "train.csv is empty"),
+        ({"train": "\0\0\1"}, "binary file"),
+        ({"train": "text,label\n"}, "holds no examples"),
+        ({"train": "text,label\n가,하나\n나,둘\n다,둘\n"}, "the dev split"),
+        ({"test": "text,label\n새 글,셋\n"}, "test.csv, line 2: the label is '셋'; allowed are 둘, 하나"),
+        ({"test": "text,label\n"}, "the test split"),
+        ({"test": "text,label\n글 1,둘\n"}, "1 of the 1 examples"),
+    ],
+)
+def test_check_reads_the_files_of_a_task_of_ones_own(
+    files: dict[str, str], said: str, data_copy, tiny, tmp_path, monkeypatch, kobert
+) -> None:
+    good = {"train": "text,label\n" + "".join(f"글 {i},{'하나' if i % 2 else '둘'}\n" for i in range(60)), "test": "text,label\n새 글,둘\n"}
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--set", f"data_dir={data_copy}", "--set", "features.own={task: classification, train: train.csv, test: test.csv}"]
+    for content, judge in ((good, lambda result: result.code == 0), (good | files, lambda result: said in result.complaint)):
+        for name, text in content.items():
+            (data_copy / f"{name}.csv").write_text(text, encoding="utf-8")
+        assert judge(kobert("check", tiny.recipe, *arguments))
+
+
+def test_a_library_that_publishing_wants_is_missed_before_anything_begins(tiny, tmp_path, monkeypatch, kobert) -> None:
+    from kobert_pipeline.publish import onnx_file
+
+    run_dir = tmp_path / "runs" / "x"
+    wanted = ("--set", "publish={mood: {source: nsmc, onnx: true}}")
+    monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxgone",))
+    assert "wants onnxgone, which is not installed; pip install" in kobert("check", tiny.recipe, *wanted).complaint
+    assert "onnxgone" in kobert("run", tiny.recipe, "--run-dir", run_dir, *wanted).complaint
+    assert not list(run_dir.glob("*/*")), "no stage has begun"
+    monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxgone", "ortgone", "numpy", "scriptgone"))
+    assert "wants onnxgone, ortgone and scriptgone, which are not installed" in kobert("check", tiny.recipe, *wanted).complaint
+    tiny.copy(run_dir)
+    assert kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "finetune", *wanted).code == 0
+    monkeypatch.setattr(onnx_file, "LIBRARIES", ("numpy",))
+    assert kobert("check", tiny.recipe, *wanted).code == 0
+
+
+def test_an_analyzer_without_its_library_is_missed_before_the_corpus_is_read(tiny, tmp_path, monkeypatch, kobert) -> None:
+    from kobert_pipeline.morphemes import segmenter
+
+    def gone(name: str) -> None:
+        raise ImportError(f"no library for {name}; run: pip install it")
+
+    monkeypatch.setattr(segmenter, "analyzer", gone)
+    run_dir = tmp_path / "runs" / "x"
+    for arguments in (["check"], ["run", "--run-dir", run_dir]):
+        assert "analysis.analyzer: texts are cut by kiwi" in kobert(*arguments, tiny.recipe).complaint
+    assert not list(run_dir.glob("*/*")), "no stage has begun"
+
+
+def test_check_lists_the_jobs_and_does_nothing(tiny, tmp_path, monkeypatch, kobert) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs = kobert("check", tiny.recipe, "--json").json["jobs"]
+    assert jobs[0] == "corpus"
+    assert jobs[-1] == "publish mlm"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compare_prints_the_manifests_numbers(tiny, kobert) -> None:
+    rows = kobert("compare", tiny.run_dir, "--json").json["runs"]
+    made = tiny.manifests()
+    assert [row["finetune"] for row in rows] == ["korquad", "nsmc"]
+    score = made["finetune/nsmc/1"]["counts"]["test"]["accuracy"]
+    assert rows[1]["scores"]["accuracy"] == {"mean": round(score, 2), "min": round(score, 2), "max": round(score, 2)}
+    assert rows[0]["vocab_size"] == 1500
+    assert rows[0]["held_out_loss"] == round(made["pretrain"]["counts"]["held_out_after"]["loss"], 4)
+    table = kobert("compare", tiny.run_dir).out.splitlines()
+    assert len(table) == 2 + len(rows)
+    assert f"{score:.2f}" in table[3]
+
+
+def test_compare_shows_the_options_that_differ(tiny, tmp_path, kobert) -> None:
+    other = tiny.copy(tmp_path / "other")
+    path = other / "pretrain" / "manifest.json"
+    changed = read_json_with_digest(path)
+    changed["options"]["plan"]["learning_rate"] = 7.0
+    write_json_with_digest(path, changed)
+    found = kobert("compare", tiny.run_dir, other, "--json").json
+    assert found["differences"] == {"pretrain.plan.learning_rate": [0.002, 7.0]}
+    assert "| pretrain.plan.learning_rate | 0.002 | 7.0 |" in kobert("compare", tiny.run_dir, other).out
+    assert kobert("compare", tiny.run_dir, "--json").json["differences"] == {}
+
+
+def test_tokenize_shows_tokens_whose_offsets_cut_the_text(tiny, kobert) -> None:
+    text = "아버지가 방에 들어가셨다."
+    found = kobert("tokenize", tiny.run_dir / "tokenizer", text, "--json").json
+    assert len(found["tokens"]) == len(found["input_ids"]) == len(found["offset_mapping"])
+    assert found["tokens"][0] == "[CLS]"
+    assert "".join(text[start:end] for start, end in found["offset_mapping"]) == text.replace(" ", "")
+    table = kobert("tokenize", tiny.run_dir / "tokenizer", text).out.splitlines()
+    assert [line.split()[0] for line in table[1:]] == found["tokens"]
+
+
+def test_tokenize_reads_lines_from_standard_input(tiny, kobert_process) -> None:
+    result = kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", "--json", input="첫 줄\n\n둘째 줄\n")
+    assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "", "둘째 줄"], "results line up with lines"
+
+
+def test_predict_labels_texts(tiny, kobert) -> None:
+    result = kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다", "지루했다", "--json")
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["text"] for row in rows] == ["정말 재밌다", "지루했다"]
+    for row in rows:
+        assert set(row["scores"]) == {"negative", "positive"}
+        assert sum(row["scores"].values()) == pytest.approx(1, abs=1e-3)
+        assert row["label"] == max(row["scores"], key=row["scores"].get)
+    assert "label: " in kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다").out
+
+
+def test_predict_answers_from_the_text(tiny, kobert) -> None:
+    context = "한글은 세종대왕이 1443년에 만들었다."
+    arguments = ("predict", tiny.run_dir / "publish" / "korquad", context, "--question", "누가 만들었는가?")
+    found = kobert(*arguments, "--json").json
+    assert found["answer"] == context[found["start"] : found["end"]] != ""
+    assert f"answer: {found['answer']}" in kobert(*arguments).out
+
+
+def test_predict_fills_masks(tiny, kobert) -> None:
+    found = kobert("predict", tiny.run_dir / "publish" / "mlm", "대한민국의 [MASK]는 [MASK]이다.", "--top-k", "3", "--json").json
+    assert [len(mask) for mask in found["masks"]] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "arguments", "said"),
+    [
+        ("publish/nsmc", ["글", "--question", "무엇?"], "does not answer questions"),
+        ("publish/korquad", ["글"], "--question"),
+        ("publish/mlm", ["글"], "[MASK]"),
+        ("tokenizer", ["글"], "not a published checkpoint"),
+        ("pretrain/model", ["글"], "not a published checkpoint"),
+        (".", ["글"], "not a published checkpoint"),
+    ],
+)
+def test_predict_refuses_what_does_not_fit(checkpoint: str, arguments: list[str], said: str, tiny, kobert) -> None:
+    assert said in kobert("predict", tiny.run_dir / checkpoint, *arguments).complaint
+
+
+def test_more_guesses_than_tokens_are_no_crash(tiny, kobert) -> None:
+    assert kobert("predict", tiny.run_dir / "publish" / "mlm", "[MASK]", "--top-k", "100000").code in (0, 2)

@@ -1,0 +1,266 @@
+"""The same documents with any number of workers and on every executor; what finished before a crash is not done again."""
+
+import errno
+import json
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kobert_pipeline.corpus.document import document_parts
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.phases import WriteParts
+from kobert_pipeline.corpus.stage import run
+from kobert_pipeline.errors import UserError
+
+CORPORA = Path(__file__).resolve().parents[2] / "corpora"
+OPTIONS = {
+    "sources": [
+        {"name": "text", "path": "documents/*.txt"},
+        # the last of these is no file of reviews, so that every test here also shows what is skipped
+        {"name": "nsmc", "path": ["reviews_train.txt", "reviews_test.txt", "documents/news.txt"], "on_error": "skip"},
+    ],
+    "decontaminate": [{"name": "nsmc", "path": "reviews_test.txt"}, {"name": "squad", "path": "qa_dev.json"}],
+    "part_characters": 6000,
+    "keep_dropped": True,
+}
+
+
+def options(**more):
+    return CorpusOptions.model_validate({**OPTIONS, **more})
+
+
+def content(out):
+    """Every artefact, by name."""
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*.parquet"))
+        if path.relative_to(out).parts[0] not in ("logs", "work")
+    }
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """What one process makes."""
+    out = tmp_path_factory.mktemp("plain")
+    counts = run(options(executor={"name": "local", "workers": 1}), CORPORA, out)
+    assert len(document_parts(out)) > 5 and counts["documents_dropped_contaminated"] > 50
+    assert counts["files_skipped_columns"] == 1 and "documents/news.txt: there is no column" in counts["skipped"][0]
+    return content(out), counts
+
+
+def test_many_workers_make_the_same_files(plain, tmp_path):
+    assert (run(options(executor={"name": "local", "workers": 3}), CORPORA, tmp_path), content(tmp_path))[::-1] == plain
+
+
+def test_the_engine_is_not_part_of_what_the_corpus_is_made_from():
+    first, second = options(), options(executor={"name": "slurm", "partition": "cpu"})
+    assert first.dump() == second.dump() and "executor" not in first.dump()
+    assert type(second.executor).__name__ == "Slurm"
+
+
+def test_nothing_but_results_and_logs_is_left(plain, tmp_path):
+    run(options(), CORPORA, tmp_path)
+    assert not (tmp_path / "work").exists()
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"logs", "dropped"}
+
+
+def test_a_users_mistake_in_a_worker_comes_back_as_one_sentence(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "그는 오늘도 학교에 갔다."}\n{"id": "2"}\n', encoding="utf-8")
+    (tmp_path / "b.txt").write_text("그는 오늘도 학교에 갔다.", encoding="utf-8")
+    sources = [{"name": "text", "path": "b.txt"}, {"name": "jsonl", "path": "a.jsonl"}]
+    for workers in (1, 2):
+        with pytest.raises(UserError, match=r"a\.jsonl, line 2: there is no key 'text'"):
+            run(
+                options(sources=sources, decontaminate=[], executor={"name": "local", "workers": workers}),
+                tmp_path,
+                tmp_path / str(workers),
+            )
+
+
+def test_a_mended_file_is_read_when_the_stage_goes_on(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "1", "text": "그는 오늘도 학교에 갔다."}\n{"id": "2"}\n', encoding="utf-8")
+    chosen = options(sources=[{"name": "jsonl", "path": "a.jsonl"}], decontaminate=[])
+    with pytest.raises(UserError):
+        run(chosen, tmp_path, tmp_path / "out")
+    path.write_text('{"id": "1", "text": "그는 오늘도 학교에 갔다."}\n', encoding="utf-8")
+    assert run(chosen, tmp_path, tmp_path / "out")["documents_kept"] == 1
+
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.stage import run
+if __name__ == "__main__":
+    data, out, options = sys.argv[1:]
+    print(json.dumps(run(CorpusOptions.model_validate_json(options), Path(data), Path(out))))
+"""
+
+
+def test_killed_again_and_again_it_ends_with_the_same_files(plain, tmp_path):
+    chosen = {**OPTIONS, "executor": {"name": "local", "workers": 2}}
+    command = [sys.executable, "-c", SCRIPT, str(CORPORA), str(tmp_path / "out"), json.dumps(chosen)]
+    rng = random.Random(7)
+    for _ in range(6):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            time.sleep(rng.uniform(0.5, 4))
+            os.killpg(process.pid, signal.SIGKILL)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert (content(tmp_path / "out"), json.loads(result.stdout)) == plain
+
+
+SLOW = """
+import os, signal, sys, time
+from pathlib import Path
+from kobert_pipeline.corpus.executors.local import Local
+from kobert_pipeline.errors import UserError
+
+def step(data, rank, tasks):
+    (Path(sys.argv[1]) / str(rank)).write_text(str(os.getpid()))
+    if rank == 1 and sys.argv[2] == "fail":
+        raise UserError("rank 1 fails")
+    if rank:
+        time.sleep(60)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
+    out = Path(sys.argv[1])
+    Local(workers=2).run([step], 20, out / "logs")
+"""
+
+
+@pytest.mark.parametrize("how", ["fail", "interrupt"])
+def test_an_error_or_an_interrupt_ends_the_phase_at_once(tmp_path, how):
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "slow.py"), str(tmp_path), how]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        if how == "interrupt":
+            deadline = time.monotonic() + 60
+            while not all((tmp_path / name).exists() for name in ("1", "2")) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+        try:
+            _, errors = process.communicate(timeout=50)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode != 0
+    assert ("rank 1 fails" if how == "fail" else "KeyboardInterrupt") in errors
+    assert not (tmp_path / "9").exists()
+    assert [path.name for path in (tmp_path / "logs" / "completions").iterdir()] == ["00000"]
+    for begun in filter(Path.is_file, tmp_path.glob("[0-9]*")):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(begun.read_text()), 0)
+
+
+def test_tasks_that_finished_are_not_done_again(plain, tmp_path, monkeypatch):
+    def full_disk(self, data, rank, tasks):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WriteParts, "__call__", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            run(options(executor={"name": "local", "workers": 1}), CORPORA, tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*") if path.is_file()}
+    assert len(before) > 50
+    with monkeypatch.context() as patch:
+        patch.setattr("kobert_pipeline.corpus.stage.remove_tree", lambda *arguments: None)
+        counts = run(options(), CORPORA, tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert (content(tmp_path), counts) == plain
+
+
+SBATCH = """#!{python}
+import os, re, subprocess, sys
+script = sys.argv[-1]
+text = open(script).read()
+array = re.search(r"--array=0-([0-9]+)", text)
+number = int(open({counter!r}).read() or 0) + 1 if os.path.exists({counter!r}) else 1
+open({counter!r}, "w").write(str(number))
+kept = {folder!r} + f"/job{{number}}.sh"
+open(kept, "w").write(text)
+tasks = int(array.group(1)) + 1 if array else 1
+loop = "; ".join(f"SLURM_ARRAY_TASK_ID={{i}} SLURM_NODELIST=node1 bash {{kept}}" for i in range(tasks))
+log = open(kept + ".out", "w")
+child = subprocess.Popen(["bash", "-c", loop], env=os.environ | {{"RUN_OFFSET": "0"}}, stdout=log, stderr=subprocess.STDOUT)
+open({folder!r} + f"/pid{{number}}", "w").write(str(child.pid))
+print("Submitted batch job", number)
+"""
+SQUEUE = """#!{python}
+import os, sys
+job = sys.argv[sys.argv.index("--jobs") + 1]
+pid = open({folder!r} + f"/pid{{job}}").read()
+state = open(f"/proc/{{pid}}/stat").read().split()[2] if os.path.exists(f"/proc/{{pid}}") else "Z"
+print("" if state == "Z" else f"{{job}} running")
+"""
+
+
+@pytest.fixture
+def fake_slurm(tmp_path, monkeypatch):
+    """`sbatch`, `squeue` and `srun` that run jobs on this machine, one array task after the other."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    programs = {
+        "sbatch": SBATCH.format(python=sys.executable, counter=str(folder / "counter"), folder=str(folder)),
+        "squeue": SQUEUE.format(python=sys.executable, folder=str(folder)),
+        "scontrol": "#!/bin/bash\necho node1\n",
+        "srun": '#!/bin/bash\nwhile [[ $1 == -* ]]; do if [[ $1 == -n ]]; then shift; fi; shift; done\nexec "$@"\n',
+    }
+    for name, text in programs.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).chmod((folder / name).stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+def test_slurm_makes_the_same_files(plain, tmp_path, fake_slurm):
+    executor = {"name": "slurm", "partition": "cpu", "poll_seconds": 0.2, "sbatch_args": {"account": "abc"}}
+    assert (run(options(executor=executor), CORPORA, tmp_path / "out"), content(tmp_path / "out"))[::-1] == plain
+    script = (fake_slurm / "job1.sh").read_text()
+    assert "--partition=cpu" in script and "--account=abc" in script
+
+
+def test_a_mistake_in_a_slurm_task_comes_back(tmp_path, fake_slurm):
+    (tmp_path / "a.jsonl").write_text("no json\n", encoding="utf-8")
+    executor = {"name": "slurm", "partition": "cpu", "poll_seconds": 0.2}
+    with pytest.raises(UserError, match=r"a\.jsonl, line 1: not JSON"):
+        run(options(sources=[{"name": "jsonl", "path": "a.jsonl"}], decontaminate=[], executor=executor), tmp_path, tmp_path / "out")
+
+
+def test_without_slurm_there_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="there is no `sbatch` on this machine"):
+        run(options(executor={"name": "slurm", "partition": "cpu"}), CORPORA, tmp_path / "out")
+
+
+def test_a_ray_cluster_of_two_nodes_makes_the_same_files(tmp_path):
+    """Two node processes on this machine, of one core each: a task runs on either."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        executor = {"name": "ray", "address": cluster.address, "memory_gb": 0.5}
+        counts = run(options(executor=executor, part_characters=40_000), CORPORA, tmp_path / "ray")
+        assert len([node for node in ray.nodes() if node["Alive"]]) == 2
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert counts == run(options(executor={"name": "local", "workers": 1}, part_characters=40_000), CORPORA, tmp_path / "local")
+    assert content(tmp_path / "ray") == content(tmp_path / "local")
+
+
+def test_without_a_cluster_ray_says_how_to_start_one(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(UserError, match="ray start --head"):
+        run(options(executor={"name": "ray"}), CORPORA, tmp_path)

@@ -1,0 +1,151 @@
+"""Categories of wrong answers, each by a case made for it, and the counts against those of other code."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kobert_pipeline.corpus.readers.squad import paragraphs
+from kobert_pipeline.evaluation.error_analysis import CATEGORIES, PARTICLES, Reach, analysis, category, reach, reaches
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.metrics import korquad_scores
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.model import Predicted
+from kobert_pipeline.inference.checkpoint import load_tokenizer
+from kobert_pipeline.tokenizer.report import ceiling
+
+CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
+GOOD = Reach(True, True, 2)
+LONGEST = 30
+
+
+def judged(given: str, answer: str, found: Reach | None = GOOD) -> str | None:
+    start = CONTEXT.index(given) if given else -1
+    example = {"context": CONTEXT, "answers": [[answer, CONTEXT.index(answer)]] if answer else []}
+    return category(example, given, (start, start + len(given)) if given else None, found, LONGEST)
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "expected"),
+    [
+        ("세종대왕", "세종대왕", None),
+        ("세종대왕이", "세종대왕", "too_much"),
+        ("은 세종대왕이", "세종대왕", "too_much"),
+        ("대왕", "세종대왕", "too_little"),
+        ("1443", "1443년", "too_little"),
+        ("1443년에 만들었다.", "1443년", "too_much"),
+        ("세종대왕이 1443년에 만들었다", "1443년", "overlapping"),
+        ("대왕이 1443", "세종대왕", "overlapping"),
+        ("훈민정음", "세종대왕", "elsewhere"),
+        ("한글은", "세종대왕", "elsewhere"),
+        ("", "세종대왕", "unanswered"),
+    ],
+)
+def test_misplaced_answers(given: str, answer: str, expected: str | None) -> None:
+    assert judged(given, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Reach(False, False, 0), "outside_windows"),
+        (Reach(True, False, 31), "too_long"),
+        (Reach(True, False, 30), "off_borders"),
+        (Reach(True, True, 30), "too_much"),
+    ],
+)
+def test_what_no_model_could_answer_comes_first(found: Reach, expected: str) -> None:
+    assert judged("세종대왕이", "세종대왕", found) == expected
+    assert judged("세종대왕", "세종대왕", found) is None, "what is right is no error, however it came about"
+
+
+def test_questions_without_an_answer() -> None:
+    assert judged("세종대왕", "", None) == "no_answer_there"
+    assert judged("", "", None) is None
+    assert judged(".", "", None) is None, "mere punctuation is scored as no answer"
+
+
+def test_reach_by_hand() -> None:
+    text = "가나다라 마바"
+    window = np.array([(-1, -1), (0, 2), (2, 4), (5, 7), (-1, -1)])
+    example = {"context": text, "answers": [["나다", 1]]}
+    assert reach([window], example) == Reach(True, False, 2)
+    assert reach([window], {"context": text, "answers": [["다라 마바", 2]]}) == Reach(True, True, 2)
+    assert reach([window[:2], window[2:]], {"context": text, "answers": [["가나다라", 0]]}) == Reach(False, True, 0)
+    assert reach([window], {"context": text, "answers": [["나다", 1], ["가나", 0]]}) == Reach(True, True, 1)
+    assert reach([], example) == Reach(False, False, 0)
+
+
+def predicted(features: Features, predictions: list[str], spans: dict[int, tuple[int, int]]) -> Predicted:
+    """These predictions, wherever they come from."""
+    found = Predicted(Task.choose("korquad"), features, {}, predictions)
+    vars(found)["spans"] = spans
+    return found
+
+
+def featurized(corpora: Path, tiny: Any, max_length: int = 128) -> Features:
+    task, tokenizer = Task.choose("korquad"), load_tokenizer(tiny.run_dir / "tokenizer")
+    examples = task.read(corpora / "qa_train.json")
+    # answers that end inside of tokens, too
+    for example in examples[::3]:
+        text, start = example["answers"][0]
+        example["answers"] = [[text[:-1] or text, start]]
+    return Features(task.featurize(examples, tokenizer, max_length), examples)
+
+
+def test_answers_off_borders_are_as_many_as_the_tokenizers_report_counts(corpora: Path, tiny: Any) -> None:
+    features = featurized(corpora, tiny)
+    rows = [
+        {"context": one["context"], "qas": [{"answers": [{"text": text, "answer_start": start} for text, start in one["answers"]]}]}
+        for one in features.examples
+    ]
+    tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
+    expected = ceiling(rows, lambda texts: tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True))
+    missed = sum(not found.on_borders for found in reaches(features) if found)
+    assert missed == expected["missed"] > 0
+    assert len(list(paragraphs(corpora / "qa_train.json"))) > 5
+
+
+@pytest.fixture(scope="module")
+def features(corpora: Path, tiny: Any) -> Features:
+    return featurized(corpora, tiny)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_categories_are_all_the_errors_and_no_more(seed: int, features: Features) -> None:
+    rng, spans = random.Random(seed), {}
+    for number, example in enumerate(features.examples):
+        text, start = example["answers"][0]
+        left = max(start - rng.choice([-1, 0, 0, 1, 6]), 0)
+        spans[number] = (left, min(max(left, start + len(text) + rng.choice([-1, 0, 0, 1, 9])), len(example["context"])))
+    if seed:  # some far away, some none; with seed 0 all are near
+        spans |= dict.fromkeys(range(seed, len(spans), 9), (0, 2))
+        spans = {number: span for number, span in spans.items() if number % 11 != seed}
+    predictions = [example["context"][slice(*spans.get(i, (0, 0)))] for i, example in enumerate(features.examples)]
+    found = analysis(predicted(features, predictions, spans), LONGEST)
+    scores = korquad_scores(predictions, [[text for text, _ in example["answers"]] for example in features.examples])
+    assert found["wrong"] == round(len(predictions) * (1 - scores["exact_match"] / 100)) > 0
+    counts = {one["name"]: one["count"] for one in found["categories"]}
+    assert list(counts) == list(CATEGORIES)
+    assert sum(counts.values()) == found["wrong"]
+    assert sum(one["percent_of_errors"] for one in found["categories"]) == pytest.approx(100, abs=0.05)
+    assert all(counts[name] for name in ("too_much", "too_little", "overlapping"))
+    assert counts["elsewhere"] >= bool(seed) and counts["unanswered"] >= bool(seed)
+
+
+def test_ends_are_counted_with_the_particles_among_them() -> None:
+    example = {"id": "q", "group": "", "question": "?", "context": CONTEXT, "answers": [["세종대왕", 4]]}
+    # one window a question, whose tokens are [CLS], 세종대왕 and 이
+    three = {"windows": np.array([0, 3, 6, 9]), "offsets": np.tile([(-1, -1), (4, 8), (8, 9)], (3, 1)), "example": np.arange(3)}
+    spans = {0: (4, 9), 1: (2, 9), 2: (4, 15)}
+    predictions = [CONTEXT[start:end] for start, end in spans.values()]
+    found = analysis(predicted(Features(three, [example] * 3), predictions, spans), LONGEST)
+    ends = found["ends"]["too_much"]
+    assert "이" in PARTICLES
+    assert ends == {"by_a_particle": 1, "particles": {"이": 1}, "before": {"은": 1}, "behind": {"이": 2}}
+    assert {one["name"]: one["count"] for one in found["categories"] if one["count"]} == {"too_much": 2, "overlapping": 1}
+    shown = found["samples"]["too_much"][0]
+    assert shown["answered_in"] == "한글은 [세종대왕]이 1443년에 만"
+    assert shown["predicted_in"] == "한글은 [세종대왕이] 1443년에 만들"

@@ -1,0 +1,168 @@
+"""`kobert measure` on the tiny run's checkpoints: its clean scores are those of fine-tuning; a wish that cannot be is one sentence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kobert_pipeline.evaluation.evaluate import evaluate, sampled
+from kobert_pipeline.evaluation.noise import Noise
+from kobert_pipeline.evaluation.report import markdown
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.inference.checkpoint import Checkpoint
+
+FILES = {"nsmc": "reviews_test.txt", "korquad": "qa_dev.json"}
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tiny: Any) -> dict[str, Checkpoint]:
+    return {name: Checkpoint.load(tiny.run_dir / "publish" / name) for name in FILES}
+
+
+def figures(checkpoint: Checkpoint, file: Path, noises: list[Noise] | None = None, **wishes: Any) -> dict[str, Any]:
+    return evaluate(checkpoint, file, noises or [], wishes.pop("names", []), wishes.pop("explain", False), say=lambda _: None, **wishes)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_clean_scores_are_those_that_fine_tuning_measured_on_the_same_file(name: str, tiny: Any, checkpoints: dict, corpora: Path) -> None:
+    """The task with its options, the windows and the weights are found in the published folder alone."""
+    found = figures(checkpoints[name], corpora / FILES[name])
+    tuned = tiny.manifests()[f"finetune/{name}/1"]["counts"]["test"]
+    assert found["clean"]["scores"] == pytest.approx(tuned, abs=0.006)
+    assert found["task"] == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["task"]
+    assert found["max_length"] == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["max_length"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_noise_of_rate_0_changes_no_figure(name: str, checkpoints: dict, corpora: Path) -> None:
+    found = figures(checkpoints[name], corpora / FILES[name], [Noise("key-missed", 0.0, 1)], limit=12)
+    row = found["noise"]["conditions"][0]
+    assert row["scores"] == found["noise"]["clean"] == found["clean"]["scores"]
+    assert row["changed"] == 0
+    if name == "korquad":
+        assert row["scores_against_original"] == row["scores"]
+        assert row["answers_changed"] == 0
+        assert row["ceiling_exact_match"] == found["clean"]["ceiling_exact_match"]
+    else:
+        assert row["predictions_changed"] == 0
+
+
+def test_scores_under_noise_are_those_of_a_file_that_was_spoilt_before(checkpoints: dict, corpora: Path, tmp_path: Path) -> None:
+    lines = (corpora / FILES["nsmc"]).read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    spoilt = [rows[0], *([one, text.replace(" ", ""), label] for one, text, label in rows[1:])]
+    (tmp_path / "spoilt.txt").write_text("\n".join("\t".join(row) for row in spoilt) + "\n", encoding="utf-8")
+    noisy = figures(checkpoints["nsmc"], corpora / FILES["nsmc"], [Noise("spaces-removed", 1.0, 1)])
+    assert noisy["noise"]["conditions"][0]["scores"] == figures(checkpoints["nsmc"], tmp_path / "spoilt.txt")["clean"]["scores"]
+    assert noisy["noise"]["conditions"][0]["changed"] > 50
+
+
+def test_answers_are_compared_with_the_noisy_text_and_with_the_original(checkpoints: dict, corpora: Path) -> None:
+    """A model that always finds the place: right in the noisy text, wrong by the original wherever noise went through the answer."""
+    oracle = checkpoints["korquad"]
+
+    class Oracle(type(oracle.task)):  # type: ignore[misc]
+        def predict(self, logits: Any, features: Any) -> list[str]:
+            return [example["answers"][0][0] for example in features.examples]
+
+    knowing = Checkpoint(oracle.model, oracle.tokenizer, Oracle(), oracle.max_length)
+    found = figures(knowing, corpora / FILES["korquad"], [Noise("final-mistaken", 0.5, 1)], names=["context"])
+    row = found["noise"]["conditions"][0]
+    assert row["scores"] == {"exact_match": 100.0, "f1": 100.0}
+    assert row["answers_changed"] > 0
+    assert row["scores_against_original"]["exact_match"] == pytest.approx(100 - row["answers_changed"], abs=0.01)
+    assert found["noise"]["in"] == ["context"]
+
+
+def test_kinds_of_text_add_up(checkpoints: dict, corpora: Path) -> None:
+    found = figures(checkpoints["nsmc"], corpora / FILES["nsmc"])
+    subsets = {one["name"]: one["examples"] for one in found["subsets"]}
+    assert max(subsets.values()) <= found["clean"]["examples"] <= sum(subsets.values())
+
+
+def test_errors_and_page_of_a_checkpoint_by_the_command(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:
+    out = tmp_path / "reports" / "korquad.json"
+    folder = tiny.run_dir / "publish" / "korquad"
+    wishes = ("--errors", "--noise", "spaces-removed", "--limit", 15, "--noise-limit", 5, "--out", out, "--json")
+    result = kobert("measure", folder, corpora / FILES["korquad"], *wishes)
+    found = result.json
+    assert found == json.loads(out.read_text(encoding="utf-8"))
+    assert found["checkpoint"] == "korquad"
+    assert found["clean"]["examples"] == 15
+    assert found["noise"]["examples"] == 5
+    errors = found["errors"]
+    assert sum(one["count"] for one in errors["categories"]) == errors["wrong"] <= 15
+    page = out.with_suffix(".md").read_text(encoding="utf-8")
+    assert page == markdown(found)
+    assert "| spaces-removed | all |" in page
+    assert f"{errors['wrong']} of 15 questions have an exact match of 0" in page
+    shown = next(shown for samples in errors["samples"].values() for shown in samples)
+    assert f"- {shown['question']} ({shown['id']})" in page
+
+
+def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Path) -> None:
+    examples = Task.choose("nsmc").read(corpora / FILES["nsmc"])
+    few, more = sampled(examples, 10), sampled(examples, 20)
+    assert few == sampled(examples, 10) == sorted(few)
+    assert len(few) == 10 and set(few) < set(more), "a larger sample holds a smaller one"
+    assert few != list(range(10))
+    backwards = [examples[::-1][number]["id"] for number in sampled(examples[::-1], 10)]
+    assert backwards[::-1] == [examples[number]["id"] for number in few], "an example is chosen for what it is, not where it stands"
+    assert sampled(examples, None) == sampled(examples, 10_000) == list(range(len(examples)))
+
+
+WRONG = [
+    ("nsmc", ["--errors"], "errors are analysed of tasks that answer questions"),
+    ("nsmc", ["--noise", "spaces-droped"], "did you mean 'spaces-dropped'"),
+    ("nsmc", ["--noise", "spaces-dropped=2"], "rates are numbers from 0 to 1"),
+    ("nsmc", ["--noise", "all", "--noise-in", "question"], "the task nsmc has the texts text"),
+    ("nsmc", ["--noise-in", "text"], "say which with --noise"),
+    ("nsmc", ["--noise-limit", "3"], "say which with --noise"),
+    ("nsmc", ["--out", "figures.txt"], "a name that ends in .json"),
+    ("nsmc", ["--task", "korquad"], "needs a model of the kind ForQuestionAnswering"),
+    ("nsmc", ["--task", "nscm"], "did you mean 'nsmc'"),
+    ("nsmc", ["--task", "nli"], "the checkpoint's labels are negative, positive"),
+    ("nsmc", ["--set", "colour=red"], "unknown key 'colour'"),
+    ("korquad", ["--set", "stride=many"], "stride"),
+    ("korquad", ["--limit", "0"], "--limit"),
+    ("mlm", [], "does not say which task"),
+    ("mlm", ["--task", "nsmc"], "needs a model of the kind ForSequenceClassification"),
+]
+
+
+@pytest.mark.parametrize(("name", "more", "said"), WRONG)
+def test_a_wish_that_cannot_be_is_one_sentence(name: str, more: list[str], said: str, tiny: Any, corpora: Path, kobert: Callable) -> None:
+    file = corpora / FILES.get(name, FILES["nsmc"])
+    assert said in kobert("measure", tiny.run_dir / "publish" / name, file, *more).complaint
+
+
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_measured(tmp_path: Path, kobert: Callable) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "figures.md").mkdir()
+    for out, said in {"file/figures.json": "nothing can be written there", "figures.json": "figures.md is a folder"}.items():
+        assert said in kobert("measure", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out).complaint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.md", "file"]
+
+
+def test_files_and_folders_that_are_none_are_named(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:
+    folder = tiny.run_dir / "publish" / "nsmc"
+    assert "does not exist" in kobert("measure", folder, tmp_path / "none.txt").complaint
+    assert "no column" in kobert("measure", folder, corpora / FILES["korquad"]).complaint
+    assert "not a published checkpoint" in kobert("measure", tmp_path, corpora / FILES["nsmc"]).complaint
+    (tmp_path / "empty.txt").write_text("id\tdocument\tlabel\n", encoding="utf-8")
+    assert "holds no examples" in kobert("measure", folder, tmp_path / "empty.txt").complaint
+
+
+def test_a_checkpoint_without_its_history_is_measured_by_what_its_config_says(tiny: Any, corpora: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "moved"))
+    for name in ("training_manifest.json", "manifest.json"):
+        (folder / name).unlink()
+    loaded = Checkpoint.load(folder, settings=["max_answer_tokens=7"])
+    assert (loaded.task.name, loaded.task.max_answer_tokens) == ("korquad", 7)  # type: ignore[attr-defined]
+    expected = json.loads((tiny.run_dir / "features" / "korquad" / "task.json").read_text())["max_length"]
+    assert loaded.max_length == expected
+    found = figures(loaded, corpora / FILES["korquad"], limit=5)
+    assert found["task"]["max_answer_tokens"] == 7

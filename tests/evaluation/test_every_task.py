@@ -1,0 +1,102 @@
+"""`measure` on models of tasks that the tiny run lacks: labels come from the model, and figures that mean nothing there are left out."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.evaluation.evaluate import evaluate
+from kobert_pipeline.evaluation.noise import Noise
+from kobert_pipeline.evaluation.noisy import fields
+from kobert_pipeline.evaluation.report import markdown
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.model import build
+from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.inference.checkpoint import Checkpoint, fit_to_model, load_tokenizer
+
+MADE = {"tagging": {"name": "tagging", "labels": ["사람", "곳"]}}
+"""What models are made with, where it is not the name alone."""
+
+
+@pytest.fixture(scope="module")
+def model(tiny: Any) -> Callable[[str], Any]:
+    def made(name: str) -> Any:
+        return build(Task.choose(MADE.get(name, {"name": name})), tiny.run_dir / "pretrain" / "model", False, FinetunePlan(), 64)
+
+    return made
+
+
+@pytest.fixture
+def figures(tiny: Any, model: Callable, tmp_path: Path) -> Callable:
+    def found(name: str, text: str, noises: list[Noise] | None = None, file: str = "file.json") -> dict[str, Any]:
+        head = model(name)
+        checkpoint = Checkpoint(head, load_tokenizer(tiny.run_dir / "tokenizer"), fit_to_model(Task.choose({"name": name}), head), 64)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+        return evaluate(checkpoint, tmp_path / file, noises or [], [], False, say=lambda _: None) | {"checkpoint": name}
+
+    return found
+
+
+def tagged(kind: str) -> str:
+    return json.dumps({"text": "민수가 부산에 갔다", "entities": [{"start": 4, "end": 6, "label": kind}]}) + "\n"
+
+
+def test_types_of_entities_are_those_of_the_model(model: Callable, figures: Callable) -> None:
+    head = model("tagging")
+    assert fit_to_model(Task.choose("tagging"), head).labels == ["사람", "곳"]  # type: ignore[attr-defined]
+    assert figures("tagging", tagged("곳"), file="file.jsonl")["task"]["labels"] == ["사람", "곳"]
+    for labels in (["곳", "사람"], ["사람"], ["사람", "곳", "때"]):
+        with pytest.raises(UserError, match="the checkpoint's labels are O, B-사람"):
+            fit_to_model(Task.choose({"name": "tagging", "labels": labels}), head)
+    with pytest.raises(UserError, match="'때'; allowed are 사람, 곳"):
+        figures("tagging", tagged("때"), file="file.jsonl")
+
+
+def test_choices_are_measured_and_take_no_noise(model: Callable, figures: Callable) -> None:
+    found = figures("choice", "text,choice1,choice2,label\n비가 온다.,우산을 폈다.,썰매를 탔다.,0\n", file="file.csv")
+    assert found["clean"]["scores"]["accuracy"] in (0.0, 100.0)
+    with pytest.raises(UserError, match="choice is neither, leave --noise out"):
+        fields(fit_to_model(Task.choose("choice"), model("choice")), [])
+
+
+def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable) -> None:
+    text = "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n가게에 갔다\t집에 갔다\t1\n"
+    found = figures("sts", text, [Noise("spaces-removed", 1.0, 1)], "file.tsv")
+    assert "predictions_changed" not in found["noise"]["conditions"][0]
+    assert "predictions changed" not in markdown(found)
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (["부산", "서울"], "at best."),
+        (["부산", None], "at best of the questions with an answer."),
+        ([None, None], None),
+    ],
+)
+def test_the_best_exact_match_is_told_of_questions_with_an_answer(answers: list[str | None], said: str | None, figures: Callable) -> None:
+    context = "민수가 부산에 갔다. 영희는 서울에 있다."
+    questions = [
+        {
+            "id": str(number),
+            "question": "어디에?",
+            "is_impossible": answer is None,
+            "answers": [{"text": answer, "answer_start": context.index(answer)}] if answer else [],
+        }
+        for number, answer in enumerate(answers)
+    ]
+    text = json.dumps({"data": [{"title": "", "paragraphs": [{"context": context, "qas": questions}]}]})
+    found = figures("mrc", text, [Noise("spaces-removed", 1.0, 1)])
+    page = markdown(found)
+    rows = [found["clean"], found["noise"]["conditions"][0]]
+    if said is None:
+        assert not any("ceiling_exact_match" in row for row in rows)
+        assert "best" not in page
+    else:
+        assert all(row["examples_with_answer"] == np.count_nonzero(answers) for row in rows)
+        assert f"{said}\n" in page
+        assert ("allow of the questions with an answer." in page) is (None in answers)

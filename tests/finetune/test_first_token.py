@@ -1,0 +1,96 @@
+"""The last layer for the first token alone, held against the whole layer of `transformers`."""
+
+import pytest
+import torch
+import transformers
+
+from kobert_pipeline.finetune.first_token import CLASSES, shorten
+from kobert_pipeline.pretrain.architecture import Architecture
+
+FAMILIES = ("bert", "roberta", "electra")
+
+
+def two_models(
+    name: str, attention: str, auto_class: str = "AutoModelForSequenceClassification", dropout: float = 0.0
+) -> list[torch.nn.Module]:
+    """The model, and one with the same weights whose last layer is shortened."""
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4}
+    config = Architecture.choose({"name": name, **sizes}).config(100)
+    config = getattr(config, "discriminator", config)
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+    plain, short = (getattr(transformers, auto_class).from_config(config) for _ in range(2))
+    short.load_state_dict(plain.state_dict())
+    for model in (plain, short):
+        model.set_attn_implementation(attention)
+    shorten(short)
+    return [plain, short]
+
+
+def a_batch(lengths: list[int]) -> dict[str, torch.Tensor]:
+    width = max(lengths)
+    mask = torch.tensor([[int(place < length) for place in range(width)] for length in lengths])
+    ids = torch.randint(5, 100, mask.shape, generator=torch.Generator().manual_seed(1)) * mask
+    return {"input_ids": ids, "attention_mask": mask, "labels": torch.arange(len(lengths)) % 2}
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("lengths", [[9, 9, 9], [3, 12, 7, 1], [1]])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_loss_logits_and_all_gradients_equal_those_of_the_whole_layer(name: str, lengths: list[int], attention: str) -> None:
+    plain, short = two_models(name, attention)
+    found, expected = (model(**a_batch(lengths)) for model in (short, plain))
+    torch.testing.assert_close(found.logits, expected.logits, rtol=1e-5, atol=1e-6)
+    for output in (found, expected):
+        (100 * output.loss).backward()
+    for (parameter, one), two in zip(short.named_parameters(), plain.parameters(), strict=True):
+        assert (one.grad is None) == (two.grad is None), parameter
+        if one.grad is not None:
+            torch.testing.assert_close(
+                one.grad, two.grad, rtol=1e-4, atol=1e-5, msg=lambda text, parameter=parameter: f"{parameter}: {text}"
+            )
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_bf16_logits_are_as_near_as_those_of_the_whole_layer(attention: str) -> None:
+    plain, short = two_models("bert", attention)
+    exact = plain(**a_batch([3, 12, 7])).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = (model(**a_batch([3, 12, 7])).logits.float() for model in (short, plain))
+    assert (found - exact).abs().max() < 2 * (expected - exact).abs().max() + 1e-3
+
+
+def test_dropout_is_still_there_in_training_and_not_in_evaluation() -> None:
+    _, short = two_models("bert", "eager", dropout=0.5)
+    batch = a_batch([5, 8])
+    one, two = (short.train()(**batch).logits for _ in range(2))
+    assert not torch.equal(one, two)
+    assert torch.equal(short.eval()(**batch).logits, short(**batch).logits)
+
+
+def test_the_last_state_is_that_of_the_first_token_alone() -> None:
+    _, short = two_models("bert", "sdpa")
+    assert short.base_model(input_ids=torch.arange(5, 15)[None]).last_hidden_state.shape == (1, 1, 32)
+
+
+@pytest.mark.parametrize(
+    ("name", "auto_class"),
+    [("bert", "AutoModelForQuestionAnswering"), ("bert", "AutoModelForTokenClassification")]
+    + [(name, "AutoModelForSequenceClassification") for name in ("albert", "modernbert", "gpt2")],
+)
+def test_other_models_stay_as_they_are(name: str, auto_class: str) -> None:
+    plain, short = two_models(name, "sdpa", auto_class)
+    assert type(plain).__name__ not in CLASSES
+    batch = {key: value for key, value in a_batch([6, 6]).items() if key != "labels"}
+    for model in (plain, short):
+        model.config.pad_token_id = 0
+    for one, two in zip(short.eval()(**batch).values(), plain.eval()(**batch).values(), strict=True):
+        if isinstance(one, torch.Tensor):
+            assert torch.equal(one, two)
+
+
+def test_what_is_saved_is_the_plain_model(tmp_path) -> None:
+    plain, short = two_models("electra", "sdpa")
+    short.save_pretrained(tmp_path)
+    again = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    batch = a_batch([4, 7])
+    torch.testing.assert_close(again(**batch).logits, plain.eval()(**batch).logits)

@@ -1,0 +1,162 @@
+"""Planning without a Python step per sentence equals plain loops over the sentences."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from synthetic_shards import articles, corpora, reviews, shards_of
+
+from kobert_pipeline.pretrain.batch import IGNORE_INDEX
+from kobert_pipeline.pretrain.segments import NEXT, RANDOM, full_sentences, plan_sequences, sentence_pairs
+from kobert_pipeline.pretrain.sequences import fitting, sequence_starts, units_of
+from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE, Shard, Shards
+
+LENGTHS = st.integers(16, 64)
+Unit = tuple[int, int, int, bool, bool, bool]
+"""Start, end, document's start, ordered, part of something too long, first part."""
+Row = tuple[int, int, list[int]]
+"""Start, end, and where boundaries lie inside."""
+
+HOLES = shards_of([], [(True, []), (False, [])], articles(2), [(False, []), *reviews(2), (True, []), (True, [[3, 90, 4]])], [])
+"""Shards and documents without tokens between others, and sentences that are too long."""
+
+
+def plain_units(shard: Shard, ordered_room: int, unordered_room: int) -> Iterator[Unit]:
+    documents = zip(
+        *(shard.documents[places].tolist() for places in (slice(None, -1), slice(1, None))), shard.ordered.tolist(), strict=True
+    )
+    for begin, end, ordered in documents:
+        bit, room = (SENTENCE, ordered_room) if ordered else (PARAGRAPH, unordered_room)
+        cuts = [place for place in range(begin, end) if shard.boundaries[place] & bit] + [end]
+        for left, right in pairwise(cuts):
+            for start in range(left, right, room):
+                yield start, min(start + room, right), begin, ordered, right - left > room, start == left
+
+
+@settings(deadline=None)
+@given(corpora, LENGTHS, LENGTHS)
+@example(HOLES, 16, 20)
+def test_units_equal_a_walk_through_the_documents(shards: Shards, ordered_room: int, unordered_room: int) -> None:
+    for shard in shards.shards:
+        expected = list(plain_units(shard, ordered_room, unordered_room))
+        assert list(zip(*(column.tolist() for column in units_of(shard, ordered_room, unordered_room)), strict=True)) == expected
+
+
+sizes_and_boundaries = st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.integers(1, 60)), max_size=60)
+
+
+@given(sizes_and_boundaries)
+def test_the_way_from_head_to_head_equals_a_greedy_walk(given: list[tuple[int, bool, int]]) -> None:
+    sizes, opens, rooms = (np.array(column) for column in zip(*given, strict=True)) if given else (np.empty(0, np.int64),) * 3
+    ends = np.cumsum(sizes)
+    after = fitting(ends - sizes, ends, rooms, opens.astype(bool))
+    expected, place = [], 0
+    while place < len(sizes):
+        expected.append(place)
+        taken, behind = sizes[place], place + 1
+        while behind < len(sizes) and not opens[behind] and taken + sizes[behind] <= rooms[place]:
+            taken, behind = taken + sizes[behind], behind + 1
+        assert after[place] == behind
+        place = behind
+    assert sequence_starts(after).tolist() == expected
+
+
+def plain_segments(shards: Shards, max_length: int) -> Iterator[tuple[int, int]]:
+    """As many sentences of an ordered document as leave room for [CLS] and two [SEP]; what is unordered or too long stands alone."""
+    for offset, shard in shards:
+        open_: list[int] = []  # start, end, document, whether it takes more
+        for start, end, document, ordered, cut, _ in plain_units(shard, max_length - 3, max_length - 2):
+            alone = cut or not ordered
+            if open_ and not alone and open_[3] and document == open_[2] and end - open_[0] <= max_length - 3:
+                open_[1] = end
+                continue
+            if open_:
+                yield offset + open_[0], offset + open_[1]
+            open_ = [start, end, document, not alone]
+        if open_:
+            yield offset + open_[0], offset + open_[1]
+
+
+@settings(deadline=None)
+@given(corpora, LENGTHS)
+@example(HOLES, 16)
+def test_segments_equal_a_walk_through_the_sentences(shards: Shards, max_length: int) -> None:
+    sequences = plan_sequences(shards, max_length, 0.0, None, np.random.default_rng(0))
+    assert sequences.a.tolist() == [list(span) for span in plain_segments(shards, max_length)]
+    assert (sequences.b[:, 0] == sequences.b[:, 1]).all()
+    assert (sequences.next_sentence_label == IGNORE_INDEX).all()
+    assert not len(sequences.separators)
+
+
+def plain_sentences(shards: Shards, max_length: int, across: bool) -> Iterator[Row]:
+    """As many sentences as leave room for [CLS] and [SEP], and a [SEP] for each border inside."""
+    for offset, shard in shards:
+        row: Row | None = None
+        document = -1
+        for start, end, begin, ordered, _, first in plain_units(shard, max_length - 2, max_length - 2):
+            border = begin != document or (not ordered and first)
+            document = begin
+            if row and (across or not border) and end - row[0] + len(row[2]) + border <= max_length - 2:
+                row = (row[0], end, row[2] + [start] * border)
+                continue
+            if row:
+                yield offset + row[0], offset + row[1], [offset + place for place in row[2]]
+            row = (start, end, [])
+        if row:
+            yield offset + row[0], offset + row[1], [offset + place for place in row[2]]
+
+
+@settings(deadline=None)
+@given(corpora, LENGTHS, st.booleans())
+@example(HOLES, 16, True)
+@example(HOLES, 16, False)
+def test_full_sentences_equal_a_walk_through_the_sentences(shards: Shards, max_length: int, across: bool) -> None:
+    sequences, expected = full_sentences(shards, max_length, across), list(plain_sentences(shards, max_length, across))
+    assert sequences.a.tolist() == [[start, end] for start, end, _ in expected]
+    assert sequences.separators.tolist() == [[row, place] for row, (_, _, inside) in enumerate(expected) for place in inside]
+
+
+def plain_pairs(shards: Shards, max_length: int) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
+    """Start, end of A, end of B, and the document: a sentence with the next one of its document where both are whole and fit."""
+    for number, (offset, shard) in enumerate(shards):
+        units = list(plain_units(shard, max_length - 3, max_length - 3))
+        place = 0
+        while place < len(units):
+            start, end, document, ordered, cut, _ = units[place]
+            last = end
+            if place + 1 < len(units) and ordered and not cut:
+                _, behind, other, _, cut_too, _ = units[place + 1]
+                if other == document and not cut_too and behind - start <= max_length - 3:
+                    last, place = behind, place + 1
+            yield offset + start, offset + end, offset + last, (number, document)
+            place += 1
+
+
+@settings(deadline=None)
+@given(corpora, LENGTHS, st.integers(0, 2**32))
+@example(HOLES, 16, 0)
+def test_sentence_pairs_equal_a_walk_through_the_sentences(shards: Shards, max_length: int, seed: int) -> None:
+    sequences, expected = sentence_pairs(shards, max_length, np.random.default_rng(seed)), list(plain_pairs(shards, max_length))
+    bs = [(middle, end) for _, middle, end, _ in expected]
+    labels = [NEXT if end > middle else IGNORE_INDEX for middle, end in bs]
+    paired = [row for row, label in enumerate(labels) if label == NEXT]
+    ring = np.random.default_rng(seed).permutation(paired)[: len(paired) // 2].astype(int).tolist()
+    originals = list(bs)
+    for row, giver in zip(ring, ring[-1:] + ring[:-1], strict=True):
+        (start, end), room = originals[giver], max_length - 3 - (expected[row][1] - expected[row][0])
+        bs[row] = (start, min(end, start + room))
+        labels[row] = IGNORE_INDEX if expected[row][3] == expected[giver][3] else RANDOM
+    assert sequences.a.tolist() == [[start, middle] for start, middle, _, _ in expected]
+    assert sequences.b.tolist() == [list(b) for b in bs]
+    assert sequences.next_sentence_label.tolist() == labels
+
+
+@pytest.mark.parametrize("pairs", ["next", "order", None])
+def test_shards_without_a_token_give_no_sequence(pairs) -> None:
+    empty, rng = shards_of([], [(True, [])]), np.random.default_rng(0)
+    for sequences in (plan_sequences(empty, 32, 0.1, pairs, rng), sentence_pairs(empty, 32, rng), full_sentences(empty, 32, True)):
+        assert len(sequences) == 0
+        assert sequences.lengths.tolist() == []

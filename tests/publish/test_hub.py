@@ -1,0 +1,235 @@
+"""`kobert publish --push` against a hub of our own: a small HTTP server that answers as the hub's API does and keeps what it is sent."""
+
+import base64
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECRET = "hf_test"
+
+
+@dataclass
+class Hub:
+    """What was asked and kept. `status` is answered to everything instead, `there` are files of an earlier upload."""
+
+    url: str = ""
+    status: int = 200
+    blob_status: int = 200
+    public: bool = False
+    there: list[str] = field(default_factory=list)
+    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def answer(self, method: str, path: str, token: str | None, body: bytes) -> tuple[int, Any]:
+        """The status and JSON of a request."""
+        given = json.loads(body) if body[:1] == b"{" and b"\n{" not in body else None
+        self.asked.append((method, path, given))
+        if path.startswith("/blobs/"):
+            self.blobs[path.removeprefix("/blobs/")] = body
+            return self.blob_status, {}
+        if self.status != 200:
+            return self.status, {"error": "no"}
+        if token != f"Bearer {SECRET}":
+            return 401, {"error": "Invalid token"}
+        if path == "/api/repos/create":
+            name = f"{given['organization']}/{given['name']}"
+            return (409 if self.there else 200), {"url": f"{self.url}/{name}", "id": name}
+        if path == "/api/validate-yaml":
+            return 200, {"warnings": [], "errors": []}
+        if "/preupload/" in path:
+            modes = ("lfs" if one["path"].endswith(".safetensors") else "regular" for one in given["files"])
+            rows = [
+                {"path": one["path"], "uploadMode": mode, "shouldIgnore": False} for one, mode in zip(given["files"], modes, strict=True)
+            ]
+            return 200, {"files": rows}
+        if path.endswith("/info/lfs/objects/batch"):
+            rows = [one | {"actions": {"upload": {"href": f"{self.url}/blobs/{one['oid']}"}}} for one in given["objects"]]
+            return 200, {"transfer": "basic", "objects": rows}
+        if "/commit/" in path:
+            return self.commit([json.loads(line) for line in body.splitlines()])
+        if "/tree/" in path:
+            return 200, [{"type": "file", "path": name, "size": 1, "oid": "0"} for name in self.there]
+        if method == "GET" and path.startswith("/api/models/"):
+            return 200, {"id": "me/mood", "private": not self.public, "siblings": [{"rfilename": name} for name in self.there]}
+        return 404, {"error": f"{method} {path}"}
+
+    def commit(self, rows: list[dict[str, Any]]) -> tuple[int, Any]:
+        """Keep the files of a commit."""
+        for row in rows:
+            value = row["value"]
+            if row["key"] == "file":
+                self.files[value["path"]] = base64.b64decode(value["content"])
+            elif row["key"] == "lfsFile":
+                self.files[value["path"]] = self.blobs[value["oid"]]
+            elif row["key"] == "deletedFile":
+                self.there.remove(value["path"])
+        return 200, {"commitUrl": f"{self.url}/me/mood/commit/1", "commitOid": "1", "success": True}
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    known = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.headers.get("Transfer-Encoding") == "chunked":
+                while size := int(self.rfile.readline(), 16):
+                    body += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+            status, content = known.answer(self.command, self.path.partition("?")[0], self.headers.get("Authorization"), body)
+            text = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST = do_PUT = handle_any  # noqa: N815
+
+        def log_message(self, *given: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    known.url = f"http://127.0.0.1:{server.server_port}"
+    yield known
+    server.shutdown()
+    server.server_close()
+
+
+def environment(url: str, home: Path, token: str | None = SECRET) -> dict[str, str]:
+    """Variables under which `huggingface_hub` talks to `url` only."""
+    given = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
+    given |= {"HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    return given | ({"HF_TOKEN": token} if token else {})
+
+
+@pytest.fixture
+def push(tiny, hub, kobert_process, tmp_path) -> Any:
+    """`kobert publish tiny --name nsmc --push me/mood ...` against the stub."""
+
+    def call(*more: str, token: str | None = SECRET, url: str | None = None, **variables: str) -> Any:
+        given = environment(url or hub.url, tmp_path / "hf", token) | variables
+        words = ["publish", tiny.recipe, "--run-dir", tiny.run_dir, "--push", "me/mood", "--name", "nsmc", *more]
+        return kobert_process(*words, env=given)
+
+    return call
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_exactly_the_files_of_the_manifest_arrive_whole(push, hub, tiny) -> None:
+    result = push("--private", "--json").json
+    listed = json.loads((tiny.run_dir / "publish" / "nsmc" / "manifest.json").read_text())["files"]
+    assert {name: sha256(content) for name, content in hub.files.items()} == {name: file["sha256"] for name, file in listed.items()}
+    assert result["upload"]["url"] == f"{hub.url}/me/mood/commit/1"
+    assert result["upload"]["files"] == {name: file["size"] for name, file in listed.items()}
+    created = next(given for _, path, given in hub.asked if path == "/api/repos/create")
+    assert (created["organization"], created["name"], created["visibility"]) == ("me", "mood", "private")
+
+
+def test_what_would_mislead_loaders_of_an_earlier_upload_goes(push, hub) -> None:
+    hub.there = ["tokenizer.json", "modules.json", "1_Pooling/config.json", "plain/old.txt", "picture.png"]
+    assert push().code == 0
+    assert hub.there == ["picture.png"]
+    assert "morphemes.json" in hub.files
+
+
+def test_a_public_repository_is_not_taken_for_a_private_one(push, hub) -> None:
+    hub.there, hub.public = ["README.md"], True
+    assert "already and public" in push("--private").complaint
+    assert not hub.files
+
+
+def test_a_dry_run_shows_what_would_go_where_and_asks_nobody(push, hub) -> None:
+    result = push("--dry-run", token=None)
+    assert result.code == 0, result.err
+    assert "would upload to me/mood" in result.out
+    assert "model.safetensors" in result.out
+    assert not hub.asked
+
+
+@pytest.mark.parametrize(("status", "said"), [(401, "hf auth login"), (403, "write access"), (404, "OWNER/NAME"), (500, "answered 500")])
+def test_what_the_hub_refuses_is_one_sentence(status: int, said: str, push, hub) -> None:
+    hub.status = status
+    assert said in push().complaint
+    assert not hub.files
+
+
+def test_a_large_file_that_is_refused_is_one_sentence(push, hub) -> None:
+    hub.blob_status = 403
+    result = push()  # the client's bar of progress may end behind the sentence
+    assert result.code == 2
+    assert "write access" in result.err and "model.safetensors" in result.err and "Traceback" not in result.err
+    assert not hub.files
+
+
+def test_a_token_that_is_wrong_is_one_sentence(push, hub) -> None:
+    assert "does not accept the token" in push(token="hf_another").complaint
+    assert not hub.files
+
+
+def test_without_a_token_nothing_is_asked(push, hub) -> None:
+    assert "HF_TOKEN" in push(token=None).complaint
+    assert not hub.asked
+
+
+def test_without_a_network_is_one_sentence(push) -> None:
+    assert "cannot be reached" in push(url="http://127.0.0.1:9").complaint
+
+
+def test_offline_mode_is_named(push, hub) -> None:
+    assert "HF_HUB_OFFLINE" in push(HF_HUB_OFFLINE="1").complaint
+    assert not hub.asked
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--push", "me/mood"], "choose one with --name (allowed: korquad, mlm, nsmc)"),
+        (["--push", "me/mood", "--name", "nsmcc"], "no checkpoint 'nsmcc'"),
+        (["--push", "mood", "--name", "nsmc"], "OWNER/NAME"),
+        (["--push", "me/a..b", "--name", "nsmc"], "OWNER/NAME"),
+        (["--dry-run"], "give --push"),
+        (["--private"], "give --push"),
+    ],
+)
+def test_an_upload_that_is_not_said_fully_is_refused(words: list[str], said: str, tiny, kobert) -> None:
+    assert said in kobert("publish", tiny.recipe, "--run-dir", tiny.run_dir, *words).complaint
+
+
+def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
+    # the source's licence is an option of the corpus, that of a task's data is not
+    words = ["publish", tiny.recipe, "--run-dir", run_dir, "--set", "features.nsmc.license=null", "--push", "me/mood", "--dry-run"]
+    said = kobert(*words, "--set", "publish={mood: {source: nsmc}}").complaint
+    assert "1 files without a stated licence" in said
+    assert "Where no licence is stated" in (run_dir / "publish" / "mood" / "README.md").read_text(encoding="utf-8")
+    permitted = kobert(*words, "--set", "publish={mood: {source: nsmc, permission: it is ours}}", "--redo")
+    assert permitted.code == 0, permitted.err
+
+
+def test_a_damaged_folder_is_not_sent(tiny, tmp_path) -> None:
+    import shutil
+
+    from kobert_pipeline.errors import UserError
+    from kobert_pipeline.publish.hub import upload
+
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
+    with (folder / "README.md").open("a", encoding="utf-8") as file:
+        file.write("more")
+    with pytest.raises(UserError, match="damaged"):
+        upload(folder, "me/mood", False, True)

@@ -1,0 +1,394 @@
+"""Finished means written last, equal is skipped, different refused, damaged named: the promises of `pipeline` and `manifest`."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from kobert_pipeline import files
+from kobert_pipeline.runs import manifest, stage_folder
+
+ALL_JOBS = 12
+"""corpus analysis tokenizer shards, two features, pretrain, two finetunes, three publishes."""
+
+
+def statuses(result) -> dict[str, str]:
+    return {f"{row['stage']} {row['name']}".strip(): row["status"] for row in result.json["stages"]}
+
+
+def flip(path: Path) -> None:
+    """One bit in the middle, size and name as before."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_second_run_skips_everything_within_seconds_and_writes_nothing(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    before = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")}
+    began = time.monotonic()
+    found = statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--json"))
+    assert time.monotonic() - began < 5
+    assert list(found.values()) == ["skipped"] * ALL_JOBS
+    after = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*") if path.name != ".lock"}
+    assert {path: time for path, time in before.items() if path != run_dir} == after
+
+
+def test_manifest_lists_every_file_with_its_size_and_hash_and_where_it_came_from(tiny) -> None:
+    made = tiny.manifests()
+    assert len(made) == ALL_JOBS
+    for folder, one in made.items():
+        at = tiny.run_dir / folder
+        on_disk = set(manifest.artefacts(at, one["writes"]))
+        assert set(one["files"]) == on_disk
+        for name, file in one["files"].items():
+            assert (file["size"], file["sha256"]) == ((at / name).stat().st_size, files.sha256(at / name))
+        assert one["counts"]
+        assert one["seconds"] > 0
+        assert {"python", "torch", "tokenizers", "kiwipiepy_model"} <= set(one["versions"])
+        assert json.loads((at / "started.json").read_text())["fingerprint"] == one["fingerprint"]
+        assert str(tiny.run_dir) not in json.dumps(one), "a manifest names no place of the machine"
+
+
+@pytest.mark.parametrize(
+    ("stage", "setting"),
+    [
+        ("corpus", "corpus.filters.min_characters=11"),
+        ("analysis", "analysis.analyzer=whitespace"),
+        ("tokenizer", "tokenizer.subword.vocab_size=1400"),
+        ("shards", "shards.held_out=0.1"),
+        ("features", "features.nsmc.dev_seed=2"),
+        ("pretrain", "pretrain.plan.learning_rate=1e-3"),
+        ("pretrain", "pretrain.architecture.hidden_size=64"),
+        ("finetune", "finetune.nsmc.plan.epochs=2"),
+        ("publish", "publish.nsmc.license=mit"),
+    ],
+)
+def test_changed_option_is_refused_by_name_and_nothing_is_touched(stage: str, setting: str, tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting).complaint
+    key, _, value = setting.partition("=")
+    assert f"option {key}" in complaint
+    assert value.replace("1e-3", "0.001") in complaint
+    assert f"--redo {stage}" in complaint
+    assert tiny.manifests(run_dir) == tiny.manifests()
+
+
+def test_changed_input_file_is_refused_by_name(tiny, tmp_path, data_copy, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    with (data_copy / "reviews_test.txt").open("a", encoding="utf-8") as file:
+        file.write("99999\t또 하나의 평이다\t1\n")
+    complaint = kobert("features", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}").complaint
+    assert "reviews_test.txt" in complaint
+    assert "has changed" in complaint
+
+
+def test_redo_makes_one_stage_again_and_equal_results_keep_the_rest(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    found = statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--redo", "shards", "--redo", "features", "--json"))
+    assert {name for name, status in found.items() if status == "done"} == {"shards", "features nsmc", "features korquad"}
+    assert {status for name, status in found.items() if name.split()[0] not in ("shards", "features")} == {"skipped"}
+
+
+def test_redo_with_another_option_makes_what_depends_on_it_be_refused(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    setting = ("--set", "shards.held_out=0.2")
+    assert kobert("shards", tiny.recipe, "--run-dir", run_dir, *setting, "--redo").code == 0
+    complaint = kobert("pretrain", tiny.recipe, "--run-dir", run_dir, *setting).complaint
+    assert "input shards has changed" in complaint
+
+
+def test_redo_computes_even_beside_an_equal_run(tiny, tmp_path, kobert) -> None:
+    for name in ("a", "b"):
+        tiny.copy(tmp_path / "runs" / name, "corpus")
+    found = statuses(kobert("corpus", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--redo", "--json"))
+    assert found == {"corpus": "done"}
+
+
+def test_redo_deletes_only_what_it_can_make_again(tiny, tmp_path, data_copy, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    (data_copy / "reviews_test.txt").unlink()
+    for arguments in (("run", "--redo", "pretrain"), ("features", "--redo")):
+        command, *options = arguments
+        result = kobert(command, tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}", *options)
+        assert "reviews_test.txt does not exist" in result.complaint
+    assert tiny.manifests(run_dir) == tiny.manifests()
+
+
+def test_deletion_killed_at_any_file_is_completed_by_the_next_command(tiny, tmp_path, monkeypatch, kobert) -> None:
+    unlink, left = Path.unlink, 0
+
+    def until_killed(path: Path, missing_ok: bool = False) -> None:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        unlink(path, missing_ok)
+
+    def killed_after(files: int, analysis: Path) -> bool:
+        nonlocal left
+        left = files
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", until_killed)
+            try:
+                stage_folder.delete(analysis)
+            except KeyboardInterrupt:
+                return True
+        return False
+
+    number = 0
+    while killed_after(number, tiny.copy(tmp_path / str(number), "analysis") / "analysis"):
+        stage_folder.finish_deletion(tmp_path / str(number) / "analysis")
+        assert not (tmp_path / str(number) / "analysis").exists(), number
+        number += 1
+    assert number > len(list((tiny.run_dir / "analysis").glob("part-*.parquet")))
+    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis")
+    assert killed_after(3, run_dir / "analysis")
+    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").code == 0
+    assert tiny.manifests(run_dir)["analysis"]["options"]["analyzer"]["name"] == "whitespace"
+
+
+@pytest.mark.parametrize("stage", ["tokenizer", "pretrain", "publish"])
+def test_stage_alone_is_refused_where_an_earlier_one_was_made_otherwise(stage: str, tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
+    assert (
+        f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and is now 'whitespace'"
+        in complaint
+    )
+    assert tiny.manifests(run_dir) == tiny.manifests()
+
+
+def test_stage_alone_is_refused_where_one_between_was_made_from_another(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    made = files.read_json_with_digest(run_dir / "corpus" / "manifest.json")
+    made["files"]["part-00000.parquet"]["sha256"] = "0"
+    files.write_json_with_digest(run_dir / "corpus" / "manifest.json", made)
+    complaint = kobert("shards", tiny.recipe, "--run-dir", run_dir).complaint
+    assert f"{run_dir / 'analysis'} was created from something else: its input corpus has changed" in complaint
+
+
+def test_training_alone_needs_no_raw_files(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    for stage in ("pretrain", "finetune"):
+        found = statuses(kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={tmp_path}", "--json"))
+        assert set(found.values()) == {"skipped"}
+
+
+@pytest.mark.parametrize("change", ["name", "description"])
+def test_published_folder_depends_on_the_name_and_the_text_of_the_recipe(change: str, tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    recipe = Path(shutil.copyfile(tiny.recipe, tmp_path / f"{'other' if change == 'name' else 'tiny'}.yaml"))
+    setting = ["--set", "description=another"] if change == "description" else []
+    complaint = kobert("publish", recipe, "--run-dir", run_dir, *setting).complaint
+    assert f"{run_dir / 'publish' / 'nsmc'} was created from something else: its input recipe has changed" in complaint
+    assert "--redo publish" in complaint
+
+
+def test_published_history_holds_no_text_of_the_corpus(tiny) -> None:
+    assert "contaminated_samples" in tiny.manifests()["corpus"]["counts"]
+    told = json.loads((tiny.run_dir / "publish" / "mlm" / "training_manifest.json").read_text(encoding="utf-8"))
+    assert told["stages"]["corpus"]["counts"]["documents_kept"]
+    assert "contaminated_samples" not in told["stages"]["corpus"]["counts"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "upstream"), [("analysis", "corpus"), ("shards", "analysis"), ("features", "tokenizer"), ("publish", "tokenizer")]
+)
+def test_stage_without_its_upstream_says_which_is_missing(stage: str, upstream: str, tiny, tmp_path, kobert) -> None:
+    run_dir = tmp_path / "runs" / "x"
+    complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
+    assert str(run_dir / upstream) in complaint
+    assert "not finished" in complaint
+    assert not (run_dir / stage).exists()
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+DAMAGE = {
+    "bit in a shard": ("pretrain", "shards/train-00000.ids.npy", flip, "is damaged"),
+    "bit in the borders": ("pretrain", "shards/held_out-00001.borders.npy", flip, "is damaged"),
+    "truncated corpus": ("analysis", "corpus/part-00000.parquet", cut_short, "is damaged"),
+    "truncated analysis": ("tokenizer", "analysis/part-00001.parquet", cut_short, "is damaged"),
+    "missing shard": ("pretrain", "shards/train-00000.documents.npy", Path.unlink, "is missing"),
+    "missing model": ("finetune", "pretrain/model/model.safetensors", Path.unlink, "is missing"),
+    "bit in the model": ("finetune", "pretrain/model/model.safetensors", flip, "is damaged"),
+    "bit in features": ("finetune", "features/nsmc/train/input_ids.npy", flip, "is damaged"),
+    "bit in the vocabulary": ("shards", "tokenizer/morphemes.json", flip, "is damaged"),
+    "missing best model": ("publish", "finetune/nsmc/1/model/config.json", Path.unlink, "is missing"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_upstream_is_named_and_not_used(kind: str, tiny, tmp_path, kobert) -> None:
+    stage, name, damage, said = DAMAGE[kind]
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", stage)
+    damage(run_dir / name)
+    for command in ([stage], ["run"]):
+        complaint = kobert(*command, tiny.recipe, "--run-dir", run_dir).complaint
+        assert str(run_dir / name) in complaint
+        assert said in complaint
+        assert f"--redo {name.split('/')[0]}" in complaint
+    made = [path for path in (run_dir / stage).rglob("*") if path.is_file() and ("nsmc" in str(path) or "nsmc" not in name)]
+    assert not made
+
+
+def test_damaged_last_stage_is_found_by_the_next_run(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    flip(run_dir / "publish" / "nsmc" / "model.safetensors")
+    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir).complaint
+    assert "publish/nsmc/model.safetensors is damaged" in complaint
+
+
+def test_equal_stages_of_a_run_beside_are_reused_and_others_computed(tiny, tmp_path, kobert) -> None:
+    tiny.copy(tmp_path / "runs" / "a", "corpus", "analysis", "tokenizer")
+    arguments = ("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--until", "tokenizer")
+    found = statuses(kobert(*arguments, "--set", "tokenizer.subword.vocab_size=1400", "--json"))
+    assert found == {"corpus": "reused", "analysis": "reused", "tokenizer": "done"}
+    made = tiny.manifests(tmp_path / "runs" / "b")
+    assert made["analysis"]["files"] == tiny.manifests()["analysis"]["files"]
+    assert made["analysis"]["reused_from"] == "a/analysis"
+    shutil.rmtree(tmp_path / "runs" / "a")
+    assert set(statuses(kobert(*arguments, "--set", "tokenizer.subword.vocab_size=1400", "--json")).values()) == {"skipped"}
+
+
+def test_nothing_left_over_is_mixed_into_a_reused_stage(tiny, tmp_path, kobert) -> None:
+    tiny.copy(tmp_path / "runs" / "a", "corpus")
+    own = tiny.copy(tmp_path / "runs" / "b", "corpus") / "corpus"
+    (own / "manifest.json").unlink()
+    (own / "part-00099.parquet").write_bytes(b"left over")
+    assert statuses(kobert("corpus", tiny.recipe, "--run-dir", own.parent, "--json")) == {"corpus": "reused"}
+    assert tiny.manifests(own.parent)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
+    assert not (own / "part-00099.parquet").exists()
+
+
+@pytest.mark.parametrize("moment", ["gone", "other bytes"])
+def test_stage_is_made_where_the_run_beside_is_redone_meanwhile(moment: str, tiny, tmp_path, monkeypatch, kobert) -> None:
+    beside = tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus"
+
+    def link(source: Path, target: Path) -> None:
+        if moment == "gone":
+            shutil.rmtree(beside, ignore_errors=True)
+            raise FileNotFoundError(source)
+        target.write_bytes(b"half a part")
+
+    monkeypatch.setattr(manifest.os, "link", link)
+    run_dir = tmp_path / "runs" / "b"
+    assert statuses(kobert("corpus", tiny.recipe, "--run-dir", run_dir, "--json")) == {"corpus": "done"}
+    assert tiny.manifests(run_dir)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
+
+
+def test_a_named_stage_says_which_run_it_was_reused_from(tiny, tmp_path, kobert) -> None:
+    tiny.copy(tmp_path / "runs" / "a", "features")
+    tiny.copy(tmp_path / "runs" / "b", "tokenizer")
+    found = statuses(kobert("features", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--json"))
+    assert set(found.values()) == {"reused"}
+    assert tiny.manifests(tmp_path / "runs" / "b")["features/nsmc"]["reused_from"] == "a/features/nsmc"
+
+
+def test_damaged_stage_of_a_run_beside_does_not_stand_in_the_way(tiny, tmp_path, kobert) -> None:
+    """It is nobody's input here: the stage is computed, with the right bytes."""
+    flip(tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus" / "part-00000.parquet")
+    result = kobert("corpus", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--json")
+    assert statuses(result) == {"corpus": "done"}
+    assert tiny.manifests(tmp_path / "runs" / "b")["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
+
+
+def test_options_that_cannot_change_the_result_are_not_in_the_fingerprint(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    options = ["max_minutes=90", "log_every=3", "keep_checkpoints=5", "checkpoint_every=7"]
+    settings = [f"{plan}.{option}" for plan in ("pretrain.plan", "finetune.nsmc.plan") for option in options]
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    found = statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--num-workers", "1", *arguments, "--json"))
+    assert set(found.values()) == {"skipped"}
+
+
+def test_options_outside_the_fingerprint_change_no_file_and_no_count(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "tokenizer", "shards")
+    settings = ["pretrain.plan.log_every=7", "pretrain.plan.checkpoint_every=4", "pretrain.plan.keep_checkpoints=1"]
+    result = kobert("pretrain", tiny.recipe, "--run-dir", run_dir, *[part for one in settings for part in ("--set", one)])
+    assert result.code == 0, result.err
+    made, expected = tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]
+    assert made["files"] == expected["files"]
+    assert made["counts"] == expected["counts"]
+
+
+def test_number_of_workers_changes_no_byte_of_the_analysis(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus")
+    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--num-workers", "1").code == 0
+    assert tiny.manifests(run_dir)["analysis"]["files"] == tiny.manifests()["analysis"]["files"]
+
+
+def test_second_process_on_a_run_is_refused(tiny, tmp_path, kobert, start_kobert) -> None:
+    run_dir = tmp_path / "runs" / "x"
+    first = start_kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis")
+    while not (run_dir / "corpus" / "started.json").exists():
+        assert first.poll() is None
+        time.sleep(0.005)
+    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis").complaint
+    assert "another kobert process works on" in complaint
+    assert str(run_dir) in complaint
+    assert first.wait() == 0
+    assert set(statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis", "--json")).values()) == {"skipped"}
+
+
+def state_words(kobert, *arguments: object) -> dict[str, str]:
+    return {row["job"]: row["status"] for row in kobert("status", *arguments, "--json").json["stages"]}
+
+
+def test_status_words(tiny, tmp_path, kobert) -> None:
+    run_dir = tmp_path / "runs" / "x"
+    assert set(state_words(kobert, tiny.recipe, "--run-dir", run_dir).values()) == {"missing"}
+    tiny.copy(run_dir)
+    assert list(state_words(kobert, tiny.recipe, "--run-dir", run_dir).values()) == ["done"] * ALL_JOBS
+    stale = state_words(kobert, tiny.recipe, "--run-dir", run_dir, "--set", "finetune.nsmc.plan.epochs=2")
+    assert stale["finetune nsmc/1"].startswith("stale: ")
+    assert "finetune.nsmc.plan.epochs was 1 and is now 2" in stale["finetune nsmc/1"]
+    assert stale["finetune korquad/1"] == "done"
+    (run_dir / "finetune" / "nsmc" / "1" / "manifest.json").unlink()
+    flip(run_dir / "features" / "korquad" / "dev" / "input_ids.npy")
+    found = state_words(kobert, tiny.recipe, "--run-dir", run_dir)
+    assert found["finetune nsmc/1"] == "started"
+    assert found["publish nsmc"].startswith("waiting: ")
+    assert found["features korquad"].startswith("damaged: ")
+    assert "input_ids.npy" in found["features korquad"]
+    assert found["features nsmc"] == found["publish mlm"] == "done"
+
+
+def test_status_writes_nothing(tiny, tmp_path, kobert) -> None:
+    assert kobert("status", tiny.recipe, "--run-dir", tmp_path / "runs" / "x").code == 0
+    assert not (tmp_path / "runs").exists()
+
+
+def test_half_a_stage_is_never_taken_for_finished(tiny, tmp_path, kobert) -> None:
+    """Files without a manifest, a wrong one among them: the stage is made anew, not gone on from."""
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus")
+    (run_dir / "corpus" / "manifest.json").unlink()
+    flip(run_dir / "corpus" / "part-00000.parquet")
+    (run_dir / "corpus" / "part-00099.parquet").write_bytes(b"left over")
+    assert statuses(kobert("corpus", tiny.recipe, "--run-dir", run_dir, "--json")) == {"corpus": "done"}
+    assert tiny.manifests(run_dir)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
+
+
+def test_part_that_changed_before_its_stage_was_finished_is_named(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
+    (run_dir / "analysis" / "manifest.json").unlink()
+    flip(run_dir / "analysis" / "part-00001.parquet")
+    complaint = kobert("analysis", tiny.recipe, "--run-dir", run_dir).complaint
+    assert "analysis/part-00001.parquet has changed" in complaint
+
+
+def test_fingerprint_depends_on_stage_version_options_and_inputs_only() -> None:
+    def fingerprint(**changes: object) -> str:
+        return manifest.Record(**{"stage": "s", "version": 1, "options": {"a": 1, "b": 2}, "inputs": {"x": "0"}} | changes).fingerprint
+
+    changed = [
+        fingerprint(stage="t"), fingerprint(version=2), fingerprint(options={"a": 1, "b": 3}), fingerprint(options={"a": 1}),
+        fingerprint(inputs={"x": "1"}), fingerprint(inputs={"y": "0"}), fingerprint(),
+    ]  # fmt: skip
+    assert len(set(changed)) == len(changed)
+    assert fingerprint(options={"b": 2, "a": 1}) == fingerprint()

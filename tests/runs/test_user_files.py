@@ -1,0 +1,243 @@
+"""Nothing of the user's is deleted, moved or overwritten, and nothing is used that our records do not list."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kobert_pipeline import files
+from kobert_pipeline.config import recipe_file as recipe_file
+from kobert_pipeline.errors import Damaged, NotOurs
+from kobert_pipeline.runs import manifest, stage_folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below, the lock of the run aside."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def test_a_folder_named_as_a_stage_that_is_not_ours_is_refused_by_every_command(tiny, tmp_path, kobert) -> None:
+    """Each stage in turn has the user's file where its folder would be; the stages before it are there."""
+    for stage, place in {
+        "corpus": "book.txt", "analysis": "deep/er/book.txt", "tokenizer": "vocab.txt", "shards": "train-00000.ids.npy",
+        "features": "nsmc/train/input_ids.npy", "pretrain": "model/config.json", "finetune": "nsmc/1/model/model.safetensors",
+        "publish": "nsmc/README.md",
+    }.items():  # fmt: skip
+        run_dir = tiny.copy_before(tmp_path / stage, stage)
+        path = run_dir / stage / place
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+        before = contents(run_dir)
+        for command in ([stage], ["run", "--until", stage], [stage, "--redo"]):
+            complaint = kobert(*command, tiny.recipe, "--run-dir", run_dir).complaint
+            assert f"{path} was not written by kobert" in complaint and "--run-dir" in complaint
+            assert contents(run_dir) == before, "nothing was written either"
+        rows = kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
+        assert any(row["status"].startswith("not ours") for row in rows)
+
+
+def test_a_file_put_into_a_stage_keeps_it_from_being_deleted(tiny, tmp_path, kobert) -> None:
+    for place in ("notes.txt", "checkpoints/step-mine/model.safetensors.bak", "logs/mine.log", "model/pytorch_model.bin"):
+        run_dir = tiny.copy(tmp_path / place.replace("/", "-"), "tokenizer", "shards", "pretrain")
+        path = run_dir / "pretrain" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        before = contents(run_dir)
+        assert str(path) in kobert("pretrain", tiny.recipe, "--run-dir", run_dir, "--redo").complaint
+        assert contents(run_dir) == before
+        assert kobert("pretrain", tiny.recipe, "--run-dir", run_dir).code == 0, "as long as nothing is deleted it may be there"
+
+
+def test_litter_of_systems_and_tools_is_left_alone(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis")
+    litter = [run_dir / "analysis" / name for name in (".DS_Store", "__pycache__/x.pyc", "._part-00000.parquet")]
+    for path in litter:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"litter")
+    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--redo").code == 0
+    assert all(path.exists() for path in litter)
+    assert tiny.manifests(run_dir)["analysis"]["files"] == tiny.manifests()["analysis"]["files"]
+
+
+def test_links_are_never_followed_out_of_a_stage(tiny, tmp_path, kobert) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "part-00000.parquet").write_text("mine")
+    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis")
+    (run_dir / "analysis" / "dropped").symlink_to(victim)
+    assert "was not written by kobert" in kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--redo").complaint
+    shutil.rmtree(run_dir / "corpus")
+    (run_dir / "corpus").symlink_to(victim)
+    assert f"{run_dir / 'corpus' / 'part-00000.parquet'} was not written" in kobert("corpus", tiny.recipe, "--run-dir", run_dir).complaint
+    (run_dir / "corpus").unlink()
+    (run_dir / "corpus").symlink_to(tmp_path / "nowhere")
+    assert "leads nowhere" in kobert("corpus", tiny.recipe, "--run-dir", run_dir).complaint
+    assert contents(victim) == {"part-00000.parquet": b"mine"}
+
+
+def test_a_stage_moved_to_another_disk_and_linked_is_used_and_made_again_there(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "x", "corpus")
+    elsewhere = Path(shutil.copytree(tiny.run_dir / "analysis", tmp_path / "big disk"))
+    (run_dir / "analysis").symlink_to(elsewhere)
+    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"][0]["status"] == "skipped"
+    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--redo").code == 0
+    assert (run_dir / "analysis").is_symlink() and (elsewhere / "manifest.json").is_file()
+
+
+def test_the_run_of_another_version_is_refused_in_one_sentence(tiny, tmp_path, kobert) -> None:
+    run_dir = tmp_path / "x"
+    (run_dir / "corpus").mkdir(parents=True)
+    for name in ("begun.json", "part-00000.parquet"):
+        (run_dir / "corpus" / name).write_text("{}")
+    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir).complaint
+    assert "made by kobert 0.1" in complaint and "--run-dir" in complaint
+    assert len(contents(run_dir)) == 2
+
+
+@pytest.mark.parametrize("section", ["features", "finetune", "publish"])
+def test_names_in_recipes_are_plain_file_names(section: str, tiny, tmp_path, kobert) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "notes.txt").write_text("mine")
+    for name in ("../../victim", str(victim), "a/b", "..", ".", "", "a\\b", ".hidden", "-x", "a\nb", "x" * 300):
+        recipe = tmp_path / "bad.yaml"
+        content = recipe_file.load(str(tiny.recipe), [])
+        more = {"features": {}, "finetune": {"features": "nsmc"}, "publish": {"source": "nsmc"}}[section]
+        content[section][name] = content[section]["nsmc"] | more
+        recipe.write_text(json.dumps(content))
+        for command in ("check", "run"):
+            complaint = kobert(command, recipe, *([] if command == "check" else ["--run-dir", tmp_path / "runs" / "x"])).complaint
+            assert section in complaint and "plain file name" in complaint
+    assert contents(victim) == {"notes.txt": b"mine"}
+
+
+def test_a_manifest_that_names_files_outside_its_folder_is_not_reused(tiny, tmp_path, kobert) -> None:
+    (tmp_path / "runs").mkdir()
+    other = tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus"
+    secret = other.parent / "payload.txt"
+    secret.write_text("payload")
+    made = files.read_json_with_digest(other / "manifest.json")
+    entry = {"size": secret.stat().st_size, "sha256": files.sha256(secret)}
+    for name in ("../payload.txt", str(secret), "link/payload.txt"):
+        (other / "link").symlink_to(other.parent) if name.startswith("link") else None
+        files.write_json_with_digest(other / "manifest.json", made | {"files": made["files"] | {name: entry}})
+        with pytest.raises(Damaged, match="not inside"):
+            manifest.verify(other)
+        run_dir = tmp_path / "runs" / "b"
+        rows = kobert("corpus", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
+        assert [row["status"] for row in rows] == ["done"]
+        assert not list(run_dir.rglob("payload.txt"))
+        shutil.rmtree(run_dir)
+
+
+def test_a_file_of_a_kind_that_is_read_and_not_listed_is_refused(tiny, tmp_path, kobert) -> None:
+    """A copied shard would be trained on, a copied part read; others' files are nobody's input and do not matter."""
+    for stage, source, copy in (
+        ("analysis", "corpus/part-00000.parquet", "corpus/part-00000 (copy).parquet"),
+        ("tokenizer", "analysis/part-00000.parquet", "analysis/part-99999.parquet"),
+        ("pretrain", "shards/train-00000.ids.npy", "shards/train-00099.ids.npy"),
+        ("finetune", "features/nsmc/train/input_ids.npy", "features/nsmc/train/extra.npy"),
+        ("publish", "pretrain/model/config.json", "pretrain/model/generation_config.json"),
+    ):
+        run_dir = tiny.copy_before(tmp_path / stage, stage)
+        (run_dir / stage).exists() or shutil.copy(run_dir / source, run_dir / copy)
+        complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
+        assert f"{run_dir / copy} is not listed" in complaint, stage
+        (run_dir / copy).rename(run_dir / copy.rpartition("/")[0] / "notes.txt")
+        folder = run_dir.joinpath(*copy.split("/")[: 2 if copy.startswith("features") else 1])
+        assert manifest.verify(folder), "a file of another kind is nobody's input"
+
+
+def test_every_file_of_a_run_fits_the_patterns_that_its_record_names(tiny) -> None:
+    for record in sorted(tiny.run_dir.rglob(stage_folder.STARTED)):
+        assert stage_folder.foreign_files(record.parent) == []
+
+
+def test_patterns_stay_inside_their_part_of_the_path() -> None:
+    assert files.fits("part-00001.parquet.part", ["part-*.parquet"]) and files.fits("a.npy.done.json", ["*.npy"])
+    assert files.fits("logs/sift/logs/x.log", ["logs/sift/**"])
+    assert not files.fits("part-1/evil.parquet", ["part-*.parquet"])
+    assert not files.fits("logs/sift", ["logs/sift/**"]) and not files.fits("work/x", ["logs/**"])
+
+
+def test_clean_lists_and_only_then_deletes_what_a_finished_run_no_longer_needs(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "x")
+    (run_dir / "notes.txt").write_text("mine")
+    before = contents(run_dir)
+    listed = kobert("clean", tiny.recipe, "--run-dir", run_dir, "--json").json
+    assert contents(run_dir) == before
+    assert {Path(row["folder"]).relative_to(run_dir).parts[0] for row in listed["folders"]} == {"pretrain", "finetune"}
+    assert not listed["deleted"] and listed["bytes"] == sum(row["bytes"] for row in listed["folders"]) > 0
+    text = kobert("clean", tiny.recipe, "--run-dir", run_dir).out
+    assert "checkpoints" in text and "--yes" in text
+    assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes", "--json").json["deleted"]
+    after = contents(run_dir)
+    assert after == {name: content for name, content in before.items() if "checkpoints/" not in name}
+    assert {row["status"] for row in kobert("run", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]} == {"skipped"}
+    assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--json").json["folders"] == []
+
+
+def test_clean_leaves_the_checkpoints_of_a_stage_under_way_and_refuses_foreign_files(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "x", "pretrain")
+    (run_dir / "pretrain" / "manifest.json").unlink()
+    assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes", "--json").json["folders"] == []
+    tiny.copy(run_dir, "finetune")
+    mine = run_dir / "finetune" / "nsmc" / "1" / "checkpoints" / "mine.safetensors"
+    mine.write_text("mine")
+    assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes").code == 0
+    assert mine.exists()
+
+
+def test_a_run_that_needs_more_disk_than_there_is_is_refused_by_check(tiny, tmp_path, kobert, monkeypatch) -> None:
+    enough = kobert("check", tiny.recipe, "--run-dir", tmp_path / "x", "--json").json
+    assert enough["disk_bytes_needed"] > sum(path.stat().st_size for path in tiny.run_dir.rglob("*") if path.is_file()) / 2
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    complaint = kobert("check", tiny.recipe, "--run-dir", tmp_path / "x").complaint
+    assert "disk" in complaint and "--run-dir" in complaint
+
+
+def test_the_lock_of_a_run_overwrites_nothing(tmp_path) -> None:
+    (tmp_path / ".lock").write_text("mine")
+    with files.locked(tmp_path):
+        pass
+    assert (tmp_path / ".lock").read_text() == "mine"
+
+
+def test_a_record_is_read_as_it_was_written_or_refused(tmp_path) -> None:
+    path = tmp_path / "manifest.json"
+    for content in (
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"files": {}}',
+        "{",
+        '{"digest": null}',
+        "\udcff".encode("utf-8", "surrogatepass").decode("latin-1"),
+    ):
+        path.write_text(content)
+        with pytest.raises(Damaged):
+            files.read_json_with_digest(path)
+    files.write_json_with_digest(path, {"a": 1.0, "b": ["가", None]})
+    assert files.read_json_with_digest(path) == {"a": 1.0, "b": ["가", None]}
+    with pytest.raises((Damaged, NotOurs)):
+        os.truncate(path, path.stat().st_size - 3)
+        files.read_json_with_digest(path)
+
+
+def test_a_run_that_was_moved_renamed_copied_or_linked_is_still_done(tiny, tmp_path, kobert) -> None:
+    """No record names the place of its run, so only what is in the folders counts."""
+    run_dir = tiny.copy(tmp_path / "first" / "a name")
+    moved = run_dir.rename(tmp_path / "other name")
+    memory = Path("/dev/shm")  # another file system, where there is one
+    elsewhere = memory / f"kobert-{tmp_path.parent.name}-{tmp_path.name}" if memory.is_dir() else tmp_path / "elsewhere"
+    (tmp_path / "link").symlink_to(moved)
+    try:
+        for place in (moved, tmp_path / "link", Path(shutil.copytree(moved, elsewhere))):
+            rows = kobert("run", tiny.recipe, "--run-dir", place, "--json").json["stages"]
+            assert {row["status"] for row in rows} == {"skipped"}, place
+    finally:
+        shutil.rmtree(elsewhere, ignore_errors=True)

@@ -1,0 +1,76 @@
+"""A pretraining of numbers by any number of processes: `torchrun ranks.py CASES` does every case of a JSON file, `pretrained` one."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models
+
+from kobert_pipeline.distributed import destroy_process_group
+from kobert_pipeline.pretrain import stage
+from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, write_shard
+from kobert_pipeline.training.loop import Stopped
+
+MODELS = {
+    "mlm_nsp": {"name": "bert"},
+    "mlm": {"name": "modernbert"},
+    "mlm_sop": {"name": "albert"},
+    "clm": {"name": "gpt2"},
+}
+"""Objectives that draw no random numbers on the device, each with an architecture."""
+DRAWING = {"rtd": {"name": "electra", "embedding_size": 16}}
+"""One that does: every process draws its own."""
+SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 48}
+
+
+def options(objective: str, batch_tokens: int = 256, architecture: dict[str, Any] | None = None, **plan: Any) -> stage.PretrainOptions:
+    """Ten steps or so of a network of width 32."""
+    return stage.PretrainOptions(
+        objective=objective, architecture={**(MODELS | DRAWING)[objective], **SIZES, **(architecture or {})},
+        max_length=48, batch_tokens=batch_tokens, total_tokens=10 * batch_tokens,
+        plan={"learning_rate": 2e-3, "checkpoint_every": 4, "evaluate_every": 5, "log_every": 2, **plan},
+    )  # fmt: skip
+
+
+def prepare(place: Path) -> None:
+    """Shards of random numbers, and a tokenizer of as many tokens."""
+    for number, split in enumerate(("train", "held_out")):
+        write_shard(place / "shards", f"{split}-00000", shard_of(np.random.default_rng(number), documents=24))
+    vocabulary = {f"token{number}": number for number in range(200)}
+    (place / "tokenizer").mkdir()
+    Tokenizer(models.WordPiece(vocabulary, unk_token="token1")).save(str(place / "tokenizer" / stage.VOCABULARY_FILE))
+
+
+def shard_of(rng: np.random.Generator, documents: int) -> Shard:
+    """Ordered documents of eight sentences, in two paragraphs."""
+    borders, starts = [], [0]
+    for _ in range(documents):
+        for sentence, length in enumerate(rng.integers(3, 14, 8)):
+            run = rng.choice([0, MORPHEME, MORPHEME | EOJEOL], length)
+            run[0] = MORPHEME | EOJEOL | SENTENCE | (PARAGRAPH if sentence % 4 == 0 else 0) | (DOCUMENT if sentence == 0 else 0)
+            borders.append(run)
+        starts.append(sum(map(len, borders)))
+    ids = rng.integers(5, 200, starts[-1]).astype(np.uint16)
+    return Shard(ids, np.concatenate(borders).astype(np.uint8), np.array(starts, np.int64), np.ones(documents, bool))
+
+
+def pretrained(place: Path, name: str, objective: str, stops: int = 0, ends: bool = True, **changes: Any) -> None:
+    """Train into `place/name`; stop after a step and go on, `stops` times, and then to the end if it `ends`."""
+    torch.set_num_threads(1)
+    given = (place / "shards", place / "tokenizer", place, place / name)
+    for _ in range(stops):
+        try:
+            stage.run(options(objective, max_minutes=1e-9, **changes), *given)
+        except Stopped:
+            continue
+    if ends:
+        stage.run(options(objective, **changes), *given)
+
+
+if __name__ == "__main__":
+    for case in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
+        pretrained(Path(sys.argv[1]).parent, **case)
+    destroy_process_group()

@@ -1,0 +1,142 @@
+"""However many threads make the batches, they are the same in the same order, and no thread outlives the training."""
+
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kobert_pipeline.training.loop import NotFinite, Stopped, train
+from kobert_pipeline.training.plan import Plan
+from kobert_pipeline.training.prefetch import AHEAD, prefetch
+
+WORKERS = [0, 1, 3]
+
+
+def engine(processes: int = 1, index: int = 0) -> Any:
+    return SimpleNamespace(num_processes=processes, process_index=index)
+
+
+def fed(batch_at: Any, begin: int, steps: int, workers: int, accumulated: int = 1, **place: int) -> Any:
+    plan = Plan(dataloader_num_workers=workers, gradient_accumulation_steps=accumulated)
+    return prefetch(batch_at, begin, steps, engine(**place), plan)
+
+
+def slow_batch(step: int, part: int, parts: int) -> tuple[int, int, int]:
+    """Later steps are made sooner."""
+    time.sleep(0.002 * (-step % 4))
+    return step, part, parts
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize(("begin", "steps"), [(0, 20), (7, 20), (18, 20), (0, 1), (5, 5)])
+def test_steps_come_in_order(workers: int, begin: int, steps: int) -> None:
+    assert list(fed(slow_batch, begin, steps, workers)) == [[(step, 0, 1)] for step in range(begin, steps)]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_each_process_gets_its_own_parts_of_every_step(workers: int) -> None:
+    seen = [list(fed(slow_batch, 0, 6, workers, accumulated=2, processes=3, index=index)) for index in range(3)]
+    for step in range(6):
+        assert [part for parts in (mine[step] for mine in seen) for part in parts] == [(step, part, 6) for part in range(6)]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_batches_are_made_so_many_steps_ahead_and_no_more(workers: int) -> None:
+    asked: list[int] = []
+    batches = fed(lambda step, part, parts: asked.append(step), 0, 50, workers)
+    next(batches)
+    deadline = time.monotonic() + 10
+    while len(asked) < 1 + AHEAD * workers and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(0.02)
+    assert sorted(asked) == list(range(1 + AHEAD * workers))
+    batches.close()
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_what_goes_wrong_in_a_thread_reaches_the_caller_at_its_step(workers: int) -> None:
+    def breaks(step: int, part: int, parts: int) -> int:
+        if step == 4:
+            raise OSError("disk gone")
+        return step
+
+    seen = []
+    with pytest.raises(OSError, match="disk gone"):
+        for (step,) in fed(breaks, 0, 50, workers):
+            seen.append(step)
+    assert seen == [0, 1, 2, 3]
+    assert_no_thread_left()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_closing_early_makes_nothing_more_and_leaves_no_thread(workers: int) -> None:
+    made, go_on = [], threading.Event()
+
+    def batch_at(step: int, part: int, parts: int) -> int:
+        if step:
+            go_on.wait(10)
+        made.append(step)
+        return step
+
+    batches = fed(batch_at, 0, 10_000, workers)
+    assert next(batches) == [0]
+    threading.Timer(0.5, go_on.set).start()  # meanwhile it is closed
+    batches.close()
+    assert_no_thread_left()
+    assert len(made) <= 1 + workers < 1 + AHEAD * workers, "what was begun is done, and what waited is not"
+
+
+def assert_no_thread_left() -> None:
+    assert [thread.name for thread in threading.enumerate() if "ThreadPool" in thread.name] == []
+
+
+class Weighted(torch.nn.Module):
+    """A squared error; the batch is the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([[1.0, -2.0, 3.0, 0.5]]))
+
+    def forward(self, batch: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        return (self.weight * batch).sum().square(), {}
+
+
+def random_batch(step: int, part: int, parts: int) -> torch.Tensor:
+    return torch.randn(1, 4, generator=torch.Generator().manual_seed(100 * step + part)) / parts
+
+
+def weights(folder: Path, batch_at: Any = random_batch, **plan: Any) -> torch.Tensor:
+    module = Weighted()
+    train(module, batch_at, Plan(learning_rate=0.01, checkpoint_every=4, **plan), 12, folder)
+    return module.weight.detach()
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_a_training_ends_in_the_same_weights_however_many_threads_feed_it(tmp_path: Path, accumulated: int) -> None:
+    found = [
+        weights(tmp_path / str(workers), dataloader_num_workers=workers, gradient_accumulation_steps=accumulated) for workers in WORKERS
+    ]
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, 3), (3, 0), (1, 3)])
+def test_a_training_that_goes_on_with_other_threads_equals_one_never_stopped(tmp_path: Path, first: int, then: int) -> None:
+    expected = weights(tmp_path / "whole")
+    with pytest.raises(Stopped):
+        weights(tmp_path / "cut", dataloader_num_workers=first, max_minutes=1e-9)
+    assert torch.equal(weights(tmp_path / "cut", dataloader_num_workers=then), expected)
+    assert_no_thread_left()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_training_that_fails_leaves_no_thread(tmp_path: Path, workers: int) -> None:
+    def poisoned(step: int, part: int, parts: int) -> torch.Tensor:
+        return torch.full((1, 4), float("nan")) if step == 3 else random_batch(step, part, parts)
+
+    with pytest.raises(NotFinite):
+        weights(tmp_path, poisoned, dataloader_num_workers=workers)
+    assert_no_thread_left()
