@@ -1,3 +1,4 @@
-"""Raw Korean text to a published, loadable BERT, with morphemes that never lose a character. Start reading at `pipeline.py`."""
+"""Raw Korean text to a published, loadable BERT, with morphemes that never lose a character. Start reading at
+`pipeline.py`."""
 
 __version__ = "0.1.0"

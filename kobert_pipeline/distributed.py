@@ -1,7 +1,9 @@
-"""Distributed training outside the steps: which rank this process has, and how rank 0 tells the other ranks what to run.
+"""Distributed training outside the steps: which rank this process has, and how rank 0 tells the other ranks what to
+run.
 
-Messages go through the store of `torch.distributed` in which the ranks of `torchrun` or `accelerate launch` find each other. They do not go
-through a collective, because collectives time out, and rank 0 may have to verify hundreds of gigabytes before it knows what comes next.
+Messages go through the store of `torch.distributed` in which the ranks of `torchrun` or `accelerate launch` find each
+other. They do not go through a collective, because collectives time out, and rank 0 may have to verify hundreds of
+gigabytes before it knows what comes next.
 """
 
 import json
@@ -29,13 +31,15 @@ LAUNCHER_SHARDING = {
 """Ways of `accelerate launch` to shard a model, by the environment variable that asks for them."""
 NEXT_MESSAGE_TIMEOUT = timedelta(days=30)
 ACKNOWLEDGE_TIMEOUT = timedelta(seconds=5)
-"""How long rank 0, about to exit, waits until the other ranks have read that; ranks that wait for it in a step cannot read."""
+"""How long rank 0, about to exit, waits until the other ranks have read that; ranks that wait for it in a step cannot
+read."""
 RELEASE_SECONDS = 0.2
 """Time for gloo's threads to let go of the last tensors."""
 
 
 class MainProcessExited(Exception):
-    """Rank 0 exited early with `exit_code`. The other ranks exit with it too and print nothing, since rank 0 has said why."""
+    """Rank 0 exited early with `exit_code`. The other ranks exit with it too and print nothing, since rank 0 has said
+    why."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(f"rank 0 exited with exit code {exit_code}")
@@ -53,24 +57,28 @@ def is_main_process() -> bool:
 
 
 def refuse_unsupported_launch(command: str | None) -> None:
-    """Raise UserError for a launch that is not supported: several ranks for a command that does not train, or a model sharded by the launcher
-    (our checkpoints and evaluations only know plan.fsdp)."""
+    """Raise UserError for a launch that is not supported: several ranks for a command that does not train, or a model
+    sharded by the launcher (our checkpoints and evaluations only know plan.fsdp)."""
     if is_distributed() and command not in DISTRIBUTED_COMMANDS:
         raise UserError(
-            f"kobert {command} was started as {os.environ['WORLD_SIZE']} ranks, but only kobert pretrain and kobert finetune train on "
+            f"kobert {command} was started as {os.environ['WORLD_SIZE']} ranks, but only kobert pretrain and kobert "
+            "finetune train on "
             f"several; prepare with kobert run RECIPE --until features in one process first"
         )
     for variable, name in LAUNCHER_SHARDING.items():
         if os.environ.get(variable, "").lower() == "true":
             raise UserError(
-                f"{name} is asked for ({variable}), but kobert does not shard models in the launcher's way; start it by torchrun, or by "
-                f"accelerate launch without {name}, and where memory is short add --set pretrain.plan.fsdp=true, or raise "
+                f"{name} is asked for ({variable}), but kobert does not shard models in the launcher's way; start it "
+                "by torchrun, or by "
+                f"accelerate launch without {name}, and where memory is short add --set pretrain.plan.fsdp=true, or "
+                "raise "
                 f"plan.gradient_accumulation_steps"
             )
 
 
 class Channel:
-    """Numbered messages from rank 0, which every other rank receives once and in order. The last may be rank 0's exit code."""
+    """Numbered messages from rank 0, which every other rank receives once and in order. The last may be rank 0's exit
+    code."""
 
     def __init__(self, store: "Store") -> None:
         self.store, self.number = store, 0
@@ -81,7 +89,8 @@ class Channel:
         self.number += 1
 
     def receive(self, timeout: timedelta = NEXT_MESSAGE_TIMEOUT) -> dict[str, Any]:
-        """On the other ranks: wait for the next message. Raises MainProcessExited where rank 0 exits instead of sending one."""
+        """On the other ranks: wait for the next message. Raises MainProcessExited where rank 0 exits instead of sending
+        one."""
         key = f"message {self.number}"
         self.store.wait([key], timeout)
         self.number += 1
@@ -120,7 +129,8 @@ class Channel:
 
 
 def ignore_launcher() -> None:
-    """Ignore the launcher's SIGTERM, which it sends to every rank as soon as one has ended: this one exits by itself, with its own code."""
+    """Ignore the launcher's SIGTERM, which it sends to every rank as soon as one has ended: this one exits by itself,
+    with its own code."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
@@ -134,18 +144,20 @@ def channel() -> Channel:
 
 
 def destroy_process_group(exit_code: int = 0) -> None:
-    """Leave the process group, or gloo's threads may abort this process as it exits. Not after an error of ours (exit code 1): nobody knows
-    what that left in the group, and leaving could wait for ever."""
+    """Leave the process group, or gloo's threads may abort this process as it exits. Not after an error of ours (exit
+    code 1): nobody knows what that left in the group, and leaving could wait for ever."""
     import torch
 
     if torch.distributed.is_initialized() and exit_code != 1:
         torch.distributed.destroy_process_group()
-        time.sleep(RELEASE_SECONDS)  # torch's caches keep a sharded model's device mesh, and with it the group and its threads
+        time.sleep(
+            RELEASE_SECONDS
+        )  # torch's caches keep a sharded model's device mesh, and with it the group and its threads
 
 
 def start_worker() -> None:
-    """What every worker process does first: leave Ctrl-C, which reaches all processes of a terminal, to the process in charge, and end when
-    that one does, even by SIGKILL."""
+    """What every worker process does first: leave Ctrl-C, which reaches all processes of a terminal, to the process in
+    charge, and end when that one does, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

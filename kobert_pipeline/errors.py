@@ -1,4 +1,5 @@
-"""The one exception for the user's mistakes. `kobert` prints it as one line and exits 2; everything else is ours and exits 1."""
+"""The one exception for the user's mistakes. `kobert` prints it as one line and exits 2; everything else is ours and
+exits 1."""
 
 import difflib
 import errno
@@ -52,8 +53,8 @@ BAD_PLACE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno
 
 
 def os_error(error: BaseException) -> str | None:
-    """One sentence for what the system lacks, or for a place that may not be read or written, also when a library wrapped the error; None
-    for others."""
+    """One sentence for what the system lacks, or for a place that may not be read or written, also when a library
+    wrapped the error; None for others."""
     where = getattr(error, "filename", None)
     number = getattr(error, "errno", None) or _wrapped(str(error))
     place = f" ({where})" if where else ""

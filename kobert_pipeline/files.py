@@ -1,4 +1,5 @@
-"""Files that are either whole or not there (written beside their place, then renamed onto it), and records that carry their own digest."""
+"""Files that are either whole or not there (written beside their place, then renamed onto it), and records that carry
+their own digest."""
 
 import hashlib
 import json
@@ -57,11 +58,14 @@ def read_json(path: Path) -> Any:
 
 def digest(value: Any) -> str:
     """SHA-256 of a JSON value, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 def write_json_with_digest(path: Path, value: dict[str, Any]) -> None:
-    """Write a record that decides a result: the digest of its content is its last key, so that a change of it is noticed."""
+    """Write a record that decides a result: the digest of its content is its last key, so that a change of it is
+    noticed."""
     content = {key: one for key, one in value.items() if key != "digest"}
     write_json(path, content | {"digest": digest(json.loads(json.dumps(content)))})
 
@@ -73,12 +77,16 @@ def read_json_with_digest(path: Path) -> dict[str, Any]:
     except UserError as error:
         raise Damaged(f"{path} is damaged: {error}; restore it, or move its folder away and run again") from None
     if not isinstance(value, dict) or value.pop("digest", None) != digest(value):
-        raise Damaged(f"{path} is damaged or was edited: it differs from its own digest; restore it, or move its folder away and run again")
+        raise Damaged(
+            f"{path} is damaged or was edited: it differs from its own digest; restore it, or move its folder away and "
+            "run again"
+        )
     return value
 
 
 def parse_json(text: str) -> Any:
-    """The value that JSON text spells. Raises ValueError for any other text, and for values that nothing here could work with."""
+    """The value that JSON text spells. Raises ValueError for any other text, and for values that nothing here could
+    work with."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -104,7 +112,8 @@ def _depth(value: Any) -> int:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """`value` as JSON that any encoding can write: a lone surrogate, which UTF-8 has no bytes for, makes all of it ASCII escapes."""
+    """`value` as JSON that any encoding can write: a lone surrogate, which UTF-8 has no bytes for, makes all of it
+    ASCII escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text if SURROGATES.search(text) is None else json.dumps(value, indent=indent)
 
@@ -129,8 +138,8 @@ def read_json_lines(path: Path) -> list[Any]:
 
 
 class _Writer:
-    """A file that numpy does not take for one. Of a real one it writes arrays itself, and its errors then say neither that the disk is
-    full nor any other cause."""
+    """A file that numpy does not take for one. Of a real one it writes arrays itself, and its errors then say neither
+    that the disk is full nor any other cause."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
@@ -145,27 +154,31 @@ def write_array(path: Path, array: "np.ndarray") -> None:
 
 
 def finish_part(path: Path, counts: dict[str, Any], *others: Path) -> None:
-    """Note beside `path` that it and the `others` that belong to it are complete, with their SHA-256 and the counts, so that a stage killed
-    later need not make them again."""
+    """Note beside `path` that it and the `others` that belong to it are complete, with their SHA-256 and the counts, so
+    that a stage killed later need not make them again."""
     files = {one.name: sha256(one) for one in (path, *others)}
     write_json_with_digest(path.with_name(path.name + DONE_SUFFIX), {"files": files, "counts": counts})
 
 
 def finished_part(path: Path) -> dict[str, Any] | None:
-    """The counts of a part that was finished and has not changed since; None when it must be made. Raises Damaged when it has changed."""
+    """The counts of a part that was finished and has not changed since; None when it must be made. Raises Damaged when
+    it has changed."""
     mark = path.with_name(path.name + DONE_SUFFIX)
     if not path.exists() or not mark.exists():
         return None
     noted = read_json_with_digest(mark)
     for name, expected in noted["files"].items():
         if not (changed := path.with_name(name)).is_file() or sha256(changed) != expected:
-            raise Damaged(f"{changed} has changed since it was written; delete {mark} and run again, then it is made anew")
+            raise Damaged(
+                f"{changed} has changed since it was written; delete {mark} and run again, then it is made anew"
+            )
     counts: dict[str, Any] = noted["counts"]
     return counts
 
 
 def files_below(folder: Path) -> Iterator[str]:
-    """Every file below `folder` but litter, by its path with slashes. A symbolic link counts as a file and is never followed."""
+    """Every file below `folder` but litter, by its path with slashes. A symbolic link counts as a file and is never
+    followed."""
     try:
         entries = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -180,8 +193,9 @@ def files_below(folder: Path) -> Iterator[str]:
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Whether `name`, a path below a folder with slashes, fits one of `patterns`. A `*` stays inside one part of the path; `dir/**` is
-    everything below `dir`. What is being written (`.part`) and the marks of finished files (`.done.json`) count as the file itself."""
+    """Whether `name`, a path below a folder with slashes, fits one of `patterns`. A `*` stays inside one part of the
+    path; `dir/**` is everything below `dir`. What is being written (`.part`) and the marks of finished files
+    (`.done.json`) count as the file itself."""
     for suffix in (PART_SUFFIX, DONE_SUFFIX):
         name = name.removesuffix(suffix)
     parts = name.split("/")
@@ -195,7 +209,8 @@ def _part_by_part(parts: list[str], pattern: list[str]) -> bool:
 
 
 def remove_tree(folder: Path, patterns: Iterable[str]) -> None:
-    """Delete the files below `folder` that fit one of the patterns, and the subfolders that become empty; all others stay."""
+    """Delete the files below `folder` that fit one of the patterns, and the subfolders that become empty; all others
+    stay."""
     patterns = tuple(patterns)
     remove_files(folder, [name for name in files_below(folder) if fits(name, patterns)])
 
@@ -223,12 +238,18 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         wrong = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
-        raise UserError(f"{folder} cannot be the folder of a run: {wrong} is not a folder; choose another --run-dir") from None
+        raise UserError(
+            f"{folder} cannot be the folder of a run: {wrong} is not a folder; choose another --run-dir"
+        ) from None
     except (FileNotFoundError, ValueError) as error:  # in /proc nothing can be made; a name may hold a NUL
         raise UserError(f"{folder} cannot be the folder of a run ({error}); choose another --run-dir") from None
     with (folder / ".lock").open("a") as file:
         try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not inherited by processes forked meanwhile
+            fcntl.lockf(
+                file, fcntl.LOCK_EX | fcntl.LOCK_NB
+            )  # unlike flock's, not inherited by processes forked meanwhile
         except (BlockingIOError, PermissionError):
-            raise UserError(f"another kobert process works on {folder}; wait for it, or choose another --run-dir") from None
+            raise UserError(
+                f"another kobert process works on {folder}; wait for it, or choose another --run-dir"
+            ) from None
         yield

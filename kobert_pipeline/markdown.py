@@ -1,4 +1,5 @@
-"""Names and sentences of other people in Markdown and YAML: they are shown as they are, and break neither a table nor what comes after."""
+"""Names and sentences of other people in Markdown and YAML: they are shown as they are, and break neither a table nor
+what comes after."""
 
 import re
 import statistics
@@ -41,7 +42,8 @@ def _cell(cell: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts with line ends and characters that cannot be seen in double quotes: YAML folds them, or loses them, elsewhere."""
+    """Writes texts with line ends and characters that cannot be seen in double quotes: YAML folds them, or loses them,
+    elsewhere."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -64,7 +66,9 @@ def deviation_and_range(found: dict[str, float]) -> list[str]:
 
 def spread(values: list[float]) -> dict[str, float]:
     """Range, and standard deviation where there are several."""
-    found = {"min": min(values), "max": max(values)} | ({"standard_deviation": statistics.stdev(values)} if len(values) > 1 else {})
+    found = {"min": min(values), "max": max(values)} | (
+        {"standard_deviation": statistics.stdev(values)} if len(values) > 1 else {}
+    )
     return {name: round(value, 2) for name, value in found.items()}
 
 

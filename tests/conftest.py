@@ -36,7 +36,8 @@ class Result:
 
     @property
     def complaint(self) -> str:
-        """The one sentence of a user's mistake, all that stderr may hold besides progress; fails the test when it is anything else."""
+        """The one sentence of a user's mistake, all that stderr may hold besides progress; fails the test when it is
+        anything else."""
         assert self.code == 2, f"exit status {self.code}, not 2\n{self.err}"
         lines = self.err.strip().splitlines()
         assert "Traceback" not in self.err
@@ -74,7 +75,9 @@ class Tiny:
     def manifests(self, run_dir: Path | None = None) -> dict[str, dict[str, Any]]:
         """{folder below the run: manifest} of every finished folder."""
         at = run_dir or self.run_dir
-        return {str(path.parent.relative_to(at)): json.loads(path.read_text()) for path in sorted(at.rglob("manifest.json"))}
+        return {
+            str(path.parent.relative_to(at)): json.loads(path.read_text()) for path in sorted(at.rglob("manifest.json"))
+        }
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +97,8 @@ def data_copy(tmp_path: Path) -> Path:
 
 
 def tiny_recipe() -> dict[str, Any]:
-    """The shipped quickstart with smaller numbers, several parts, frequent checkpoints, and the pretrained model published too."""
+    """The shipped quickstart with smaller numbers, several parts, frequent checkpoints, and the pretrained model
+    published too."""
     from kobert_pipeline.config import recipe_file
 
     content = recipe_file.load("quickstart", [])
@@ -112,12 +116,15 @@ def tiny_recipe() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """The tiny run, by `kobert run` in a process of its own. Its folder is read only by agreement: copy, then change."""
+    """The tiny run, by `kobert run` in a process of its own. Its folder is read only by agreement: copy, then
+    change."""
     place = tmp_path_factory.mktemp("session")
     path = place / "tiny.yaml"
     path.write_text(yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False), encoding="utf-8")
     made = Tiny(path, place / "runs" / "tiny")
-    result = subprocess.run(command("run", str(path), "--run-dir", str(made.run_dir)), capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command("run", str(path), "--run-dir", str(made.run_dir)), capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, result.stderr
     return made
 
@@ -129,7 +136,8 @@ def command(*arguments: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def kobert() -> Callable[..., Result]:
-    """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a traceback)."""
+    """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a
+    traceback)."""
 
     def call(*arguments: object) -> Result:
         from kobert_pipeline.cli import main
@@ -170,7 +178,9 @@ def start_kobert() -> Any:
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(command(*map(str, arguments)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(
+            command(*map(str, arguments)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         started.append(process)
         return process
 

@@ -47,7 +47,11 @@ def test_registry_knows_every_contract_of_the_package() -> None:
     declared = set()
     for path in package.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "family" and isinstance(node.value, ast.Constant):
+            if (
+                isinstance(node, ast.AnnAssign)
+                and ast.unparse(node.target) == "family"
+                and isinstance(node.value, ast.Constant)
+            ):
                 declared.add(node.value.value)
     assert declared - {""} == set(plugins.CONTRACTS)
 
@@ -58,7 +62,11 @@ def test_file_defines_one_variant_named_like_the_file(variant) -> None:
         pytest.skip("an analyzer's file holds no class, since it is shipped where this package is not")
     contract = plugins.contract(family)
     module = importlib.import_module(plugin.__module__)
-    own = [c for c in vars(module).values() if inspect.isclass(c) and issubclass(c, contract) and c.__module__ == module.__name__]
+    own = [
+        c
+        for c in vars(module).values()
+        if inspect.isclass(c) and issubclass(c, contract) and c.__module__ == module.__name__
+    ]
     assert own == [plugin]
     assert plugin.model_fields["name"].default == name == Path(module.__file__ or "").stem
 
@@ -67,7 +75,12 @@ def test_variant_implements_its_contract(variant) -> None:
     """By hand: pydantic models don't refuse to be made when an abstract method is missing."""
     family, _, plugin = variant
     contract = plugins.contract(family)
-    abstract = {name for base in contract.__mro__ for name, value in vars(base).items() if getattr(value, "__isabstractmethod__", False)}
+    abstract = {
+        name
+        for base in contract.__mro__
+        for name, value in vars(base).items()
+        if getattr(value, "__isabstractmethod__", False)
+    }
     missing = {name for name in abstract if getattr(getattr(plugin, name), "__isabstractmethod__", False)}
     assert not missing
     for name in {name for name in abstract if not isinstance(getattr(contract, name), property)}:
@@ -81,7 +94,9 @@ def test_analyzer_gives_columns_of_one_length_in_each_of_its_styles(name: str) -
 
     module = importlib.import_module(f"kobert_pipeline.morphemes.analyzers.{name}")
     imports = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
-    assert not [node for node in imports if node.level or (node.module or "").startswith("kobert_pipeline")], "it is shipped alone"
+    assert not [node for node in imports if node.level or (node.module or "").startswith("kobert_pipeline")], (
+        "it is shipped alone"
+    )
     assert set(module.STYLES) <= set(STYLES) and isinstance(module.USER_WORDS, bool) and module.version()
     texts = ["그 배우는 무대에서 노래했다. 정말?", "", "ㅋㅋ 😀"]
     for style in module.STYLES:
@@ -100,7 +115,11 @@ def test_variant_is_documented(variant) -> None:
     _, _, plugin = variant
     assert (plugin.__dict__.get("__doc__") or "").strip()
     assert (importlib.import_module(plugin.__module__).__doc__ or "").strip()
-    assert not [name for name, option in plugin.model_fields.items() if name != "name" and not (option.description or "").strip()]
+    assert not [
+        name
+        for name, option in plugin.model_fields.items()
+        if name != "name" and not (option.description or "").strip()
+    ]
 
 
 def test_variant_is_frozen_and_refuses_unknown_keys(variant) -> None:
@@ -166,7 +185,11 @@ def test_every_option_of_a_recipe_is_documented_and_frozen() -> None:
         assert issubclass(kind, Options)
         assert kind.model_config["frozen"]
         assert kind.model_config["extra"] == "forbid"
-        undocumented = [name for name, option in kind.model_fields.items() if name != "name" and not (option.description or "").strip()]
+        undocumented = [
+            name
+            for name, option in kind.model_fields.items()
+            if name != "name" and not (option.description or "").strip()
+        ]
         assert not undocumented, kind.__name__
 
 
@@ -211,13 +234,18 @@ def test_a_new_variant_is_one_new_file(family: str, newcomer, kobert) -> None:
 def test_a_new_reader_task_and_subword_model_work_in_a_run(newcomer, tiny, tmp_path, data_copy, kobert) -> None:
     for family in ("readers", "tasks", "subwords"):
         newcomer(family)
-    (data_copy / "lines.txt").write_text("\n".join(f"{i}번 문장이다{'?' if i % 2 else '.'}" for i in range(60)), encoding="utf-8")
+    (data_copy / "lines.txt").write_text(
+        "\n".join(f"{i}번 문장이다{'?' if i % 2 else '.'}" for i in range(60)), encoding="utf-8"
+    )
     settings = [
-        "corpus.sources.0.name=newcomer", "tokenizer.subword={name: newcomer, vocab_size: 900}", f"data_dir={data_copy}",
+        "corpus.sources.0.name=newcomer", "tokenizer.subword={name: newcomer, vocab_size: 900}",
+        f"data_dir={data_copy}",
         "features={lines: {task: newcomer, train: lines.txt, dev_share: 0.3}}", "finetune={lines: {}}", "publish={}",
     ]  # fmt: skip
     arguments = [part for setting in settings for part in ("--set", setting)]
-    result = kobert("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "new", "--until", "features", "--json", *arguments)
+    result = kobert(
+        "run", tiny.recipe, "--run-dir", tmp_path / "runs" / "new", "--until", "features", "--json", *arguments
+    )
     counts = {row["stage"]: row["counts"] for row in result.json["stages"]}
     assert counts["corpus"]["documents_kept"] == 82
     assert counts["tokenizer"]["vocab_size"] == 900
@@ -234,7 +262,9 @@ def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newc
 
     for family in ("objectives", "architectures"):
         newcomer(family)
-    options = PretrainOptions(objective="newcomer", architecture={"name": "newcomer", "hidden_size": 32}, batch_tokens=2048)
+    options = PretrainOptions(
+        objective="newcomer", architecture={"name": "newcomer", "hidden_size": 32}, batch_tokens=2048
+    )
     torch.manual_seed(0)
     model = options.architecture.model(options.architecture.config(1500), options.objective.head)
     loader = Loader(Shards.open(tiny.run_dir / "shards", "train"), options, 1500, seed=1)
@@ -249,7 +279,15 @@ def test_a_new_analyzer_cuts_the_corpus_by_its_one_file(tiny, tmp_path) -> None:
     package = shutil.copytree(Path(plugins.__file__).parents[1], tmp_path / "code" / "kobert_pipeline")
     (package / "morphemes" / "analyzers" / "newcomer.py").write_text(NEW["analyzers"], encoding="utf-8")
     run_dir = tiny.copy(tmp_path / "runs" / "new", "corpus")
-    arguments = ["analysis", str(tiny.recipe), "--run-dir", str(run_dir), "--set", "analysis.analyzer=newcomer", "--json"]
+    arguments = [
+        "analysis",
+        str(tiny.recipe),
+        "--run-dir",
+        str(run_dir),
+        "--set",
+        "analysis.analyzer=newcomer",
+        "--json",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(package.parent)}
     command = [sys.executable, "-m", "kobert_pipeline", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=package.parent, timeout=120)

@@ -61,11 +61,11 @@ def job(folder: Path, made: list[Path], **options: Any) -> Job:
         made.append(out)
         return {}
 
-    return Job("pretrain", folder, 1, {"tokens": 5, **options}, make, ("model/*",))
+    return Job("pretrain", folder, 1, {"total_tokens": 5, **options}, make, ("model/*",))
 
 
 def begun(folder: Path) -> Record:
-    record = Record("pretrain", 1, {"tokens": 5}, {"shards": "abc"})
+    record = Record("pretrain", 1, {"total_tokens": 5}, {"shards": "abc"})
     manifest.start(folder, record, ["model/*"])
     return record
 
@@ -91,6 +91,8 @@ def test_a_follower_that_does_not_see_the_folder_says_so(channels: tuple[Channel
 def test_a_follower_with_other_options_says_so(channels: tuple[Channel, Channel], tmp_path: Path) -> None:
     made: list[Path] = []
     channels[0].send({"runs": True, "fingerprint": begun(tmp_path / "pretrain").fingerprint})
-    with pytest.raises(UserError, match=r"rank 1 was started with other options.*option pretrain.total_tokens was 5 and is now 6"):
-        runner.follow([job(tmp_path / "pretrain", made, tokens=6)], "pretrain")
+    with pytest.raises(
+        UserError, match=r"rank 1 was started with other options.*option pretrain.total_tokens was 5 and is now 6"
+    ):
+        runner.follow([job(tmp_path / "pretrain", made, total_tokens=6)], "pretrain")
     assert not made

@@ -64,9 +64,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     header, *rows = blocks("csv")[1].splitlines()
     stories = [row.replace(".", f" ({i}번째).", 1) for i in range(12) for row in rows]
     (place / "mydata" / "stories.csv").write_text("\n".join([header, *stories]), encoding="utf-8")
-    questions = [row.replace("밝혔다.", f"밝혔다. {i}번째 이야기다.") for i in range(12) for row in blocks("jsonl")[0].splitlines()]
+    questions = [
+        row.replace("밝혔다.", f"밝혔다. {i}번째 이야기다.")
+        for i in range(12)
+        for row in blocks("jsonl")[0].splitlines()
+    ]
     (place / "mydata" / "lighthouse.jsonl").write_text("\n".join(questions), encoding="utf-8")
-    marked = [row.replace('", "entities', f' {i}번째로", "entities') for i in range(12) for row in blocks("json")[0].splitlines()]
+    marked = [
+        row.replace('", "entities', f' {i}번째로", "entities')
+        for i in range(12)
+        for row in blocks("json")[0].splitlines()
+    ]
     (place / "mydata" / "visits.jsonl").write_text("\n".join(marked), encoding="utf-8")
     return place
 
@@ -101,7 +109,9 @@ def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
 def test_the_grid_of_the_guide_is_sound_and_its_trials_are_called_as_it_says(place, kobert, monkeypatch) -> None:
     monkeypatch.chdir(place)
     content = yaml.safe_load((place / "mine.yaml").read_text(encoding="utf-8"))
-    content["finetune"] |= yaml.safe_load(next(block for block in blocks("yaml") if "learning_rate: [" in block))["finetune"]
+    content["finetune"] |= yaml.safe_load(next(block for block in blocks("yaml") if "learning_rate: [" in block))[
+        "finetune"
+    ]
     (place / "grid.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     said = kobert("check", "grid.yaml").out
     assert said.count("finetune mood/grid/") == 6 and said.count("finetune mood/") == 9
@@ -114,7 +124,9 @@ def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
     for family in ("readers", "tasks"):
         table = {name for name in plugins.contract(family).names() if f"| `{name}` |" in GUIDE}
         assert table, f"no {family} in the guide"
-    assert set(plugins.contract("tasks").names()) == {name for name in plugins.contract("tasks").names() if f"| `{name}` |" in GUIDE}
+    assert set(plugins.contract("tasks").names()) == {
+        name for name in plugins.contract("tasks").names() if f"| `{name}` |" in GUIDE
+    }
 
 
 # docs/scaling.md: what needs no cluster is run, the rest goes through the parsers of those who will run it
@@ -161,7 +173,9 @@ def test_every_kobert_command_of_the_scaling_guide_is_one(place, kobert, monkeyp
     for arguments in [*alone, *map(behind_the_launcher, launched)]:
         _, given = parsed(arguments)
         # the machine that trains has none of the data that `check` looks for
-        settings = [word for setting in given["setting"] or [] if setting != "data_dir=." for word in ("--set", setting)]
+        settings = [
+            word for setting in given["setting"] or [] if setting != "data_dir=." for word in ("--set", setting)
+        ]
         assert ": valid, " in kobert("check", given["recipe"], *settings).out, arguments
     assert {behind_the_launcher(words)[0] for words in launched} == {"pretrain", "finetune"}
 
@@ -173,7 +187,9 @@ def test_the_slurm_script_is_a_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_one_machine_prepares_another_trains_and_the_first_publishes(place, said, tmp_path, kobert_process) -> None:
+def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
+    place, said, tmp_path, kobert_process
+) -> None:
     section = SCALING[SCALING.index("## Prepare") : SCALING.index("## One GPU")]
     *before, unpack, pretrain, finetune, pack, back, publish = commands(section)
     for stage in ("pretrain", "finetune", "publish"):

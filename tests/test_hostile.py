@@ -1,4 +1,5 @@
-"""Absurd and hostile input to the whole command: one sentence that names it, in bounded time and memory, and nothing half-written."""
+"""Absurd and hostile input to the whole command: one sentence that names it, in bounded time and memory, and nothing
+half-written."""
 
 import errno
 import json
@@ -18,7 +19,9 @@ from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import did_you_mean, os_error
 from kobert_pipeline.files import parse_json, read_json_lines, write_array, write_json_lines
 
-BOMB = "a0: &a0 [x, x, x, x, x, x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]\n" for i in range(1, 12))
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]\n" for i in range(1, 12)
+)
 MERGES = f"a: &a {{b: 1, c: 2}}\nd: &d {{<<: [{', '.join(['*a'] * 300)}]}}\ne: &e {{<<: [{', '.join(['*d'] * 300)}]}}\n"
 RECIPES = {
     "description: 2020-13-45": "month must be in 1..12",
@@ -86,7 +89,12 @@ def test_text_that_only_looks_like_yaml_stays_text_in_a_setting() -> None:
 
 
 def test_json_that_no_program_could_take_in_is_refused() -> None:
-    for text, said in {"9" * 5000: "digits", "[" * 100_000: "nested", '{"a":' * 150 + "1" + "}" * 150: "nested", "{": "Expecting"}.items():
+    for text, said in {
+        "9" * 5000: "digits",
+        "[" * 100_000: "nested",
+        '{"a":' * 150 + "1" + "}" * 150: "nested",
+        "{": "Expecting",
+    }.items():
         with pytest.raises(ValueError, match=said):
             parse_json(text)
     assert parse_json("[" * 100 + "]" * 100)
@@ -102,7 +110,10 @@ def test_hostile_rows_of_a_task_file_are_numbered(tmp_path, corpora, kobert) -> 
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     for row in ('{"document": "가", "label": %s}' % ("9" * 5000), "[" * 100_000, '{"a":' * 950 + "1" + "}" * 950):
         (tmp_path / "t.jsonl").write_text(ROWS + row, encoding="utf-8")
-        assert "t.jsonl, line 3: not JSON" in kobert("check", tmp_path / "r.yaml", "--set", f"data_dir={corpora}").complaint
+        assert (
+            "t.jsonl, line 3: not JSON"
+            in kobert("check", tmp_path / "r.yaml", "--set", f"data_dir={corpora}").complaint
+        )
 
 
 def test_a_lone_surrogate_survives_being_stored(tmp_path) -> None:
@@ -127,8 +138,16 @@ def test_an_array_that_does_not_fit_says_that_the_disk_is_full(tmp_path) -> None
 
 
 def test_what_the_system_lacks_is_said_also_where_a_library_wrapped_it() -> None:
-    for number, said in {errno.ENOSPC: "disk", errno.EFBIG: "limit", errno.EMFILE: "ulimit -n", errno.ENOMEM: "memory"}.items():
-        for error in (OSError(number, os.strerror(number)), RuntimeError(f"I/O error: {os.strerror(number)} (os error {number})")):
+    for number, said in {
+        errno.ENOSPC: "disk",
+        errno.EFBIG: "limit",
+        errno.EMFILE: "ulimit -n",
+        errno.ENOMEM: "memory",
+    }.items():
+        for error in (
+            OSError(number, os.strerror(number)),
+            RuntimeError(f"I/O error: {os.strerror(number)} (os error {number})"),
+        ):
             assert said in (os_error(error) or "")
     assert os_error(ValueError("a mistake of ours")) is None
 
@@ -142,7 +161,9 @@ def test_a_run_folder_where_none_can_be_is_refused(tmp_path, kobert) -> None:
 
 def test_too_few_open_files_are_said_to_be_too_few(tmp_path, corpora, kobert_process) -> None:
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))  # noqa: E731
-    result = kobert_process("corpus", "quickstart", "--set", f"data_dir={corpora}", "--run-dir", tmp_path / "x", preexec_fn=limit)
+    result = kobert_process(
+        "corpus", "quickstart", "--set", f"data_dir={corpora}", "--run-dir", tmp_path / "x", preexec_fn=limit
+    )
     assert "ulimit -" in result.complaint
 
 
@@ -151,7 +172,11 @@ def test_output_that_nobody_reads_ends_the_command_quietly_as_sigpipe_would(tmp_
         reader, writer = os.pipe()
         os.close(reader)
         result = subprocess.run(
-            [sys.executable, "-m", "kobert_pipeline", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-m", "kobert_pipeline", *arguments],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
         os.close(writer)
         assert result.returncode == (2 if "nosuch" in arguments else 141), result.stderr
@@ -167,7 +192,8 @@ def test_output_that_an_encoding_cannot_hold_is_escaped(kobert_process) -> None:
 
 
 def test_a_stage_that_is_terminated_says_so_with_75_and_resumes(tiny, tmp_path, start_kobert, kobert_process) -> None:
-    """Before the training loop, which has a way of its own: while the corpus is read by workers, and while pretraining starts."""
+    """Before the training loop, which has a way of its own: while the corpus is read by workers, and while pretraining
+    starts."""
     for stage, sign in (("corpus", "corpus/*.json"), ("pretrain", "pretrain/*.json")):
         run_dir = tiny.copy_before(tmp_path / stage, stage)
         arguments = (stage, tiny.recipe, "--run-dir", run_dir, "--num-workers", 2)

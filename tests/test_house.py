@@ -1,4 +1,5 @@
-"""The house rules that decay unless a test holds them: who imports whom, what torch and the analyzer are kept out of, sizes, docstrings."""
+"""The house rules that decay unless a test holds them: who imports whom, what torch and the analyzer are kept out of,
+sizes, docstrings."""
 
 import ast
 import re
@@ -103,7 +104,9 @@ def test_room_imports_only_what_the_table_allows(room: str) -> None:
     found = {(dotted(path), name) for path in modules() if room_of(path) == room for name in own_imports(path)}
     row = (room, *ROOMS[room].split())
     allowed = tuple(f"{name}." for name in row)
-    folders = {name.partition(".")[0] for name in row}  # `from kobert_pipeline.config import options` names the folder too
+    folders = {
+        name.partition(".")[0] for name in row
+    }  # `from kobert_pipeline.config import options` names the folder too
     assert not {(path, name) for path, name in found if name not in folders and not f"{name}.".startswith(allowed)}
 
 
@@ -123,7 +126,9 @@ def test_morphemes_imports_only_siblings_by_one_dot_and_third_parties() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 assert node.level in (0, 1), f"{path.name} imports with {node.level} dots"
-                assert node.level == 0 or (node.module and "." not in node.module), f"{path.name}: HF copies siblings only"
+                assert node.level == 0 or (node.module and "." not in node.module), (
+                    f"{path.name}: HF copies siblings only"
+                )
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
                 assert not [name for name in names if name.startswith("kobert_pipeline")], path.name
@@ -146,7 +151,8 @@ def test_files_have_at_most_300_lines() -> None:
 
 
 def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
-    """(dotted name, node, whether it is public) of functions and methods; functions inside functions are part of their outer one."""
+    """(dotted name, node, whether it is public) of functions and methods; functions inside functions are part of their
+    outer one."""
 
     def walk(node: ast.AST, prefix: str, public: bool) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
         for child in ast.iter_child_nodes(node):
@@ -169,7 +175,9 @@ def test_long_functions_are_the_known_ones() -> None:
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert not [dotted(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not [
+        dotted(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
 
 
 def test_every_public_class_has_a_docstring() -> None:
@@ -188,19 +196,25 @@ def test_every_public_function_has_a_docstring() -> None:
     found = [(name, node) for path in modules() for name, node, public in functions(path) if public]
     assert len(found) > 150
     stub = [ast.dump(ast.Expr(ast.Constant(...)))]
-    assert not [name for name, node in found if not ast.get_docstring(node) and [ast.dump(line) for line in node.body] != stub]
+    assert not [
+        name for name, node in found if not ast.get_docstring(node) and [ast.dump(line) for line in node.body] != stub
+    ]
 
 
 def test_no_file_names_a_machine_path() -> None:
     folders = "|".join(["home", "root", "work", "Users", "tmp"])
     pattern = re.compile(rf"(?<![\w./~}})>*-])/(?:{folders})/\w")
-    found = [(str(path.relative_to(REPO)), line) for path in kept_files() for line in lines_of(path) if pattern.search(line)]
+    found = [
+        (str(path.relative_to(REPO)), line) for path in kept_files() for line in lines_of(path) if pattern.search(line)
+    ]
     assert not found
 
 
 def kept_files() -> Iterator[Path]:
     """Files of the repository that `.gitignore` (folders and suffixes, all it holds) does not name."""
-    ignored = {line.strip().rstrip("/") for line in (REPO / ".gitignore").read_text(encoding="utf-8").splitlines()} | {".git"}
+    ignored = {line.strip().rstrip("/") for line in (REPO / ".gitignore").read_text(encoding="utf-8").splitlines()} | {
+        ".git"
+    }
     for path in sorted(REPO.rglob("*")):
         parts = path.relative_to(REPO).parts
         if path.is_file() and not any(part in ignored or f"*{Path(part).suffix}" in ignored for part in parts):
@@ -239,7 +253,11 @@ def test_data_stages_run_without_torch(tiny, tmp_path, fresh) -> None:
 
 
 def test_training_stages_import_without_the_analysis_libraries(fresh) -> None:
-    names = [dotted(path) for path in modules() if room_of(path) in ("training", "pretrain", "finetune") and path.stem != "__init__"]
+    names = [
+        dotted(path)
+        for path in modules()
+        if room_of(path) in ("training", "pretrain", "finetune") and path.stem != "__init__"
+    ]
     assert len(names) > 20
     code = "\n".join(f"import kobert_pipeline.{name}" for name in names)
     result = fresh(f"{UNINSTALL}{code}\nprint('imported')")
@@ -247,7 +265,8 @@ def test_training_stages_import_without_the_analysis_libraries(fresh) -> None:
 
 
 def test_training_stages_run_without_the_analysis_libraries(tiny, tmp_path, fresh) -> None:
-    """The stages alone on what was prepared elsewhere: `kobert pretrain` and `kobert finetune` on a GPU node without an analyzer."""
+    """The stages alone on what was prepared elsewhere: `kobert pretrain` and `kobert finetune` on a GPU node without an
+    analyzer."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "node", "pretrain")
     code = UNINSTALL + (
         "sys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli.main import main\n"

@@ -1,4 +1,5 @@
-"""A run that was killed goes on as if it never had been: the same command, and every file of every manifest byte for byte the same."""
+"""A run that was killed goes on as if it never had been: the same command, and every file of every manifest byte for
+byte the same."""
 
 import json
 import random
@@ -32,7 +33,8 @@ SLOW_SEEDS = range(1, 6)
 
 
 def kill_inside(start_kobert, arguments: tuple[Any, ...], run_dir: Path, point: str, seconds: float) -> None:
-    """SIGKILL the command after the first sign of `point` and a delay; does it again, sooner, where the stage was quicker."""
+    """SIGKILL the command after the first sign of `point` and a delay; does it again, sooner, where the stage was
+    quicker."""
     stage = point.split(",")[0]
     for attempt in range(4):
         process = start_kobert(*arguments)
@@ -77,25 +79,33 @@ def killed_and_run_again(point: str, seed: int, tiny, tmp_path, start_kobert, ko
     result = kobert_process(*arguments)
     assert result.code == 0, result.err
     done = STAGES[: STAGES.index(stage) + 1]
-    compare(tiny.manifests(run_dir), {folder: one for folder, one in tiny.manifests().items() if folder.split("/")[0] in done})
+    compare(
+        tiny.manifests(run_dir),
+        {folder: one for folder, one in tiny.manifests().items() if folder.split("/")[0] in done},
+    )
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_stage_killed_and_run_again_equals_one_never_killed(point: str, tiny, tmp_path, start_kobert, kobert_process) -> None:
+def test_stage_killed_and_run_again_equals_one_never_killed(
+    point: str, tiny, tmp_path, start_kobert, kobert_process
+) -> None:
     killed_and_run_again(point, 0, tiny, tmp_path, start_kobert, kobert_process)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SLOW_SEEDS)
 @pytest.mark.parametrize("point", POINTS)
-def test_stage_killed_at_other_moments_equals_one_never_killed(point: str, seed: int, tiny, tmp_path, start_kobert, kobert_process) -> None:
+def test_stage_killed_at_other_moments_equals_one_never_killed(
+    point: str, seed: int, tiny, tmp_path, start_kobert, kobert_process
+) -> None:
     killed_and_run_again(point, seed, tiny, tmp_path, start_kobert, kobert_process)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SLOW_SEEDS)
 def test_whole_run_killed_again_and_again_equals_one_never_killed(seed: int, tiny, tmp_path, start_kobert) -> None:
-    """Kills at any time, wherever the run is; only the seconds that training took may differ, in the model card and its manifest."""
+    """Kills at any time, wherever the run is; only the seconds that training took may differ, in the model card and its
+    manifest."""
     rng, run_dir, kills = random.Random(seed), tmp_path / "runs" / "killed", 0
     while True:
         process = start_kobert("run", tiny.recipe, "--run-dir", run_dir)
@@ -125,7 +135,9 @@ def timeless(path: Path) -> str:
     return re.sub(r"^(\| [a-z]+[^|]*\| )[\d.<]+ \|", r"\1 |", text, flags=re.MULTILINE)
 
 
-def test_terminated_pretraining_stops_with_75_and_goes_on_to_the_same_result(tiny, tmp_path, start_kobert, kobert_process) -> None:
+def test_terminated_pretraining_stops_with_75_and_goes_on_to_the_same_result(
+    tiny, tmp_path, start_kobert, kobert_process
+) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
     arguments = ("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.checkpoint_every=100000")
     process = start_kobert(*arguments)
@@ -148,7 +160,8 @@ def test_terminated_pretraining_stops_with_75_and_goes_on_to_the_same_result(tin
 
 @pytest.fixture(scope="module")
 def stopped_often(tiny, tmp_path_factory, kobert) -> tuple[list[float], dict[str, Any], dict[str, Any]]:
-    """A pretraining that `max_minutes` stopped every few steps: (seconds of each call, its manifest, the undisturbed manifest)."""
+    """A pretraining that `max_minutes` stopped every few steps: (seconds of each call, its manifest, the undisturbed
+    manifest)."""
     run_dir = tiny.copy_before(tmp_path_factory.mktemp("stopped") / "runs" / "x", "pretrain")
     seconds, code = [], 75
     while code == 75:

@@ -1,4 +1,5 @@
-"""Every shipped recipe and every `kobert` command in the documents goes through the real parser; every spoilt recipe is refused plainly."""
+"""Every shipped recipe and every `kobert` command in the documents goes through the real parser; every spoilt recipe is
+refused plainly."""
 
 import os
 import re
@@ -13,7 +14,11 @@ from kobert_pipeline.config import recipe_file
 from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[1]
-DOCUMENTS = [path for path in (REPO / "README.md", REPO / "README.ko.md", *sorted((REPO / "docs").rglob("*.md"))) if path.is_file()]
+DOCUMENTS = [
+    path
+    for path in (REPO / "README.md", REPO / "README.ko.md", *sorted((REPO / "docs").rglob("*.md")))
+    if path.is_file()
+]
 ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
 
 
@@ -74,7 +79,9 @@ def test_documented_command_parses(document: str, line: str) -> None:
     group = typer.main.get_command(main.app)
     context = group.make_context("kobert", list(words), resilient_parsing=False)
     name, command, rest = group.resolve_command(context, words)
-    parsed = command.make_context(name, [word for word in rest if word != "--help"], parent=context, resilient_parsing="--help" in rest)
+    parsed = command.make_context(
+        name, [word for word in rest if word != "--help"], parent=context, resilient_parsing="--help" in rest
+    )
     given = parsed.params.get("recipe")
     if given and "--help" not in rest and not given.endswith((".yaml", ".yml")):
         assert given in recipe_file.shipped(), f"{document} names a recipe that is not shipped"
@@ -83,8 +90,8 @@ def test_documented_command_parses(document: str, line: str) -> None:
 
 
 WRONG = {
-    "pretain.tokens=1": ["pretain", "did you mean 'pretrain'"],
-    "pretrain.peices=1": ["pretrain", "peices", "did you mean 'tokens'"],
+    "pretain.total_tokens=1": ["pretain", "did you mean 'pretrain'"],
+    "pretrain.peices=1": ["pretrain", "peices", "did you mean 'phases'"],
     "pretrain.plan.lerning_rate=1": ["pretrain.plan", "lerning_rate", "did you mean 'learning_rate'"],
     "tokenizer.subword.vocabsize=1": ["tokenizer.subword", "vocabsize", "did you mean 'vocab_size'"],
     "corpus.sources.0.pth=x": ["corpus.sources.0", "pth", "did you mean 'path'"],
@@ -112,10 +119,10 @@ WRONG = {
     "pretrain.total_tokens": ["pretrain.total_tokens", "key.key=value"],
     "=3": ["=3", "key.key=value"],
     "": ["key.key=value"],
-    "pretrain.total_tokens.x=3": ["pretrain.total_tokens.x", "'tokens' is a value"],
+    "pretrain.total_tokens.x=3": ["pretrain.total_tokens.x", "'total_tokens' is a value"],
     "corpus.sources.5.path=x": ["corpus.sources.5.path", "list of 1"],
     "corpus.sources.first.path=x": ["corpus.sources.first.path", "'first' is no place"],
-    "pretrain..tokens=3": ["pretrain"],
+    "pretrain..total_tokens=3": ["pretrain"],
 }
 
 
@@ -134,7 +141,13 @@ def test_a_key_that_stands_twice_is_refused(tmp_path, kobert) -> None:
 
 
 def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:
-    given = ["pretrain.plan.learning_rate=1e-4", "finetune.nsmc.seeds=[1, 2]", "corpus.sources.0.license=none", "x.y=1", "x.y=null"]
+    given = [
+        "pretrain.plan.learning_rate=1e-4",
+        "finetune.nsmc.seeds=[1, 2]",
+        "corpus.sources.0.license=none",
+        "x.y=1",
+        "x.y=null",
+    ]
     content = recipe_file.load("quickstart", given)
     assert content["pretrain"]["plan"]["learning_rate"] == 0.0001
     assert content["finetune"]["nsmc"]["seeds"] == [1, 2]
@@ -161,7 +174,9 @@ def test_file_that_is_no_recipe_is_refused(text: bytes, said: str, tmp_path, kob
     assert "bad.yaml" in result.complaint
 
 
-@pytest.mark.parametrize(("name", "said"), [("quickstrt", "did you mean 'quickstart'"), ("gone/a.yaml", "does not exist")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("quickstrt", "did you mean 'quickstart'"), ("gone/a.yaml", "does not exist")]
+)
 def test_recipe_that_is_not_there_is_refused(name: str, said: str, kobert) -> None:
     assert said in kobert("check", name).complaint
 

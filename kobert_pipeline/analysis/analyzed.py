@@ -1,4 +1,5 @@
-"""The noun of the analysis: an `AnalyzedDocument`, a document and its morphemes, and the Parquet parts it is stored in."""
+"""The noun of the analysis: an `AnalyzedDocument`, a document and its morphemes, and the Parquet parts it is stored
+in."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,8 +27,8 @@ class AnalyzedDocument:
 
 
 def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
-    """Write one Parquet part: the text, and per morpheme the gap before it, its length, whether a sentence begins, and in the styles that
-    replace the text its spelling, null where it is the text's after all."""
+    """Write one Parquet part: the text, and per morpheme the gap before it, its length, whether a sentence begins, and
+    in the styles that replace the text its spelling, null where it is the text's after all."""
     import pyarrow
     import pyarrow.parquet
 
@@ -40,7 +41,9 @@ def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
         "text": pyarrow.array([row.document.text for row in rows], pyarrow.large_string()),
         "ordered": [row.document.ordered for row in rows],
         # a span may begin before the last one ended where spellings are replaced, so a gap can be negative
-        "gaps": _lists([cut.starts - np.concatenate([[0], cut.ends[:-1]])[: len(cut)] for cut in cuts], pyarrow.int32()),
+        "gaps": _lists(
+            [cut.starts - np.concatenate([[0], cut.ends[:-1]])[: len(cut)] for cut in cuts], pyarrow.int32()
+        ),
         "lengths": _lists([cut.ends - cut.starts for cut in cuts], pyarrow.int32()),
         "sentence_starts": _lists([np.diff(cut.sentences, prepend=-1) for cut in cuts], pyarrow.int8()),
     }
@@ -91,7 +94,9 @@ def _arrays(column: Any) -> list[np.ndarray]:
     return np.split(column.values.to_numpy()[: offsets[-1]], offsets[1:-1]) if len(offsets) > 1 else []
 
 
-def _cut(text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, replaced: list[str | None] | None) -> Segmentation:
+def _cut(
+    text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, replaced: list[str | None] | None
+) -> Segmentation:
     ends = np.cumsum(gaps + lengths, dtype=np.int32)
     starts = (ends - lengths).astype(np.int32)
     sentences = np.cumsum(sentence_starts, dtype=np.int32) - np.int32(1)

@@ -1,4 +1,5 @@
-"""The options of an analyzer. The analyzers themselves lie in `morphemes/analyzers`, one file each, since tokenizers ship them."""
+"""The options of an analyzer. The analyzers themselves lie in `morphemes/analyzers`, one file each, since tokenizers
+ship them."""
 
 import ast
 import importlib.util
@@ -23,10 +24,12 @@ class Analyzer(Plugin):
     family: ClassVar[str] = "analyzers"
 
     style: Literal["surface", "form", "lemma", "tagged", "none"] = "surface"
-    """How a morpheme is spelled: as the text does (`surface`: the raw text cut at the borders, nothing lost), as the analyzer restores it
-    (`form`: 하 었 다), with predicates in dictionary form (`lemma`: 하다 었 다), as form/TAG (`tagged`), or eojeols uncut (`none`)."""
+    """How a morpheme is spelled: as the text does (`surface`: the raw text cut at the borders, nothing lost), as the
+    analyzer restores it (`form`: 하 었 다), with predicates in dictionary form (`lemma`: 하다 었 다), as form/TAG (`tagged`),
+    or eojeols uncut (`none`)."""
     user_dictionary: str | None = None
-    """File below data_dir with a word a line: form, tag (default NNP) and score (default 0), tab separated; # begins a comment."""
+    """File below data_dir with a word a line: form, tag (default NNP) and score (default 0), tab separated; # begins a
+    comment."""
 
     @classmethod
     def package(cls) -> str:
@@ -35,7 +38,8 @@ class Analyzer(Plugin):
 
     @classmethod
     def variant(cls, name: str) -> type[Self]:
-        """The options with `name` fixed, described by the analyzer's own file. Raises UserError for a name without a file."""
+        """The options with `name` fixed, described by the analyzer's own file. Raises UserError for a name without a
+        file."""
         if name not in cls.names():
             raise UserError(f"there is no {name!r} among the {cls.family}{did_you_mean(name, cls.names())}")
         return _variant(cls, name)
@@ -57,7 +61,8 @@ class Analyzer(Plugin):
         return found
 
     def segmenter(self, data_dir: Path) -> Segmenter:
-        """The analyzer itself. Raises UserError where its library is missing or the user dictionary is of another form."""
+        """The analyzer itself. Raises UserError where its library is missing or the user dictionary is of another
+        form."""
         words = tuple(word for path in self.files(data_dir) for word in user_words(path))
         try:
             return Segmenter(self.name, self.style, words)
@@ -77,19 +82,24 @@ def user_words(path: Path) -> list[UserWord]:
             try:
                 words.append((form.strip(), tag.strip(), float(score)))
             except ValueError:
-                raise UserError(f"{path}, line {number}: the third column is a score, a number, not {score!r}") from None
+                raise UserError(
+                    f"{path}, line {number}: the third column is a score, a number, not {score!r}"
+                ) from None
     return words
 
 
 @cache
 def _variant(cls: type[Analyzer], name: str) -> Any:
     fixed: Any = (Literal[name], name)
-    return create_model(name.title(), __base__=cls, __doc__=_declared(name)["doc"], __module__=f"{cls.package()}.{name}", name=fixed)
+    return create_model(
+        name.title(), __base__=cls, __doc__=_declared(name)["doc"], __module__=f"{cls.package()}.{name}", name=fixed
+    )
 
 
 @cache
 def _declared(name: str) -> dict[str, Any]:
-    """What an analyzer's file says of it, read without importing the library, which need not be installed where a recipe is checked."""
+    """What an analyzer's file says of it, read without importing the library, which need not be installed where a
+    recipe is checked."""
     spec = importlib.util.find_spec(f"{Analyzer.package()}.{name}")
     tree = ast.parse(Path(str(spec and spec.origin)).read_text(encoding="utf-8"))
     found: dict[str, Any] = {"doc": ast.get_docstring(tree)}

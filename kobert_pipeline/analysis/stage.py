@@ -34,8 +34,11 @@ class AnalysisOptions(Options):
     """Seconds after which the analyzer is taken to hang; the document it hangs on is left out and named."""
 
 
-def run(options: AnalysisOptions, corpus: Path, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
-    """Analyse the parts in `corpus` into parts of the same names in `out`, in `num_workers` processes (None: one per core)."""
+def run(
+    options: AnalysisOptions, corpus: Path, data_dir: Path, out: Path, num_workers: int | None = None
+) -> dict[str, Any]:
+    """Analyse the parts in `corpus` into parts of the same names in `out`, in `num_workers` processes (None: one per
+    core)."""
     cutter = options.analyzer.segmenter(data_dir)
     if cutter.user_words:
         try_words(cutter)
@@ -55,11 +58,14 @@ def run(options: AnalysisOptions, corpus: Path, data_dir: Path, out: Path, num_w
 
 
 def try_words(cutter: Segmenter) -> None:
-    """Load the analyzer once with its user dictionary, before processes do. Raises UserError for a word that it refuses."""
+    """Load the analyzer once with its user dictionary, before processes do. Raises UserError for a word that it
+    refuses."""
     try:
         list(cutter.segment([cutter.user_words[0][0]], 1))
     except ValueError as error:
-        raise UserError(f"analysis.analyzer.user_dictionary: {cutter.analyzer} refuses a word of it ({error})") from None
+        raise UserError(
+            f"analysis.analyzer.user_dictionary: {cutter.analyzer} refuses a word of it ({error})"
+        ) from None
 
 
 def write_part(source: Path, target: Path, cuts: Iterator[Segmentation | Failed]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Cuts made in worker processes, so that a text on which the analyzer dies or hangs costs itself and nothing else.
 
-Native analyzers have crashed on absurd input before. A worker that dies or takes too long is replaced (by pebble, whose pools survive
-that, unlike the standard library's), and the texts it had are halved until the guilty one is alone.
+Native analyzers have crashed on absurd input before. A worker that dies or takes too long is replaced (by pebble, whose
+pools survive that, unlike the standard library's), and the texts it had are halved until the guilty one is alone.
 """
 
 from collections import deque
@@ -29,9 +29,7 @@ RESTARTS = 3
 """Pools in a row that may break before a task is done."""
 
 
-NO_WORKERS = (
-    "analysis: the worker processes cannot begin ({error}); is there memory for the analyzer's model in each? --num-workers 1 needs least"
-)
+NO_WORKERS = "analysis: the worker processes cannot begin ({error}); is there memory for the analyzer's model in each? --num-workers 1 needs least"
 """No document's fault: none is left out for it."""
 
 
@@ -53,10 +51,14 @@ class Workers:
     """A pool of `num_workers` processes that cut. A task that takes more than `timeout` seconds is given up."""
 
     def __init__(self, cutter: CanSegment, num_workers: int, timeout: float) -> None:
-        from pebble import ProcessPool  # here, since a machine that only trains has not got it and reads this file for its options
+        from pebble import (
+            ProcessPool,  # here, since a machine that only trains has not got it and reads this file for its options
+        )
 
         self.cutter, self.num_workers, self.timeout = cutter, num_workers, timeout
-        self.new_pool = partial(ProcessPool, max_workers=num_workers, initializer=_begin, initargs=(cutter,), context=get_context("spawn"))
+        self.new_pool = partial(
+            ProcessPool, max_workers=num_workers, initializer=_begin, initargs=(cutter,), context=get_context("spawn")
+        )
         self.pool, self.broken = self.new_pool(), 0
 
     def __enter__(self) -> "Workers":
@@ -103,8 +105,9 @@ class Workers:
         return [cut for half in halves for cut in self._result(half, self._schedule(half))]
 
     def _restart(self, error: Exception) -> None:
-        """Begin with new processes, unless that was done for an earlier task of the same pool. A pool also breaks where a worker dies
-        before it has said which task it took, so only one that breaks again and again has no workers at all."""
+        """Begin with new processes, unless that was done for an earlier task of the same pool. A pool also breaks where
+        a worker dies before it has said which task it took, so only one that breaks again and again has no workers at
+        all."""
         if self.pool.active:
             return
         self.broken += 1

@@ -1,22 +1,23 @@
 """The command `kobert clean`: what of a run is no longer needed, and only what our records name."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kobert_pipeline.cli.arguments import AsJson, RecipeName, RunDir, Settings
 from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.files import locked, remove_files
 
 
 def clean(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="Path of a YAML file, or the name of a shipped recipe.")],
+    recipe: RecipeName,
     yes: Annotated[bool, typer.Option("--yes", help="Delete what is listed; without it nothing is.")] = False,
-    setting: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe.")] = None,
-    run_dir: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    setting: Settings = None,
+    run_dir: RunDir = None,
+    as_json: AsJson = False,
 ) -> None:
-    """List what a run no longer needs: checkpoints and work files of finished stages, and stages that were being deleted.
+    """List what a run no longer needs: checkpoints and work files of finished stages, and stages that were being
+    deleted.
 
     Example: kobert clean quickstart
     """
@@ -32,7 +33,11 @@ def clean(
                 remove_files(folder, files)
     total = sum(sum(files.values()) for files in found.values())
     rows = [
-        {"folder": str(folder), "what": ", ".join(sorted({name.partition("/")[0] for name in files})), "files": len(files)}
+        {
+            "folder": str(folder),
+            "what": ", ".join(sorted({name.partition("/")[0] for name in files})),
+            "files": len(files),
+        }
         | {"bytes": sum(files.values())}
         for folder, files in found.items()
     ]

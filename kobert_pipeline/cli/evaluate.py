@@ -1,4 +1,4 @@
-"""The command `kobert measure`. Nothing heavy is imported before it is needed."""
+"""The command `kobert evaluate`. Nothing heavy is imported before it is needed."""
 
 import tempfile
 from pathlib import Path
@@ -6,16 +6,23 @@ from typing import Annotated
 
 import typer
 
+from kobert_pipeline.cli.arguments import AsJson
 from kobert_pipeline.errors import UserError
 
-Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")
+]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file of its task.")]
 NOISE = "all, KIND or KIND=RATE,RATE: spaces-removed, spaces-dropped, spaces-inserted, key-neighbour, key-missed, ... Repeat for more."
 Noises = Annotated[list[str] | None, typer.Option(metavar="NOISE", help=NOISE)]
 NOISE_IN = "Add noise there alone: text, text_pair, question or context; default: everywhere."
 NoiseIn = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=NOISE_IN)]
-Out = Annotated[Path | None, typer.Option(metavar="OUT.json", help="Write the figures there, and a page beside it (OUT.md).")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="OUT.json", help="Write the figures there, and a page beside it (OUT.md).")
+]
+TaskSettings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")
+]
 
 
 def evaluate(
@@ -24,17 +31,23 @@ def evaluate(
     out: Out = None,
     noise: Noises = None,
     noise_in: NoiseIn = None,
-    errors: Annotated[bool, typer.Option("--errors", help="Sort the wrong answers to questions by what is wrong with them.")] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Sort the wrong answers to questions by what is wrong with them.")
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Examples to measure; default: all.")] = None,
-    noise_limit: Annotated[int | None, typer.Option(min=1, help="Examples to try each noise on; default: all that are measured.")] = None,
+    noise_limit: Annotated[
+        int | None, typer.Option(min=1, help="Examples to try each noise on; default: all that are measured.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 1,
     task: Annotated[str | None, typer.Option(help="The task, where the checkpoint does not say it.")] = None,
-    setting: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    setting: TaskSettings = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Score a checkpoint on a labelled file: clean, by kind of text, under noise (--noise), and where its answers go wrong (--errors).
+    """Score a checkpoint on a labelled file: clean, by kind of text, under noise (--noise), and where its answers go
+    wrong (--errors).
 
-    Example: kobert measure runs/quickstart/publish/nsmc corpora/reviews_test.txt --noise spaces-removed --out nsmc.json
+    Example: kobert evaluate runs/quickstart/publish/nsmc corpora/reviews_test.txt --noise spaces-removed --out
+    nsmc.json
     """
     from kobert_pipeline.cli.formatting import print_json
     from kobert_pipeline.evaluation.noise import conditions
@@ -47,12 +60,14 @@ def evaluate(
     if out is not None:
         make_ready(out)
 
-    from kobert_pipeline.evaluation.evaluate import evaluate
+    from kobert_pipeline.evaluation import evaluate as evaluation
     from kobert_pipeline.evaluation.report import markdown
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
     loaded = Checkpoint.load(checkpoint, task, setting)
-    found = {"checkpoint": checkpoint.name} | evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
+    found = {"checkpoint": checkpoint.name} | evaluation.evaluate(
+        loaded, file, noises, noise_in or [], errors, limit, noise_limit
+    )
     if out is not None:
         write_json(out, found)
         with atomic_write(out.with_suffix(".md")) as part:
@@ -61,8 +76,8 @@ def evaluate(
 
 
 def make_ready(out: Path) -> None:
-    """Make the folder of `out` and try it, before anything is measured. Raises UserError for another ending than .json, or where nothing
-    can be written."""
+    """Make the folder of `out` and try it, before anything is measured. Raises UserError for another ending than .json,
+    or where nothing can be written."""
     if out.suffix != ".json":
         raise UserError(f"--out {out}: give a name that ends in .json; the page is written beside it, with .md")
     try:

@@ -1,11 +1,9 @@
 """The command's exit codes.
 
-0    all is well
-1    a bug of ours, with a traceback
-2    the user's mistake, with one sentence on stderr
-75   a training stopped early on request (SIGTERM, Ctrl-C or its time) and left a checkpoint, or SIGTERM stopped any other stage
-130  Ctrl-C interrupted anything else
-141  nobody reads the output any more (`| head`), as if SIGPIPE had ended the command
+0    all is well 1    a bug of ours, with a traceback 2    the user's mistake, with one sentence on stderr 75   a
+training stopped early on request (SIGTERM, Ctrl-C or its time) and left a checkpoint, or SIGTERM stopped any other
+stage 130  Ctrl-C interrupted anything else 141  nobody reads the output any more (`| head`), as if SIGPIPE had ended
+the command
 
 In distributed training rank 0 prints the sentence, and every rank exits with its code.
 """
@@ -40,8 +38,9 @@ def terminated() -> bool:
 
 
 def interrupt_on_sigterm() -> None:
-    """From now on SIGTERM interrupts this process as Ctrl-C does, so that it exits in good order and says that its work can be resumed.
-    Not in distributed training, where the launcher sends SIGTERM to every rank as soon as one has ended, nor outside the main thread."""
+    """From now on SIGTERM interrupts this process as Ctrl-C does, so that it exits in good order and says that its work
+    can be resumed. Not in distributed training, where the launcher sends SIGTERM to every rank as soon as one has
+    ended, nor outside the main thread."""
     _terminated.clear()
     if is_distributed() or threading.current_thread() is not threading.main_thread():
         return
@@ -62,7 +61,9 @@ def restore_sigterm() -> None:
 def end(app: typer.Typer) -> None:
     """Run `app`; exit with the status that fits unless all is well."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # half a character has no bytes in UTF-8, Korean has none in ASCII
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # half a character has no bytes in UTF-8, Korean has none in ASCII
     try:
         try:
             _run(app)
@@ -96,8 +97,8 @@ def _run(app: typer.Typer) -> None:
 
 
 def _nobody_reads(error: BaseException) -> bool:
-    """Whether an error (click and rich make a SystemExit of it) came from writing output that nobody reads any more, and not from another
-    pipe."""
+    """Whether an error (click and rich make a SystemExit of it) came from writing output that nobody reads any more,
+    and not from another pipe."""
     if not isinstance(error, BrokenPipeError):
         return isinstance(error.__context__, BrokenPipeError)
     poll = select.poll()
@@ -137,7 +138,8 @@ def _judged(error: Exception) -> tuple[int, str | None]:
 
 
 def _exit_all_ranks(exit_code: int) -> None:
-    """In distributed training: rank 0 tells the other ranks that it exits; they, if it does, exit here with its code."""
+    """In distributed training: rank 0 tells the other ranks that it exits; they, if it does, exit here with its
+    code."""
     if not is_distributed():
         return
     with suppress(Exception):  # where no launcher connected the ranks, each prints its own sentence

@@ -1,4 +1,5 @@
-"""`kobert explain`: the options of a stage, an option group or a variant with their help, an architecture's parameters, a recipe's text."""
+"""`kobert explain`: the options of a stage, an option group or a variant with their help, an architecture's parameters,
+a recipe's text."""
 
 from typing import Any
 
@@ -23,7 +24,9 @@ def explanation(name: str) -> dict[str, Any]:
         return _told(f"family {name}", _about(plugins.contract(name)), rows)
     found = plugins.find(name)
     if not found:
-        raise UserError(f"there is nothing called {name!r}{did_you_mean(name, [*STAGES, *recipe_file.shipped(), *plugins.names()])}")
+        raise UserError(
+            f"there is nothing called {name!r}{did_you_mean(name, [*STAGES, *recipe_file.shipped(), *plugins.names()])}"
+        )
     family, plugin = found[0]
     others = "".join(f"\n\nThere is also {other}.{name}: kobert explain {other}.{name}" for other, _ in found[1:])
     title = f"{plugin.model_fields['name'].default} ({family})"

@@ -65,10 +65,15 @@ def outcome_row(outcome: "Outcome") -> dict[str, Any]:
     }
 
 
-def print_check(recipe: str, jobs: list[str], refused: list[str], skipped: list[str], disk_bytes: int, as_json: bool) -> None:
-    """What `kobert check` found: a line for each problem. Raises UserError where there is one that a run would refuse."""
+def print_check(
+    recipe: str, jobs: list[str], refused: list[str], skipped: list[str], disk_bytes: int, as_json: bool
+) -> None:
+    """What `kobert check` found: a line for each problem. Raises UserError where there is one that a run would
+    refuse."""
     if as_json:
-        print_json({"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped, "disk_bytes_needed": disk_bytes})
+        print_json(
+            {"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped, "disk_bytes_needed": disk_bytes}
+        )
     else:
         for sentence in [*(f"would be skipped: {one}" for one in skipped), *(refused if len(refused) > 1 else [])]:
             print(sentence)
@@ -104,7 +109,10 @@ def summary(counts: dict[str, Any]) -> str:
         "max_logit_difference": "largest logit difference",
     }
     parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
-    unread = {"files": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0), "rows": counts.get("rows_skipped", 0)}
+    unread = {
+        "files": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0),
+        "rows": counts.get("rows_skipped", 0),
+    }
     if any(unread.values()):
         parts.append(f"{' and '.join(f'{count:,} {what}' for what, count in unread.items() if count)} unfit")
     if counts.get("train_truncated", 0) > CUT * counts.get("train_examples", 0):

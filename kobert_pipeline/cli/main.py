@@ -1,4 +1,5 @@
-"""The command `kobert`. Every command parses, calls one function and prints; nothing heavy is imported before it is needed."""
+"""The command `kobert`. Every command parses, calls one function and prints; nothing heavy is imported before it is
+needed."""
 
 import json
 import sys
@@ -8,6 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
+from kobert_pipeline.cli.arguments import (
+    AsJson,
+    AsJsonLines,
+    Checkpoint,
+    RecipeName,
+    Redo,
+    RedoStage,
+    RunDir,
+    Settings,
+    Workers,
+)
 from kobert_pipeline.cli.clean import clean
 from kobert_pipeline.cli.evaluate import evaluate
 from kobert_pipeline.cli.exit_codes import end, interrupt_on_sigterm
@@ -36,18 +48,6 @@ app = typer.Typer(
     help="Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart",
 )
 
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="Path of a YAML file, or the name of a shipped recipe.")]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe: --set pretrain.total_tokens=1e6.")
-]
-RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
-REDO = "Delete this stage's results and make them again; repeat it for later stages, which are made from them."
-Redo = Annotated[list[str] | None, typer.Option(metavar="STAGE[/NAME]", help=f"{REDO} With a name: those alone (finetune/nsmc).")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-AsJsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object a text, each on its line.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes that read and analyse; default: one per core.")]
-Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]
-
 
 def main() -> None:
     """Run the command line; translate errors to exit statuses."""
@@ -72,7 +72,7 @@ def run(
 def _stage_command(stage: str) -> Callable[..., None]:
     def command(
         recipe: RecipeName,
-        redo: Annotated[bool, typer.Option("--redo", help=REDO)] = False,
+        redo: RedoStage = False,
         setting: Settings = None,
         run_dir: RunDir = None,
         num_workers: Workers = None,
@@ -91,19 +91,28 @@ for _stage in STAGES[:-1]:
 @app.command()
 def publish(
     recipe: RecipeName,
-    push: Annotated[str | None, typer.Option(metavar="OWNER/NAME", help="Then upload the folder to this repository of the hub.")] = None,
-    name: Annotated[str | None, typer.Option(help="Which of the recipe's checkpoints to upload; needed where it has several.")] = None,
+    push: Annotated[
+        str | None, typer.Option(metavar="OWNER/NAME", help="Then upload the folder to this repository of the hub.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Which of the recipe's checkpoints to upload; needed where it has several.")
+    ] = None,
     private: Annotated[bool, typer.Option("--private", help="Only you may see the repository.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded where, and send nothing.")] = False,
-    redo: Annotated[bool, typer.Option("--redo", help=REDO)] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be uploaded where, and send nothing.")
+    ] = False,
+    redo: RedoStage = False,
     setting: Settings = None,
     run_dir: RunDir = None,
     num_workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do the stage publish; the stages it reads must be done. Example: kobert publish quickstart --name nsmc --push me/mood --dry-run"""
+    """Do the stage publish; the stages it reads must be done. Example: kobert publish quickstart --name nsmc --push
+    me/mood --dry-run"""
     if push is None and (name or private or dry_run):
-        raise UserError("--name, --private and --dry-run say how to upload; give --push OWNER/NAME too, or leave them out")
+        raise UserError(
+            "--name, --private and --dry-run say how to upload; give --push OWNER/NAME too, or leave them out"
+        )
     then = None
     if push:
         from kobert_pipeline.inference.checkpoint import files_to_upload
@@ -121,7 +130,8 @@ def publish(
 
 @app.command()
 def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
-    """Check every option and data file of a recipe, and the disk, without doing anything. Example: kobert check quickstart"""
+    """Check every option and data file of a recipe, and the disk, without doing anything. Example: kobert check
+    quickstart"""
     from kobert_pipeline.cli.formatting import print_check
     from kobert_pipeline.pipeline.stages import plan, problems
 
@@ -142,12 +152,17 @@ def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None,
     if as_json:
         print_json({"stages": rows})
     else:
-        print_table(["stage", "status", "seconds", "where"], [[row["job"], row["status"], row["seconds"], row["folder"]] for row in rows])
+        print_table(
+            ["stage", "status", "seconds", "where"],
+            [[row["job"], row["status"], row["seconds"], row["folder"]] for row in rows],
+        )
 
 
 @app.command("list")
 def list_(
-    family: Annotated[str | None, typer.Argument(metavar="FAMILY", help="readers, analyzers, subwords, tasks, ...")] = None,
+    family: Annotated[
+        str | None, typer.Argument(metavar="FAMILY", help="readers, analyzers, subwords, tasks, ...")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the recipes and the variants of every family. Example: kobert list objectives"""
@@ -163,15 +178,22 @@ def list_(
     if as_json:
         print_json(found)
     else:
-        print_table(["family", "name", "what"], [[name, key, text] for name, members in found.items() for key, text in members.items()])
+        print_table(
+            ["family", "name", "what"],
+            [[name, key, text] for name, members in found.items() for key, text in members.items()],
+        )
 
 
 @app.command()
 def explain(
-    name: Annotated[str, typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe."),
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Explain the options of a stage or variant; of an architecture also its parameters. Example: kobert explain bert"""
+    """Explain the options of a stage or variant; of an architecture also its parameters. Example: kobert explain
+    bert"""
     from kobert_pipeline.cli.explain import explanation
 
     found = explanation(name)
@@ -188,7 +210,8 @@ def explain(
 
 @app.command()
 def compare(
-    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")], as_json: AsJson = False
+    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")],
+    as_json: AsJson = False,
 ) -> None:
     """Print one table over finished runs, as Markdown or JSON. Example: kobert compare runs/quickstart"""
     from kobert_pipeline.runs.compare import compared, differences, markdown
@@ -199,11 +222,14 @@ def compare(
 
 @app.command()
 def tokenize(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint or a run's tokenizer folder.")],
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint or a run's tokenizer folder.")
+    ],
     texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Texts; - reads lines from standard input.")],
     as_json: AsJsonLines = False,
 ) -> None:
-    """Show the tokens of a text with their ids and raw-text offsets. Example: kobert tokenize runs/quickstart/tokenizer 아버지가방에"""
+    """Show the tokens of a text with their ids and raw-text offsets. Example: kobert tokenize runs/quickstart/tokenizer
+    아버지가방에"""
     from kobert_pipeline.inference.checkpoint import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
@@ -211,23 +237,36 @@ def tokenize(
         encoded = tokenizer(text, return_offsets_mapping=True)
         tokens, ids, offsets = encoded.tokens(), encoded["input_ids"], encoded["offset_mapping"]
         if as_json:
-            print(json.dumps({"text": text, "tokens": tokens, "input_ids": ids, "offset_mapping": offsets}, ensure_ascii=False))
+            print(
+                json.dumps(
+                    {"text": text, "tokens": tokens, "input_ids": ids, "offset_mapping": offsets}, ensure_ascii=False
+                )
+            )
         else:
             rows = zip(tokens, ids, offsets, strict=True)
-            print_table(["token", "id", "start", "end", "text"], [[p, str(i), str(s), str(e), text[s:e]] for p, i, (s, e) in rows])
+            print_table(
+                ["token", "id", "start", "end", "text"],
+                [[p, str(i), str(s), str(e), text[s:e]] for p, i, (s, e) in rows],
+            )
 
 
 @app.command()
 def predict(
     checkpoint: Checkpoint,
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Texts (contexts, with --question); - reads lines from standard input.")
+        list[str],
+        typer.Argument(metavar="TEXT...", help="Texts (contexts, with --question); - reads lines from standard input."),
     ],
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
-    pair: Annotated[str | None, typer.Option(help="Second text of each pair; without it a tab in TEXT parts the two.")] = None,
+    pair: Annotated[
+        str | None, typer.Option(help="Second text of each pair; without it a tab in TEXT parts the two.")
+    ] = None,
     top_k: Annotated[int, typer.Option(min=1, help="Tokens shown for each [MASK].")] = 5,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A run's tokenizer folder, for a model that is not published (runs/NAME/finetune/NAME/SEED/model).")
+        Path | None,
+        typer.Option(
+            help="A run's tokenizer folder, for a model that is not published (runs/NAME/finetune/NAME/SEED/model)."
+        ),
     ] = None,
     as_json: AsJsonLines = False,
 ) -> None:
@@ -238,7 +277,11 @@ def predict(
     from kobert_pipeline.inference.predict import predict as predicted
 
     for result in predicted(checkpoint, _lines(texts), question, top_k, pair, tokenizer):
-        print(json.dumps(result, ensure_ascii=False) if as_json else "  ".join(f"{key}: {value}" for key, value in result.items()))
+        print(
+            json.dumps(result, ensure_ascii=False)
+            if as_json
+            else "  ".join(f"{key}: {value}" for key, value in result.items())
+        )
 
 
 app.command()(evaluate)
@@ -267,7 +310,9 @@ def _run(
         outcomes = run_jobs(planned, only, until, redo)
         uploaded = then() if then else None
     if as_json:
-        print_json({"stages": [outcome_row(outcome) for outcome in outcomes]} | ({"upload": uploaded} if uploaded else {}))
+        print_json(
+            {"stages": [outcome_row(outcome) for outcome in outcomes]} | ({"upload": uploaded} if uploaded else {})
+        )
     else:
         print_table(
             ["stage", "status", "seconds", "made", "where"],
@@ -287,9 +332,14 @@ def _lines(texts: list[str]) -> list[str]:
     if texts != ["-"]:
         return texts
     try:
-        lines = [line.removesuffix("\r") for line in sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").split("\n")]
+        lines = [
+            line.removesuffix("\r")
+            for line in sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").split("\n")
+        ]
     except UnicodeDecodeError as error:
-        raise UserError(f"standard input is not UTF-8 ({error.reason} at byte {error.start}); convert it first") from None
+        raise UserError(
+            f"standard input is not UTF-8 ({error.reason} at byte {error.start}); convert it first"
+        ) from None
     if not any(lines):
         raise UserError("standard input is empty; give a text a line")
     return lines
@@ -306,7 +356,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart"""
     refuse_unsupported_launch(context.invoked_subcommand)

@@ -1,7 +1,8 @@
-"""Options live with their owner: a frozen model whose fields are the YAML keys and whose docstring under a field is its help.
+"""Options live with their owner: a frozen model whose fields are the YAML keys and whose docstring under a field is its
+help.
 
-A `Plugin` is an option that is also a variant: one file in a family's folder, picked by `name`. Nothing lists the variants but the
-folder itself.
+A `Plugin` is an option that is also a variant: one file in a family's folder, picked by `name`. Nothing lists the
+variants but the folder itself.
 """
 
 import importlib
@@ -15,11 +16,30 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from kobert_pipeline.errors import UserError, did_you_mean
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""Another one, another draw. All generators take numbers of this size, and products of them with the number of a process."""
+"""Another one, another draw. All generators take numbers of this size, and products of them with the number of a
+process."""
+
+
+RENAMED = {
+    "batch_pieces": "batch_tokens",
+    "duplicates": "dupe_factor",
+    "engine": "executor",
+    "formed": "sequence_format",
+    "layer_decay": "layerwise_lr_decay",
+    "logits_rows": "logits_chunk_size",
+    "mask_rate": "mlm_probability",
+    "max_answer_pieces": "max_answer_tokens",
+    "max_question_pieces": "max_question_tokens",
+    "pieces": "total_tokens",
+    "short_share": "short_seq_prob",
+    "weights": "init",
+    "whole": "mask_unit",
+}
+"""Options that had another name in 0.1, so that an old recipe is refused with the new name."""
 
 
 class Options(BaseModel):
-    """Frozen options; an unknown key is refused with a guess."""
+    """Frozen options; an unknown key is refused with a guess, or with the name that it has now."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -29,8 +49,14 @@ class Options(BaseModel):
         if isinstance(given, Mapping):
             for key in given:
                 if key not in cls.model_fields:
+                    new = RENAMED.get(str(key))
+                    hint = (
+                        f"; it is called '{new}' now"
+                        if new in cls.model_fields
+                        else did_you_mean(str(key), cls.model_fields)
+                    )
                     raise PydanticCustomError(
-                        "unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{did_you_mean(str(key), cls.model_fields)}"}
+                        "unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"}
                     )
         return given
 
@@ -40,7 +66,8 @@ class Options(BaseModel):
 
 
 class Plugin(Options):
-    """A variant of a family. The contract class names the `family` (the folder beside it); each file there holds one subclass."""
+    """A variant of a family. The contract class names the `family` (the folder beside it); each file there holds one
+    subclass."""
 
     family: ClassVar[str] = ""
     name: str
@@ -83,7 +110,9 @@ class Plugin(Options):
             return given
         given = {"name": given} if isinstance(given, str) else given
         if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-            raise PydanticCustomError("plugin", "{message}", {"message": f"needs a name from the {cls.family}: {', '.join(cls.names())}"})
+            raise PydanticCustomError(
+                "plugin", "{message}", {"message": f"needs a name from the {cls.family}: {', '.join(cls.names())}"}
+            )
         try:
             return cls.variant(given["name"]).model_validate(given)
         except UserError as error:
@@ -97,7 +126,8 @@ class Plugin(Options):
         if not cls.is_contract():
             return super().__get_pydantic_core_schema__(source, handler)
         return core_schema.no_info_plain_validator_function(
-            cls.choose, serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value.model_dump(mode="json"))
+            cls.choose,
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value.model_dump(mode="json")),
         )
 
 

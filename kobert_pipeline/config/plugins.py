@@ -1,4 +1,5 @@
-"""All families of plug-ins, found by looking: every class that names a `family`. For `kobert list` and `kobert explain`."""
+"""All families of plug-ins, found by looking: every class that names a `family`. For `kobert list` and `kobert
+explain`."""
 
 import importlib
 import re
@@ -37,7 +38,9 @@ def variants(family: str) -> dict[str, type[Plugin]]:
 def find(name: str) -> list[tuple[str, type[Plugin]]]:
     """Family and class of every variant called `name` (or `family.name`); nothing where there is none."""
     family, _, variant = name.rpartition(".")
-    return [(one, variants(one)[variant]) for one in CONTRACTS if family in ("", one) and variant in contract(one).names()]
+    return [
+        (one, variants(one)[variant]) for one in CONTRACTS if family in ("", one) and variant in contract(one).names()
+    ]
 
 
 def names() -> list[str]:
@@ -54,7 +57,11 @@ def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, s
         group = next((kind for kind in inner if issubclass(kind, Options)), None) if plugin is None else None
         default = "required" if option.is_required() else _shown(option.get_default(call_default_factory=True))
         kind = f"one of {', '.join(plugin.names())}" if plugin else "group" if group else _type(option.annotation)
-        kind = f"{_type(option.annotation).partition('[')[0]} of {kind}" if inner and "[" in _type(option.annotation) else kind
+        kind = (
+            f"{_type(option.annotation).partition('[')[0]} of {kind}"
+            if inner and "[" in _type(option.annotation)
+            else kind
+        )
         rows.append((f"{prefix}{name}", kind, default, option.description or ""))
         if group:
             rows += describe(group, f"{prefix}{name}.")

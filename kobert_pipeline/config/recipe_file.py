@@ -17,14 +17,17 @@ LARGEST = 2**63
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.1 reads `1e-4` as text and forgets all but the last of two equal keys; this one reads a number, and refuses."""
+    """YAML 1.1 reads `1e-4` as text and forgets all but the last of two equal keys; this one reads a number, and
+    refuses."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping whose keys differ."""
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError("", node.start_mark, f"the key {key.value!r} stands twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    "", node.start_mark, f"the key {key.value!r} stands twice", key.start_mark
+                )
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
 
@@ -38,8 +41,8 @@ class Loader(yaml.SafeLoader):
 
 
 def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
-    """How many values a node holds, everything that an alias repeats counted each time. Raises YAMLError where they are too many (an alias
-    bomb), or where a node holds itself."""
+    """How many values a node holds, everything that an alias repeats counted each time. Raises YAMLError where they are
+    too many (an alias bomb), or where a node holds itself."""
     if node in known:
         if known[node] == 0:
             raise yaml.YAMLError("an alias stands inside what it repeats")
@@ -54,7 +57,9 @@ def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     return known[node]
 
 
-Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 def shipped() -> dict[str, Path]:
@@ -70,7 +75,9 @@ def find(recipe: str) -> Path:
     path = Path(recipe)
     if path.suffix in (".yaml", ".yml") or "/" in recipe:
         if not path.is_file():
-            raise UserError(f"recipe {recipe} does not exist; give a path to a YAML file or one of: {', '.join(shipped())}")
+            raise UserError(
+                f"recipe {recipe} does not exist; give a path to a YAML file or one of: {', '.join(shipped())}"
+            )
         return path
     raise UserError(f"there is no recipe {recipe!r}{did_you_mean(recipe, shipped())}; a path ends in .yaml")
 
@@ -91,21 +98,31 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
 
 
 def parse(text: str) -> Any:
-    """The value that YAML text spells. Raises YAMLError for any other text, and for values that no option could take."""
+    """The value that YAML text spells. Raises YAMLError for any other text, and for values that no option could
+    take."""
     if len(text) > LONGEST:
         raise yaml.YAMLError(f"it has more than {LONGEST:,} characters")
     try:
         value = yaml.load(text, Loader)
     except RecursionError:
         raise yaml.YAMLError("its lists or mappings are nested too deep") from None
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:  # of the constructors: !!int abc, 2020-13-45
-        raise yaml.YAMLError(f"a value in it is not of the type that it names or looks like ({error}); put text in quotes") from None
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+    ) as error:  # of the constructors: !!int abc, 2020-13-45
+        raise yaml.YAMLError(
+            f"a value in it is not of the type that it names or looks like ({error}); put text in quotes"
+        ) from None
     _refuse_unusable(value)
     return value
 
 
 def _refuse_unusable(value: Any) -> None:
-    """Raise YAMLError for a character that no file can hold, or an integer with which nothing can calculate, anywhere in `value`."""
+    """Raise YAMLError for a character that no file can hold, or an integer with which nothing can calculate, anywhere
+    in `value`."""
     if isinstance(value, dict):
         for pair in value.items():
             _refuse_unusable(list(pair))

@@ -1,4 +1,5 @@
-"""Cleaning that keeps meaning: NFC (never NFKC, which turns ㅋ into another character), no control characters, tidy white space."""
+"""Cleaning that keeps meaning: NFC (never NFKC, which turns ㅋ into another character), no control characters, tidy
+white space."""
 
 import html
 import re
@@ -46,12 +47,15 @@ def shortened(text: str, most: int) -> str:
 
 
 def composed(text: str) -> str:
-    """`text` in NFC, of more than `MOST_MARKS` combining marks in a row only the first: to put marks in order takes time that grows with
-    the square of their number, and no script stacks as many (Unicode's Stream-Safe Text Format, UAX #15, allows 30)."""
+    """`text` in NFC, of more than `MOST_MARKS` combining marks in a row only the first: to put marks in order takes
+    time that grows with the square of their number, and no script stacks as many (Unicode's Stream-Safe Text Format,
+    UAX #15, allows 30)."""
     if unicodedata.is_normalized("NFC", text):
         return text
     marks = _too_many_marks()
-    return marks.sub(_first_marks, unicodedata.normalize("NFC", marks.sub(_first_marks, text)))  # NFC makes two of some marks
+    return marks.sub(
+        _first_marks, unicodedata.normalize("NFC", marks.sub(_first_marks, text))
+    )  # NFC makes two of some marks
 
 
 def _first_marks(found: re.Match[str]) -> str:
@@ -60,13 +64,19 @@ def _first_marks(found: re.Match[str]) -> str:
 
 @cache
 def _too_many_marks() -> re.Pattern[str]:
-    """Runs of more than `MOST_MARKS` characters that are nothing but combining marks when taken apart. All are in the first two planes."""
-    marks = [one for one in map(chr, range(0x300, 0x20000)) if all(map(unicodedata.combining, unicodedata.normalize("NFD", one)))]
+    """Runs of more than `MOST_MARKS` characters that are nothing but combining marks when taken apart. All are in the
+    first two planes."""
+    marks = [
+        one
+        for one in map(chr, range(0x300, 0x20000))
+        if all(map(unicodedata.combining, unicodedata.normalize("NFD", one)))
+    ]
     return re.compile(f"[{re.escape(''.join(marks))}]{{{MOST_MARKS + 1},}}")
 
 
 def _without_entities(text: str) -> str:
-    """`text` with HTML's entities as the characters they name, and with those that these complete (&amp;lt;), however many, in one pass."""
+    """`text` with HTML's entities as the characters they name, and with those that these complete (&amp;lt;), however
+    many, in one pass."""
     if not ENTITY.search(once := ENTITY.sub(lambda match: _shown(match.group()), text)):
         return once
     shown: list[str] = []
@@ -94,4 +104,10 @@ def _shown(entity: str) -> str:
 
 
 def _line_ends(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n").replace("\x85", "\n")
+    return (
+        text.replace("\r\n", "\n")
+        .replace("\r", "\n")
+        .replace("\u2028", "\n")
+        .replace("\u2029", "\n")
+        .replace("\x85", "\n")
+    )

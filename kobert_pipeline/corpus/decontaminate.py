@@ -1,8 +1,9 @@
 """Keep evaluation texts out of training texts: by paragraph (a single review is a paragraph), never by whole document.
 
-A paragraph is contaminated when, white space ignored, it shares a run of `RUN` characters with an evaluation text, or holds the whole of
-one that has at least `WHOLE` letters of `KINDS` kinds. Runs, and the first `WHOLE` characters of texts shorter than a run, are found by a
-rolling hash over the paragraph (vectorised) and then confirmed letter by letter.
+A paragraph is contaminated when, white space ignored, it shares a run of `RUN` characters with an evaluation text, or
+holds the whole of one that has at least `WHOLE` letters of `KINDS` kinds. Runs, and the first `WHOLE` characters of
+texts shorter than a run, are found by a rolling hash over the paragraph (vectorised) and then confirmed letter by
+letter.
 """
 
 from collections import defaultdict
@@ -43,8 +44,12 @@ class Evaluation:
         for text in squeezed_texts:
             if len(text) < RUN and telling(text):
                 self._short[text[:WHOLE]].append(text)
-        self._run_hashes = np.unique(np.concatenate([np.empty(0, np.uint64), *(run_hashes(text) for text in squeezed_texts)]))
-        self._short_hashes = np.unique(np.concatenate([np.empty(0, np.uint64), *(run_hashes(text, WHOLE) for text in self._short)]))
+        self._run_hashes = np.unique(
+            np.concatenate([np.empty(0, np.uint64), *(run_hashes(text) for text in squeezed_texts)])
+        )
+        self._short_hashes = np.unique(
+            np.concatenate([np.empty(0, np.uint64), *(run_hashes(text, WHOLE) for text in self._short)])
+        )
 
     def holds(self, paragraph: str) -> bool:
         """Whether `paragraph` is contaminated."""
@@ -65,7 +70,8 @@ def _places(hashes: np.ndarray, known: np.ndarray) -> Iterator[int]:
 
 
 def run_hashes(text: str, size: int = RUN) -> np.ndarray:
-    """Hashes (uint64) of all runs of `size` characters: sums of code * base^i modulo 2^64, shifted back to the run's start."""
+    """Hashes (uint64) of all runs of `size` characters: sums of code * base^i modulo 2^64, shifted back to the run's
+    start."""
     count = len(text) - size + 1
     if count < 1:
         return np.empty(0, np.uint64)

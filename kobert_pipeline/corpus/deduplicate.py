@@ -1,4 +1,5 @@
-"""Find documents that are said twice: exact copies (white space ignored) and near ones (MinHash, Broder 1997, as datatrove does it).
+"""Find documents that are said twice: exact copies (white space ignored) and near ones (MinHash, Broder 1997, as
+datatrove does it).
 
 Of equals the first in the corpus's order stays, whatever the number of tasks.
 """
@@ -25,14 +26,16 @@ EXACT, NEAR = "duplicate", "near_duplicate"
 
 
 class MinHashOptions(Options):
-    """Two documents whose sets of n-grams overlap by a share s are found with probability 1 - (1 - s^hashes)^buckets."""
+    """Two documents whose sets of n-grams overlap by a share s are found with probability 1 - (1 -
+    s^hashes)^buckets."""
 
     n_grams: int = Field(5, gt=0)
     """Eojeols in an n-gram."""
     buckets: int = Field(14, gt=0, le=1000)
     """Bands of the signature."""
     hashes_per_bucket: int = Field(8, gt=0, le=1000)
-    """Hashes that must all be equal in a band; with 14 buckets half of the pairs that overlap by 0.69 are found, 92 % at 0.8."""
+    """Hashes that must all be equal in a band; with 14 buckets half of the pairs that overlap by 0.69 are found, 92 %
+    at 0.8."""
 
 
 class DeduplicateOptions(Options):
@@ -59,8 +62,8 @@ def exact_copies(digests: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def near_copies(buckets: Path, files: int) -> list[np.ndarray]:
-    """For each of `files` files, the rows that pairs join, over any number of others, to an earlier document. `buckets` holds datatrove's
-    pairs of (file, row)."""
+    """For each of `files` files, the rows that pairs join, over any number of others, to an earlier document. `buckets`
+    holds datatrove's pairs of (file, row)."""
     earlier: dict[tuple[int, int], tuple[int, int]] = {}
 
     def first(one: tuple[int, int]) -> tuple[int, int]:
@@ -124,7 +127,8 @@ def allow_open_files(count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         raise UserError(
-            f"near copies are looked for in {count - SPARE_FILES} chunks at once, but this system lets a process open {hard} files; raise "
+            f"near copies are looked for in {count - SPARE_FILES} chunks at once, but this system lets a process open "
+            f"{hard} files; raise "
             "`ulimit -Hn`, or corpus.part_characters, or say corpus.deduplicate.minhash=null"
         )
     if soft != resource.RLIM_INFINITY and soft < count:

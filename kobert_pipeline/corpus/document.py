@@ -11,7 +11,8 @@ TOO_LONG = "too_long"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text. Its lines are paragraphs; `ordered` says whether their order means anything (reviews of a film: it does not)."""
+    """One text. Its lines are paragraphs; `ordered` says whether their order means anything (reviews of a film: it does
+    not)."""
 
     id: str
     source: str
@@ -77,7 +78,9 @@ def write_dropped(path: Path, documents: list[DroppedDocument]) -> None:
     import pyarrow.parquet
 
     if documents:
-        columns = {name: [getattr(document, name) for document in documents] for name in ("id", "source", "reason", "text")}
+        columns = {
+            name: [getattr(document, name) for document in documents] for name in ("id", "source", "reason", "text")
+        }
         with atomic_write(path) as part:
             pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
 

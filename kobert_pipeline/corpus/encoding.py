@@ -1,21 +1,29 @@
-"""Which encoding a file is in, and how its lines become text. Korean files are UTF-8, CP949 (and EUC-KR, a part of it) or UTF-16, some of
-them a mixture of the first two; what is certain is read, anything else is refused or marked with U+FFFD."""
+"""Which encoding a file is in, and how its lines become text. Korean files are UTF-8, CP949 (and EUC-KR, a part of it)
+or UTF-16, some of them a mixture of the first two; what is certain is read, anything else is refused or marked with
+U+FFFD."""
 
 import codecs
 import unicodedata
 
-MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 """Byte order marks. That of UTF-32 begins like one of UTF-16, so it stands first."""
 
 SURE = 0.8
-"""Share of the characters beyond ASCII that must be Hangul for CP949, and share of all that must be usual for UTF-16 without a mark."""
+"""Share of the characters beyond ASCII that must be Hangul for CP949, and share of all that must be usual for UTF-16
+without a mark."""
 
 
 SLANG = frozenset("ㅋㅎㅠㅜ")
 """Jamo that chats are full of."""
 
 STRAY = 0.01
-"""Share of null bytes up to which a text may hold some, though never two in a row as binary files do; cleaning takes them out."""
+"""Share of null bytes up to which a text may hold some, though never two in a row as binary files do; cleaning takes
+them out."""
 
 
 def detect(head: bytes) -> str | None:
@@ -37,14 +45,18 @@ def detect(head: bytes) -> str | None:
 def _commonest(lines: list[bytes]) -> str | None:
     """The encoding of most lines of a mixture; None where too many are in neither."""
     beyond = [line for line in lines if not line.isascii()]
-    of_lines = ["utf-8" if _begun(line, "utf-8") is not None else "cp949" if korean(_begun(line, "cp949")) else "" for line in beyond]
+    of_lines = [
+        "utf-8" if _begun(line, "utf-8") is not None else "cp949" if korean(_begun(line, "cp949")) else ""
+        for line in beyond
+    ]
     if of_lines.count("") > (1 - SURE) * len(of_lines):
         return None
     return "utf-8" if of_lines.count("utf-8") >= of_lines.count("cp949") else "cp949"
 
 
 def decoded(line: bytes, codec: str) -> str:
-    """A line of a file in UTF-8 or CP949. A line in the other of the two is read as that; one in neither gets U+FFFD for what is lost."""
+    """A line of a file in UTF-8 or CP949. A line in the other of the two is read as that; one in neither gets U+FFFD
+    for what is lost."""
     for name in (codec, "utf-8", "cp949"):
         try:
             text = line.decode(name)
@@ -56,15 +68,18 @@ def decoded(line: bytes, codec: str) -> str:
 
 
 def korean(text: str | None) -> bool:
-    """Whether there are Hangul syllables, and nearly all letters beyond ASCII are such or laughter and tears. Other jamo do not count: the
-    hiragana of EUC-JP have their places. Marks and symbols say nothing."""
-    beyond = [character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PS"]
+    """Whether there are Hangul syllables, and nearly all letters beyond ASCII are such or laughter and tears. Other
+    jamo do not count: the hiragana of EUC-JP have their places. Marks and symbols say nothing."""
+    beyond = [
+        character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PS"
+    ]
     syllables = sum("\uac00" <= character <= "\ud7a3" for character in beyond)
     return syllables > 0 and syllables + sum(character in SLANG for character in beyond) >= SURE * len(beyond)
 
 
 def _usual(text: str | None) -> bool:
-    """Whether a text is made of Hangul, printable ASCII and white space. The bytes of anything else, read as UTF-16, are not."""
+    """Whether a text is made of Hangul, printable ASCII and white space. The bytes of anything else, read as UTF-16,
+    are not."""
     usual = sum("\uac00" <= one <= "\ud7a3" or " " <= one <= "~" or one in "\t\r\n" for one in text or "")
     return bool(text) and usual >= SURE * len(text or "")
 

@@ -1,7 +1,8 @@
 """The contract of an executor: where the tasks of a corpus phase run (this machine, Ray, Slurm).
 
-The number of tasks and what each one does depend on the data alone, so every executor gives the same documents, and the executor is not part of a
-fingerprint. All are executors of datatrove, which marks a finished task and does not run it again.
+The number of tasks and what each one does depend on the data alone, so every executor gives the same documents, and the
+executor is not part of a fingerprint. All are executors of datatrove, which marks a finished task and does not run it
+again.
 """
 
 from abc import abstractmethod
@@ -13,7 +14,8 @@ from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
 
 Task = Callable[[Any, int, int], Any]
-"""A step of datatrove: (what the step before yields, rank, number of tasks) -> what it yields, or nothing. It is pickled."""
+"""A step of datatrove: (what the step before yields, rank, number of tasks) -> what it yields, or nothing. It is
+pickled."""
 
 
 class Executor(Plugin):
@@ -33,7 +35,8 @@ class Executor(Plugin):
         """Return when the tasks of `executor` have ended, well or not."""
 
     def run(self, steps: list[Task], tasks: int, logs: Path) -> None:
-        """Run what has no mark yet. Raises the UserError that a task raised, or RuntimeError naming the log of one that failed."""
+        """Run what has no mark yet. Raises the UserError that a task raised, or RuntimeError naming the log of one that
+        failed."""
         from kobert_pipeline.corpus.local_executor import silence
 
         with silence():

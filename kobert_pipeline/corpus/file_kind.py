@@ -1,34 +1,59 @@
-"""What a file really is, by its first bytes: files that are no text, whatever their names say, and markup that is not to be learned."""
+"""What a file really is, by its first bytes: files that are no text, whatever their names say, and markup that is not
+to be learned."""
 
 import re
 
 FORMATS = (
     (b"%PDF-", "pdf", "a PDF file; convert it to text first (pdftotext FILE)"),
-    (b"PK\x03\x04", "office_file", "a zip archive, as docx, xlsx, pptx and hwpx files are; save it as text first, or unpack it"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "office_file", "an office file (hwp, doc, xls or ppt); save it as text first"),
+    (
+        b"PK\x03\x04",
+        "office_file",
+        "a zip archive, as docx, xlsx, pptx and hwpx files are; save it as text first, or unpack it",
+    ),
+    (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "office_file",
+        "an office file (hwp, doc, xls or ppt); save it as text first",
+    ),
     (b"HWP Document File", "office_file", "an office file (hwp); save it as text first"),
     (b"{\\rtf", "office_file", "an office file (rtf); save it as text first"),
-    (b"\x1f\x8b\x08", "compressed", "compressed by gzip, which its name does not say; rename it so that it ends in .gz"),
+    (
+        b"\x1f\x8b\x08",
+        "compressed",
+        "compressed by gzip, which its name does not say; rename it so that it ends in .gz",
+    ),
     (b"BZh", "compressed", "compressed by bzip2, which its name does not say; rename it so that it ends in .bz2"),
     (b"\xfd7zXZ\x00", "compressed", "compressed by xz, which its name does not say; rename it so that it ends in .xz"),
-    (b"\x28\xb5\x2f\xfd", "compressed", "compressed by zstd, which its name does not say; rename it so that it ends in .zst"),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "compressed",
+        "compressed by zstd, which its name does not say; rename it so that it ends in .zst",
+    ),
     (b"PAR1", "parquet", "a Parquet file; read it by the reader parquet"),
 )
 """First bytes, the word that a file is counted by when it is skipped, and what it is and what to do."""
 
-PAGE = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+|<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
-TAG = re.compile(r"</?(?:a|b|br|div|font|h[1-6]|head|hr|img|input|li|link|meta|p|script|span|style|table|td|tr|ul)\b[^<>]{0,1000}>", re.I)
+PAGE = re.compile(
+    r"\s*+(?:<\?xml[^>]*+>\s*+|<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+TAG = re.compile(
+    r"</?(?:a|b|br|div|font|h[1-6]|head|hr|img|input|li|link|meta|p|script|span|style|table|td|tr|ul)\b[^<>]{0,1000}>",
+    re.I,
+)
 MARKUP, TAGS = 0.3, 20
-"""Share of its characters, and number, of HTML tags from which a text counts as HTML that does not begin like a page."""
+"""Share of its characters, and number, of HTML tags from which a text counts as HTML that does not begin like a
+page."""
 
 
 def other_format(head: bytes) -> tuple[str, str] | None:
-    """Why a file that begins with `head` is no text: the word it is counted by, and a description; None where it may be text."""
+    """Why a file that begins with `head` is no text: the word it is counted by, and a description; None where it may be
+    text."""
     return next(((reason, what) for magic, reason, what in FORMATS if head.startswith(magic)), None)
 
 
 def is_html(head: str) -> bool:
-    """Whether a text that begins with `head` is an HTML page, or a part of one. A text about HTML has fewer tags than that."""
+    """Whether a text that begins with `head` is an HTML page, or a part of one. A text about HTML has fewer tags than
+    that."""
     if PAGE.match(head):
         return True
     tags = [match.group() for match in TAG.finditer(head)]

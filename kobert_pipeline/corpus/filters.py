@@ -1,7 +1,8 @@
 """Reasons not to learn from a document. A filter says None (keep) or the reason, which is counted in the manifest.
 
-The rules on repetition are those of Gopher (Rae et al. 2021, table A1), over eojeols: a Korean eojeol says as much as two or three English
-words, so shorter n-grams and one threshold do. The thresholds were set on real corpora, see docs/corpus.md.
+The rules on repetition are those of Gopher (Rae et al. 2021, table A1), over eojeols: a Korean eojeol says as much as
+two or three English words, so shorter n-grams and one threshold do. The thresholds were set on real corpora, see
+docs/corpus.md.
 """
 
 from collections.abc import Callable
@@ -55,7 +56,8 @@ def reason_to_drop(document: Document, options: FilterOptions) -> str | None:
 
 
 def shares(text: str) -> tuple[float, float]:
-    """Hangul syllables and jamo among the letters of `text`, and symbols among its characters; 0 where there are none of either."""
+    """Hangul syllables and jamo among the letters of `text`, and symbols among its characters; 0 where there are none
+    of either."""
     codes = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), len(_kinds()) - 1)
     letters, digits, symbols = (int(np.count_nonzero(_kinds()[codes] == kind)) for kind in (1, 2, 3))
     hangul = sum(int(np.count_nonzero((codes >= first) & (codes <= last))) for first, last in HANGUL)
@@ -64,8 +66,11 @@ def shares(text: str) -> tuple[float, float]:
 
 @cache
 def _kinds() -> np.ndarray:
-    """Per code point 0 white space, 1 letter, 2 digit, 3 anything else; one entry for all beyond the Basic Multilingual Plane."""
-    kinds = [0 if one.isspace() else 1 if one.isalpha() else 2 if one.isalnum() else 3 for one in map(chr, range(0x10000))]
+    """Per code point 0 white space, 1 letter, 2 digit, 3 anything else; one entry for all beyond the Basic Multilingual
+    Plane."""
+    kinds = [
+        0 if one.isspace() else 1 if one.isalpha() else 2 if one.isalnum() else 3 for one in map(chr, range(0x10000))
+    ]
     return np.array([*kinds, 3], np.uint8)
 
 
@@ -84,5 +89,8 @@ def repeated_eojeols(text: str) -> float:
     if count < 1:
         return 0.0
     with np.errstate(over="ignore"):
-        grams = sum((ids[i : i + count] + np.uint64(1)) * np.uint64(pow(0x9E3779B97F4A7C15, i + 1, 2**64)) for i in range(N_GRAM))
+        grams = sum(
+            (ids[i : i + count] + np.uint64(1)) * np.uint64(pow(0x9E3779B97F4A7C15, i + 1, 2**64))
+            for i in range(N_GRAM)
+        )
     return 1 - len(np.unique(grams)) / count

@@ -28,8 +28,9 @@ def silence() -> Iterator[None]:
 
 
 class QuietExecutor(LocalPipelineExecutor):  # type: ignore[misc]
-    """Runs tasks in processes of this machine. Unlike the pool of its base class, this one does not wait for ever when a process is
-    killed, leaves none behind when this one is, and ends them and forgets what is pending at the first error or Ctrl-C."""
+    """Runs tasks in processes of this machine. Unlike the pool of its base class, this one does not wait for ever when
+    a process is killed, leaves none behind when this one is, and ends them and forgets what is pending at the first
+    error or Ctrl-C."""
 
     def run(self) -> None:
         """Run what has no mark yet."""

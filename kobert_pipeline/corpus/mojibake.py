@@ -1,4 +1,5 @@
-"""Text that was read in a wrong encoding: put right where that is certain, dropped by the paragraph where it is not, never passed on."""
+"""Text that was read in a wrong encoding: put right where that is certain, dropped by the paragraph where it is not,
+never passed on."""
 
 import re
 
@@ -9,8 +10,8 @@ LATIN = "\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u
 LETTER = "\xc0-\xd6\xd8-\xf6\xf8-\xff"
 SIGN = f"(?![{LETTER}])[{LATIN}]"
 RUN = re.compile(f"(?<![{LATIN}])(?=[{LATIN}]{{4}})(?:{SIGN})*+[{LETTER}](?:{SIGN})*+[{LETTER}]")
-"""Bytes beyond ASCII as Windows-1252 shows them, four in a row and two of them letters: in no language are they a word, and no ellipsis.
-It looks at each run once, from its beginning."""
+"""Bytes beyond ASCII as Windows-1252 shows them, four in a row and two of them letters: in no language are they a word,
+and no ellipsis. It looks at each run once, from its beginning."""
 
 
 def repaired(text: str) -> tuple[str, int, int]:
@@ -23,7 +24,11 @@ def repaired(text: str) -> tuple[str, int, int]:
     lines = text.split("\n")
     found = [misread_as_latin(line) if RUN.search(line) else line for line in lines]
     kept = [line for line in found if line is not None and LOST not in line]
-    return "\n".join(kept), sum(one != two and two is not None for one, two in zip(lines, found, strict=True)), len(lines) - len(kept)
+    return (
+        "\n".join(kept),
+        sum(one != two and two is not None for one, two in zip(lines, found, strict=True)),
+        len(lines) - len(kept),
+    )
 
 
 def misread_as_latin(line: str) -> str | None:
@@ -44,7 +49,8 @@ def misread_as_latin(line: str) -> str | None:
 
 
 def misread_as_cp949(text: str) -> str | None:
-    """UTF-8 that was read as CP949, put right; None where it is not that. Real Korean in CP949 is not UTF-8, so this cannot err."""
+    """UTF-8 that was read as CP949, put right; None where it is not that. Real Korean in CP949 is not UTF-8, so this
+    cannot err."""
     if text.isascii():
         return None
     try:

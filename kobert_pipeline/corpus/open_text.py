@@ -1,4 +1,5 @@
-"""Open files of any compression as text: strictly in the encoding they claim, or line by line in the one they are found to have."""
+"""Open files of any compression as text: strictly in the encoding they claim, or line by line in the one they are found
+to have."""
 
 import bz2
 import codecs
@@ -40,7 +41,9 @@ def _binary(path: Path) -> IO[bytes]:
         case ".zst":
             import zstandard
 
-            return io.BufferedReader(_Blocks(_frames(path, zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW))), 2**18)
+            return io.BufferedReader(
+                _Blocks(_frames(path, zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW))), 2**18
+            )
         case _:
             return path.open("rb")
 
@@ -102,26 +105,32 @@ def _ends(line: str | bytes) -> bool:
 def refuse_too_long(path: Path, number: int, line: str) -> None:
     """Raise UserError for a `TooLong` line of a table, which is damaged rather than long."""
     if isinstance(line, TooLong):
-        raise Unfit("too_long", f"{path}, line {number}: it has more bytes than a line may have ({LONGEST_LINE:,}); is a line end missing?")
+        raise Unfit(
+            "too_long",
+            f"{path}, line {number}: it has more bytes than a line may have ({LONGEST_LINE:,}); is a line end missing?",
+        )
 
 
 @contextmanager
 def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
-    """Open `path` for reading text; a byte order mark is swallowed. Raises UserError for a missing, empty, binary, cut-off or
-    otherwise encoded file, also when that shows only on reading."""
+    """Open `path` for reading text; a byte order mark is swallowed. Raises UserError for a missing, empty, binary,
+    cut-off or otherwise encoded file, also when that shows only on reading."""
     with _refusing(path, encoding) as head:
         codec = codecs.lookup(encoding).name
         if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
             raise Unfit("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
-        with _binary(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file:
+        with (
+            _binary(path) as raw,
+            io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file,
+        ):
             yield file
 
 
 @contextmanager
 def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_LINE) -> Iterator[Iterator[str]]:
-    """The lines of a file in a given or, by default, in its own encoding (UTF-8, CP949, UTF-16), with their ends. A line that does not
-    fit the encoding found holds U+FFFD for what is lost; one that is longer than `longest` is `TooLong`. Raises UserError as `open_text`,
-    and where no Korean encoding fits."""
+    """The lines of a file in a given or, by default, in its own encoding (UTF-8, CP949, UTF-16), with their ends. A
+    line that does not fit the encoding found holds U+FFFD for what is lost; one that is longer than `longest` is
+    `TooLong`. Raises UserError as `open_text`, and where no Korean encoding fits."""
     if encoding:
         with open_text(path, encoding) as file:
             yield bounded(file, longest)
@@ -130,9 +139,15 @@ def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_L
         found = detect(head)
         if found is None:
             wanted = "text in UTF-8, CP949 or UTF-16"
-            what = f"a binary file (it holds null bytes), {wanted} was expected" if b"\x00" in head else f"not {wanted}{_guess(head)}"
+            what = (
+                f"a binary file (it holds null bytes), {wanted} was expected"
+                if b"\x00" in head
+                else f"not {wanted}{_guess(head)}"
+            )
             reason = "binary" if b"\x00" in head else "encoding"
-            raise Unfit(reason, f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding")
+            raise Unfit(
+                reason, f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding"
+            )
         with _binary(path) as raw:
             if found.startswith("utf-16") or found == "utf-32":
                 yield bounded(io.TextIOWrapper(raw, encoding=found, newline="\n"), longest)
@@ -141,7 +156,8 @@ def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_L
 
 
 def read_json_text(path: Path, lines: Iterable[str]) -> Any:
-    """The value that the lines of `path` spell. Raises UserError where they are not JSON, nested too deep or too many for memory."""
+    """The value that the lines of `path` spell. Raises UserError where they are not JSON, nested too deep or too many
+    for memory."""
     try:
         lines = _all(path, lines)
         return parse_json("".join(lines))
@@ -166,7 +182,8 @@ def _all(path: Path, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
-    """The lines of a file in UTF-8 or CP949. Raises UnicodeDecodeError where it ends inside a character: it was cut off."""
+    """The lines of a file in UTF-8 or CP949. Raises UnicodeDecodeError where it ends inside a character: it was cut
+    off."""
     for line in bounded(raw, longest):
         if isinstance(line, str):
             yield line
@@ -195,7 +212,9 @@ def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
             raise Unfit(found[0], f"{path} is {found[1]}")
         yield head
     except LookupError:
-        raise UserError(f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16") from None
+        raise UserError(
+            f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16"
+        ) from None
     except UnicodeDecodeError as error:
         if "end of data" in error.reason:
             raise Unfit("damaged", f"{path} is cut off in the middle of a character; fetch it again") from None

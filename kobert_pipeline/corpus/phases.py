@@ -1,5 +1,5 @@
-"""What the tasks of the corpus stage do. A task reads and writes files named by its rank and nothing else, so tasks run anywhere, in any
-order, and again after a crash.
+"""What the tasks of the corpus stage do. A task reads and writes files named by its rank and nothing else, so tasks run
+anywhere, in any order, and again after a crash.
 
     files -> Split -> raw/ -> Sift -> sifted/, digests/, signatures/ -> Buckets -> buckets/ -> Choose -> copies/
     -> Finish -> parts
@@ -19,7 +19,15 @@ import numpy as np
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import Evaluation
 from kobert_pipeline.corpus.deduplicate import EXACT, NEAR, digest, exact_copies, near_copies
-from kobert_pipeline.corpus.document import Document, DroppedDocument, read_documents, sound, within, write_documents, write_dropped
+from kobert_pipeline.corpus.document import (
+    Document,
+    DroppedDocument,
+    read_documents,
+    sound,
+    within,
+    write_documents,
+    write_dropped,
+)
 from kobert_pipeline.corpus.filters import reason_to_drop
 from kobert_pipeline.corpus.mojibake import repaired
 from kobert_pipeline.corpus.options import CorpusOptions
@@ -65,8 +73,8 @@ class Unit:
     source: str
 
     def documents(self, skipped: Skipped) -> Iterator[Document]:
-        """The documents, up to the reader's limit, those that are too long without their text; what is not fit is refused or counted in
-        `skipped`, as the reader says."""
+        """The documents, up to the reader's limit, those that are too long without their text; what is not fit is
+        refused or counted in `skipped`, as the reader says."""
         most = self.reader.max_document_bytes
         return (within(sound(document), most) for document in self.reader.read_files(self.files, skipped))
 
@@ -81,7 +89,8 @@ def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
 
 
 def group_small_files(groups: list[list[Path]], size: int) -> Iterator[list[Path]]:
-    """Neighbouring files together until they have `size` bytes: a task for each of many small ones would cost more than its work."""
+    """Neighbouring files together until they have `size` bytes: a task for each of many small ones would cost more than
+    its work."""
     if len(groups) < 2:
         yield from groups  # it may be no file at all, but a name on the Hub
         return
@@ -96,7 +105,8 @@ def chunks(work: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class ReadChunks:
-    """Read a unit and write its documents in chunks of about `characters`. Files below `data_dir` are listed by their names there."""
+    """Read a unit and write its documents in chunks of about `characters`. Files below `data_dir` are listed by their
+    names there."""
 
     units: list[Unit]
     characters: int
@@ -106,7 +116,9 @@ class ReadChunks:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `raw/RANK-NUMBER.parquet` and, where something was skipped, `skipped/RANK.json`."""
         unit, skipped = self.units[rank], Skipped()
-        for number, part in enumerate(chunk_by_size(unit.documents(skipped), lambda document: len(document.text), self.characters)):
+        for number, part in enumerate(
+            chunk_by_size(unit.documents(skipped), lambda document: len(document.text), self.characters)
+        ):
             path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
             tally = Tally()
@@ -120,7 +132,8 @@ class ReadChunks:
 
 @dataclass(frozen=True)
 class CleanAndFilter:
-    """Clean the documents of a chunk and drop, with a reason, those that are not to be learned from. Yields the others for signing."""
+    """Clean the documents of a chunk and drop, with a reason, those that are not to be learned from. Yields the others
+    for signing."""
 
     options: CorpusOptions
     data_dir: Path
@@ -172,14 +185,18 @@ def _evaluation(options: str, data_dir: Path) -> Evaluation:
 
 
 def refuse_dropped(document: Document) -> Document:
-    """The document. Raises UserError for one that was too long to be read: of an evaluation set nothing may be missing."""
+    """The document. Raises UserError for one that was too long to be read: of an evaluation set nothing may be
+    missing."""
     if document.dropped:
-        raise UserError(f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this source")
+        raise UserError(
+            f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this source"
+        )
     return document
 
 
 def texts_of(document: Document) -> list[str]:
-    """The texts that an evaluation set asks about: of gathered reviews each by itself, since a short one is only found as a whole."""
+    """The texts that an evaluation set asks about: of gathered reviews each by itself, since a short one is only found
+    as a whole."""
     return [document.text] if document.ordered else document.text.split("\n")
 
 
@@ -212,12 +229,16 @@ class SelectDuplicates:
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `copies/RANK.json` for every chunk: {row: reason}."""
-        digests = [np.load(self.work / "digests" / f"{number:06d}.npy").reshape(-1, 16) for number in range(self.chunks)]
+        digests = [
+            np.load(self.work / "digests" / f"{number:06d}.npy").reshape(-1, 16) for number in range(self.chunks)
+        ]
         nothing = [np.empty(0, np.int64)] * self.chunks
         exact = exact_copies(digests) if self.options.deduplicate.exact else nothing
         near = near_copies(self.work / "buckets", self.chunks) if self.options.deduplicate.minhash else nothing
         for number in range(self.chunks):
-            reasons = {str(row): NEAR for row in near[number].tolist()} | {str(row): EXACT for row in exact[number].tolist()}
+            reasons = {str(row): NEAR for row in near[number].tolist()} | {
+                str(row): EXACT for row in exact[number].tolist()
+            }
             write_json(self.work / "copies" / f"{number:06d}.json", reasons)
 
 
@@ -246,7 +267,9 @@ class WriteParts:
             tally.parts[path.name] = sha256(path)
         if self.options.keep_dropped:
             write_dropped(self.out / "dropped" / f"copies-{rank:06d}.parquet", dropped)
-        tally.write(self.work / "finished" / f"{rank:06d}.json", read_json(self.work / "sifted" / f"{rank:06d}.json")["source"])
+        tally.write(
+            self.work / "finished" / f"{rank:06d}.json", read_json(self.work / "sifted" / f"{rank:06d}.json")["source"]
+        )
 
 
 def chunk_by_size(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:

@@ -14,8 +14,11 @@ PHONE = re.compile(
 RESIDENT = re.compile(r"(?<!\d)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?: ?[-~] ?| )[1-8](?:\d{6}|\*{6})(?!\d)")
 CARD = re.compile(r"(?<!\d)(?<!\d-)\d{4}( ?- ?| ?)\d{4}\1\d{4}\1\d{4}(?!\d)(?!-\d)")
 DIGIT = re.compile(r"\d")
-NARROW = {code + 0xFEE0: code for code in range(0x21, 0x7F)} | dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2212), 0x2D)
-"""Full-width letters and dashes of all kinds as ASCII, one for one: numbers are looked for as if they were written so."""
+NARROW = {code + 0xFEE0: code for code in range(0x21, 0x7F)} | dict.fromkeys(
+    (0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2212), 0x2D
+)
+"""Full-width letters and dashes of all kinds as ASCII, one for one: numbers are looked for as if they were written
+so."""
 
 
 def luhn(number: str) -> bool:
@@ -39,11 +42,13 @@ MASKS: dict[Kind, tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]]
     "card": (CARD, _card),
     "phone": (PHONE, _zeros),
 }
-"""In the order they are looked for: the longer numbers before those that look like a part of them; None leaves what was found."""
+"""In the order they are looked for: the longer numbers before those that look like a part of them; None leaves what was
+found."""
 
 
 def redact(text: str, kinds: tuple[Kind, ...]) -> str:
-    """`text` with digits of phone, resident and card numbers as zeros, and e-mail addresses as one that belongs to nobody (RFC 2606)."""
+    """`text` with digits of phone, resident and card numbers as zeros, and e-mail addresses as one that belongs to
+    nobody (RFC 2606)."""
     for kind, (pattern, replacement) in MASKS.items():
         if kind in kinds:
             text = _replaced(text, pattern, replacement)

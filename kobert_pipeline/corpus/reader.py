@@ -30,17 +30,19 @@ class Reader(Plugin):
     """Stop after the document that reaches this many characters (a prefix of the files, not a sample)."""
 
     on_error: Literal["refuse", "skip"] = "refuse"
-    """What becomes of files and rows that cannot be read: refuse stops at the first; skip counts them by reason and lists them in the
-    manifest. What was read of a file before it broke off is kept."""
+    """What becomes of files and rows that cannot be read: refuse stops at the first; skip counts them by reason and
+    lists them in the manifest. What was read of a file before it broke off is kept."""
     max_document_bytes: int = Field(LONGEST_LINE, gt=0, le=2**31 - 1)
     """Longer documents, in bytes of UTF-8, are dropped as `too_long`, without ever being in memory whole."""
 
     @abstractmethod
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """The documents of one file, and what is unfit among them. Raises Unfit where nothing more of the file can be read."""
+        """The documents of one file, and what is unfit among them. Raises Unfit where nothing more of the file can be
+        read."""
 
     def files(self, data_dir: Path) -> list[Path]:
-        """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found, or cannot be read."""
+        """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found, or cannot
+        be read."""
         found = self.matched(data_dir)
         for path in found:
             try:
@@ -57,7 +59,9 @@ class Reader(Plugin):
             path = data_dir / pattern  # an absolute pattern stays as it is
             matches = [path] if path.is_file() else _matching(pattern, data_dir)
             if not matches and path.is_dir():
-                raise UserError(f"{path} is a folder; give a pattern for the files in it, such as {_pattern(path, pattern)}")
+                raise UserError(
+                    f"{path} is a folder; give a pattern for the files in it, such as {_pattern(path, pattern)}"
+                )
             if not matches:
                 raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
             found += matches
@@ -75,7 +79,8 @@ class Reader(Plugin):
     def provenance(self) -> list[dict[str, str]]:
         """`path` and `license` of every entry of `path`, for the model card."""
         return [
-            {"path": path, "license": self.license or "not stated"} for path in ([self.path] if isinstance(self.path, str) else self.path)
+            {"path": path, "license": self.license or "not stated"}
+            for path in ([self.path] if isinstance(self.path, str) else self.path)
         ]
 
     def title(self) -> str:
@@ -87,8 +92,8 @@ class Reader(Plugin):
         return (document for group in self.groups(data_dir) for document in self.read_files(group))
 
     def read_files(self, files: list[Path], skipped: Skipped | None = None) -> Iterator[Document]:
-        """The documents of `files` up to `limit_characters`. Raises Unfit where something is not fit, unless it is to be skipped, which
-        `skipped` then counts."""
+        """The documents of `files` up to `limit_characters`. Raises Unfit where something is not fit, unless it is to
+        be skipped, which `skipped` then counts."""
         characters = 0
         for path in files:
             for document in self._fit(path, skipped):
@@ -122,15 +127,20 @@ def refuse_skipping(readers: Iterable[Reader], where: str) -> None:
     """Raise ValueError, for options, where one of the readers of evaluation texts would skip some of them."""
     for reader in readers:
         if reader.on_error == "skip":
-            raise ValueError(f"{where} must be read whole, so {reader.title()} cannot have on_error: skip; leave that out")
+            raise ValueError(
+                f"{where} must be read whole, so {reader.title()} cannot have on_error: skip; leave that out"
+            )
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Raise UserError for a file in which there is nothing to read, so that `kobert check` reports it and not a task hours later."""
+    """Raise UserError for a file in which there is nothing to read, so that `kobert check` reports it and not a task
+    hours later."""
     if path.stat().st_size == 0:
         raise Unfit("empty", f"{path} is empty; there is nothing to read in it, so leave it out or fetch it again")
     if not os.access(path, os.R_OK):
-        raise UserError(f"{path} cannot be read, this user has no permission to; permit it (chmod u+r), or leave it out")
+        raise UserError(
+            f"{path} cannot be read, this user has no permission to; permit it (chmod u+r), or leave it out"
+        )
 
 
 def _matching(pattern: str, folder: Path) -> list[Path]:
@@ -139,11 +149,15 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
         return []
     anchor = Path(pattern).anchor
     below = Path(anchor) if anchor else folder
-    once = re.sub(r"(\*\*/)+", "**/", pattern.removeprefix(anchor))  # each further one would look through every folder anew
+    once = re.sub(
+        r"(\*\*/)+", "**/", pattern.removeprefix(anchor)
+    )  # each further one would look through every folder anew
     try:
         return sorted(path for path in below.glob(once) if path.is_file())
     except (ValueError, RecursionError, NotImplementedError) as error:
-        raise UserError(f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst") from None
+        raise UserError(
+            f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst"
+        ) from None
 
 
 def _pattern(folder: Path, given: str) -> str:

@@ -1,7 +1,9 @@
-"""Look into every source file before a run, for `kobert check`: what cannot be read is found in seconds, and all of it at once.
+"""Look into every source file before a run, for `kobert check`: what cannot be read is found in seconds, and all of it
+at once.
 
-Of every file the beginning is read as the stage reads it: up to `ROWS` rows or `CHARACTERS` characters. A compressed file of up to
-`WHOLE` bytes is unpacked to its end too, so that one that was cut off is found; a Parquet file has its table of contents at its end.
+Of every file the beginning is read as the stage reads it: up to `ROWS` rows or `CHARACTERS` characters. A compressed
+file of up to `WHOLE` bytes is unpacked to its end too, so that one that was cut off is found; a Parquet file has its
+table of contents at its end.
 """
 
 from dataclasses import dataclass
@@ -32,7 +34,8 @@ class Finding:
 
 
 def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
-    """Everything in a sample of all files of `options` that cannot be read: one entry for each file, or pattern without files."""
+    """Everything in a sample of all files of `options` that cannot be read: one entry for each file, or pattern without
+    files."""
     found = []
     skippable = [(reader, True) for reader in options.sources]
     for reader, may_skip in (*skippable, *((reader, False) for reader in options.decontaminate)):
@@ -58,11 +61,14 @@ def look_into(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     first, others = problems[0], len(problems) - 1
     if may_skip and reader.on_error == "refuse":
         first = first.refused()
-    return Finding(f"{first}{f' ({others:,} more of the rows read of it are unfit)' if others else ''}", reader.on_error == "skip")
+    return Finding(
+        f"{first}{f' ({others:,} more of the rows read of it are unfit)' if others else ''}", reader.on_error == "skip"
+    )
 
 
 def _sample(reader: Reader, path: Path) -> list[Unfit]:
-    """The unfit rows of a sample. Raises Unfit where the file is unfit, and UserError where that is no matter of the file."""
+    """The unfit rows of a sample. Raises Unfit where the file is unfit, and UserError where that is no matter of the
+    file."""
     if not path.exists():
         return []  # a data set of the Hub; it is asked for nothing before the run
     if path.is_file():

@@ -1,7 +1,7 @@
 """Sources -> clean, filtered, deduplicated and decontaminated documents, in parts of about equal size.
 
-Five phases of tasks on an executor (see `phases`); each phase begins when the one before has finished, a task that has finished is not done
-again, and the number of tasks depends on the data alone.
+Five phases of tasks on an executor (see `phases`); each phase begins when the one before has finished, a task that has
+finished is not done again, and the number of tasks depends on the data alone.
 """
 
 from collections import Counter
@@ -12,7 +12,16 @@ from kobert_pipeline.corpus.deduplicate import Buckets, signature
 from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.corpus.executor import Executor
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.phases import SAMPLES, CleanAndFilter, ReadChunks, SelectDuplicates, WriteParts, chunks, tallies, units
+from kobert_pipeline.corpus.phases import (
+    SAMPLES,
+    CleanAndFilter,
+    ReadChunks,
+    SelectDuplicates,
+    WriteParts,
+    chunks,
+    tallies,
+    units,
+)
 from kobert_pipeline.corpus.unfit import LISTED
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
@@ -24,7 +33,8 @@ PHASES = ("split", "sift", "buckets", "choose", "finish")
 WORK_FILES = tuple(
     f"{WORK}/{place}"
     for place in (
-        "raw/*.parquet", "raw/*.json", "skipped/*.json", "sifted/*.parquet", "sifted/*.json", "digests/*.npy", "signatures/**",
+        "raw/*.parquet", "raw/*.json", "skipped/*.json", "sifted/*.parquet", "sifted/*.json", "digests/*.npy",
+        "signatures/**",
         "buckets/**", "copies/*.json", "finished/*.json",
     )
 )  # fmt: skip
@@ -52,26 +62,34 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
     if summary.exists() and not parts_are_intact(out, read_json_with_digest(summary)["parts"]):
         clear(out)  # between its last phase and its manifest somebody changed a part: nothing is left to make it from
     if not summary.exists():
-        executor = options.executor.sized(num_workers, sum(path.stat().st_size for path in raw_files(options, data_dir)))
+        executor = options.executor.sized(
+            num_workers, sum(path.stat().st_size for path in raw_files(options, data_dir))
+        )
         phases(options, executor, data_dir, out)
         write_json_with_digest(summary, sum_counts(out / WORK))
         if not parts_are_intact(out, read_json_with_digest(summary)["parts"]):
             clear(out)
-            raise UserError(f"the parts in {out} changed while they were made; run the same command again, it begins anew")
+            raise UserError(
+                f"the parts in {out} changed while they were made; run the same command again, it begins anew"
+            )
     remove_tree(out, WORK_FILES)
     counts: dict[str, Any] = read_json_with_digest(summary)["counts"]
     refuse_unfit_sources(counts)
     if not counts["documents_kept"]:
-        raise UserError(f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})")
+        raise UserError(
+            f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})"
+        )
     return counts
 
 
 def refuse_unfit_sources(counts: dict[str, Any]) -> None:
-    """Raise UserError where all of a source was skipped: that is no dirt among its files, but a source that is described wrongly."""
+    """Raise UserError where all of a source was skipped: that is no dirt among its files, but a source that is
+    described wrongly."""
     for name, of_source in counts["sources"].items():
         if not of_source.get("documents_read"):
             raise UserError(
-                f"corpus.sources: nothing of {name} could be read, all of it was skipped; the first problem: {counts['skipped'][0]}"
+                f"corpus.sources: nothing of {name} could be read, all of it was skipped; the first problem: "
+                f"{counts['skipped'][0]}"
             )
 
 
@@ -117,4 +135,7 @@ def sum_counts(work: Path) -> dict[str, Any]:
         parts |= tally["parts"]
     of_sources = {name: dict(one) for name, one in sources.items()}
     told = {"skipped": skipped[:LISTED]} if skipped else {}
-    return {"parts": parts, "counts": {**total, "sources": of_sources, "contaminated_samples": samples[:SAMPLES], **told}}
+    return {
+        "parts": parts,
+        "counts": {**total, "sources": of_sources, "contaminated_samples": samples[:SAMPLES], **told},
+    }

@@ -1,4 +1,5 @@
-"""What a reader cannot read: a whole file or a row of one. It is refused, or skipped, counted by its reason and listed."""
+"""What a reader cannot read: a whole file or a row of one. It is refused, or skipped, counted by its reason and
+listed."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,8 +14,8 @@ LISTED = 100
 
 
 class Unfit(UserError):
-    """A file or row that cannot be read. A reader raises it where nothing more of the file can be read, and yields it in the place of a
-    row after which it can. `reason` is the word it is counted by."""
+    """A file or row that cannot be read. A reader raises it where nothing more of the file can be read, and yields it
+    in the place of a row after which it can. `reason` is the word it is counted by."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         super().__init__(reason, sentence)  # both, so that it can be pickled on its way back from a worker

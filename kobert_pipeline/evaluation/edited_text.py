@@ -1,4 +1,5 @@
-"""A text after noise, with a way from the characters of the original to those of the noisy one, so that answers can follow."""
+"""A text after noise, with a way from the characters of the original to those of the noisy one, so that answers can
+follow."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EditedText:
-    """`text`, and for each of the N characters of the original where it lies in it: from `begins[i]` to `ends[i]` (exclusive). A character
-    that was dropped lies nowhere (both are equal); those whose jamo went into one syllable share it."""
+    """`text`, and for each of the N characters of the original where it lies in it: from `begins[i]` to `ends[i]`
+    (exclusive). A character that was dropped lies nowhere (both are equal); those whose jamo went into one syllable
+    share it."""
 
     text: str
     begins: list[int]

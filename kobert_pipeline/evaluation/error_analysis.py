@@ -1,4 +1,5 @@
-"""Why answers are wrong: each question whose exact match is 0 is put into one category, the first that holds, so that shares add up."""
+"""Why answers are wrong: each question whose exact match is 0 is put into one category, the first that holds, so that
+shares add up."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -42,8 +43,9 @@ Place = tuple[int, int]
 
 
 class Reach(NamedTuple):
-    """What windows and tokens allow for an example: whether some answer lies in a window, whether one begins and ends with tokens (as
-    `tokenizer.report.ceiling` counts it), and the fewest tokens that hold one in a window, 0 where none does."""
+    """What windows and tokens allow for an example: whether some answer lies in a window, whether one begins and ends
+    with tokens (as `tokenizer.report.ceiling` counts it), and the fewest tokens that hold one in a window, 0 where none
+    does."""
 
     in_window: bool
     on_borders: bool
@@ -68,7 +70,9 @@ def reach(windows: list[np.ndarray], example: Example) -> Reach:
     found = [answer_tokens(row, [answer]) for row in rows for answer in example["answers"]]
     lengths = [last - first + 1 for first, last in found if last]
     context = example["context"]
-    on_borders = any(same_answer(context, left, begins) and same_answer(context, right, ends) for left, right in places(example))
+    on_borders = any(
+        same_answer(context, left, begins) and same_answer(context, right, ends) for left, right in places(example)
+    )
     return Reach(bool(lengths), on_borders, min(lengths, default=0))
 
 
@@ -78,7 +82,8 @@ def places(example: Example) -> list[Place]:
 
 
 def category(example: Example, prediction: str, span: Place | None, reach: Reach | None, longest: int) -> str | None:
-    """Why `prediction` is wrong, one of `CATEGORIES`; None where it is right. `span` is where it stands, `longest` what is searched for."""
+    """Why `prediction` is wrong, one of `CATEGORIES`; None where it is right. `span` is where it stands, `longest` what
+    is searched for."""
     if any(korquad_exact_match(prediction, text) for text in [text for text, _ in example["answers"]] or [""]):
         return None
     if reach is None:
@@ -155,11 +160,14 @@ def analysis(got: Predicted, longest: int) -> dict[str, Any]:
 
 def best_f1(got: Predicted, number: int) -> float:
     """KorQuAD's F1 of a prediction, from 0 to 1."""
-    return max((korquad_f1(got.predictions[number], text) for text, _ in got.features.examples[number]["answers"]), default=0.0)
+    return max(
+        (korquad_f1(got.predictions[number], text) for text, _ in got.features.examples[number]["answers"]), default=0.0
+    )
 
 
 def at_the_ends(got: Predicted, numbers: list[int]) -> dict[str, Any]:
-    """What answers that are off by little have too much or too little, by count, and how many by a particle behind them alone."""
+    """What answers that are off by little have too much or too little, by count, and how many by a particle behind them
+    alone."""
     sides: dict[str, Counter[str]] = {"before": Counter(), "behind": Counter()}
     particles: Counter[str] = Counter()
     for number in numbers:
@@ -187,5 +195,8 @@ def shown(got: Predicted, number: int) -> dict[str, str]:
     if number in got.spans and got.predictions[number]:
         given["predicted_in"] = " ".join(around(context, *got.spans[number]).split())
     if example["answers"]:
-        given |= {"answer": example["answers"][0][0], "answered_in": " ".join(around(context, *places(example)[0]).split())}
+        given |= {
+            "answer": example["answers"][0][0],
+            "answered_in": " ".join(around(context, *places(example)[0]).split()),
+        }
     return given

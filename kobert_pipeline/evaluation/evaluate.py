@@ -1,4 +1,5 @@
-"""The figures of a checkpoint on a labelled file: clean, by kind of text, under noise, and where its answers go wrong."""
+"""The figures of a checkpoint on a labelled file: clean, by kind of text, under noise, and where its answers go
+wrong."""
 
 import hashlib
 import sys
@@ -30,15 +31,19 @@ def evaluate(
     noise_limit: int | None = None,
     say: Say = lambda line: print(line, file=sys.stderr),
 ) -> dict[str, Any]:
-    """The figures, as JSON values. `names` are the texts that take noise (none: all); `explain` adds the analysis of errors; `limit` and
-    `noise_limit` say how many examples are measured, and how many of these under noise, a choice by their contents that is always the same.
+    """The figures, as JSON values. `names` are the texts that take noise (none: all); `explain` adds the analysis of
+    errors; `limit` and `noise_limit` say how many examples are measured, and how many of these under noise, a choice by
+    their contents that is always the same.
 
     Raises UserError for a file or wish that does not fit the task.
     """
     task = checkpoint.task
     takers = noisy.fields(task, names) if noises or names else ()
     if explain and not isinstance(task, SpanTask):
-        raise UserError(f"errors are analysed of tasks that answer questions by spans of a text; {task.name} is none, leave --errors out")
+        raise UserError(
+            f"errors are analysed of tasks that answer questions by spans of a text; {task.name} is none, leave "
+            "--errors out"
+        )
     every = examples_of(task, file)
     examples = sample(every, limit)
     clean = predict_examples(checkpoint, examples)
@@ -91,13 +96,20 @@ def under_noise(
         spoilt = noisy.noisy(examples, takers, noise)
         got = predict_examples(checkpoint, spoilt)
         changed = sum(one != other for one, other in zip(spoilt, examples, strict=True))
-        row = {"kind": noise.kind, "rate": noise.rate, "changed": share(changed, len(examples)), "scores": rounded(got.scores)}
+        row = {
+            "kind": noise.kind,
+            "rate": noise.rate,
+            "changed": share(changed, len(examples)),
+            "scores": rounded(got.scores),
+        }
         if isinstance(checkpoint.task, SpanTask):
             row["scores_against_original"] = rounded(checkpoint.task.score(got.predictions, examples))
             row["answers_changed"] = share(sum(map(answers_differ, spoilt, examples)), len(examples))
             row |= reachable(got)
         elif checkpoint.task.config().get("problem_type") != "regression":
-            flipped = sum(one != clean.predictions[number] for one, number in zip(got.predictions, numbers, strict=True))
+            flipped = sum(
+                one != clean.predictions[number] for one, number in zip(got.predictions, numbers, strict=True)
+            )
             row["predictions_changed"] = share(flipped, len(examples))
         rows.append(row)
         say(f"{noise.kind} {noise.rate}  {format_scores(got.scores)}")
@@ -116,16 +128,22 @@ def answers_differ(spoilt: Example, example: Example) -> bool:
 
 
 def reachable(got: Predicted) -> dict[str, float]:
-    """The best EM that the tokens allow, in percent of the examples with an answer, and how many these are; empty where none has one."""
+    """The best EM that the tokens allow, in percent of the examples with an answer, and how many these are; empty where
+    none has one."""
     reaches = [reach for reach in error_analysis.reaches(got.features) if reach is not None]
     if not reaches:
         return {}
-    return {"ceiling_exact_match": share(sum(reach.on_borders for reach in reaches), len(reaches)), "examples_with_answer": len(reaches)}
+    return {
+        "ceiling_exact_match": share(sum(reach.on_borders for reach in reaches), len(reaches)),
+        "examples_with_answer": len(reaches),
+    }
 
 
 def score(checkpoint: Checkpoint, got: Predicted, numbers: list[int]) -> dict[str, float]:
     """The scores of some of the examples."""
-    return checkpoint.task.score([got.predictions[number] for number in numbers], [got.features.examples[number] for number in numbers])
+    return checkpoint.task.score(
+        [got.predictions[number] for number in numbers], [got.features.examples[number] for number in numbers]
+    )
 
 
 def sample(examples: list[Example], limit: int | None) -> list[Example]:
@@ -143,7 +161,9 @@ def sampled(examples: list[Example], limit: int | None) -> list[int]:
 
 def digest(example: Example) -> bytes:
     """A hash of an example's id and group."""
-    return hashlib.blake2b(f"{example['id']}\n{example['group']}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return hashlib.blake2b(
+        f"{example['id']}\n{example['group']}".encode("utf-8", "surrogatepass"), digest_size=8
+    ).digest()
 
 
 def share(part: int, whole: int) -> float:

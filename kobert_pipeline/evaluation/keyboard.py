@@ -1,5 +1,6 @@
-"""The two-set Korean keyboard (dubeolsik, KS X 5002): which keys a syllable is typed with, which keys lie beside one another, and what an
-input method makes of a row of keys. Keys are called by the jamo printed on them, shifted ones (ㄲ, ㅒ) included."""
+"""The two-set Korean keyboard (dubeolsik, KS X 5002): which keys a syllable is typed with, which keys lie beside one
+another, and what an input method makes of a row of keys. Keys are called by the jamo printed on them, shifted ones (ㄲ,
+ㅒ) included."""
 
 import re
 from collections.abc import Iterator
@@ -43,12 +44,15 @@ def _longest_first(keys: list[str]) -> str:
     return "|".join(sorted(filter(None, keys), key=len, reverse=True))
 
 
-_SYLLABLE = re.compile(f"([{LEADS}])({_longest_first(VOWELS)})(?:({_longest_first(FINALS)})(?![ㅏ-ㅣ]))?|({_longest_first(VOWELS)})|.")
+_SYLLABLE = re.compile(
+    f"([{LEADS}])({_longest_first(VOWELS)})(?:({_longest_first(FINALS)})(?![ㅏ-ㅣ]))?|({_longest_first(VOWELS)})|."
+)
 
 
 def typed(keys: str) -> Iterator[tuple[str, int, int]]:
-    """What an input method makes of `keys`: syllables, and jamo where there is none to be made, each with where its keys begin and end.
-    A consonant before a vowel opens a syllable; it ends the one before only where no vowel follows."""
+    """What an input method makes of `keys`: syllables, and jamo where there is none to be made, each with where its
+    keys begin and end. A consonant before a vowel opens a syllable; it ends the one before only where no vowel
+    follows."""
     for match in _SYLLABLE.finditer(keys):
         lead, vowel, final, alone = match.groups()
         if lead:
@@ -62,7 +66,9 @@ def _neighbours() -> dict[str, str]:
     places = {key: (row, column + SHIFTS[row]) for row, keys in enumerate(ROWS) for column, key in enumerate(keys)}
     near = {
         key: "".join(
-            other for other, (level, along) in places.items() if other != key and abs(level - row) <= 1 and abs(along - place) <= 1
+            other
+            for other, (level, along) in places.items()
+            if other != key and abs(level - row) <= 1 and abs(along - place) <= 1
         )
         for key, (row, place) in places.items()
     }

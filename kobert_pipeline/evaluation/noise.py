@@ -1,5 +1,5 @@
-"""Noise as a pure function of (text, rate, seed): the same text is spoilt alike wherever it stands, on every machine. A higher rate of the
-same seed does what a lower one did, and more."""
+"""Noise as a pure function of (text, rate, seed): the same text is spoilt alike wherever it stands, on every machine. A
+higher rate of the same seed does what a lower one did, and more."""
 
 from collections.abc import Callable
 from random import Random
@@ -34,7 +34,8 @@ ALL = "all"
 
 
 class Noise(NamedTuple):
-    """One condition. Rates are per white space (dropped), per gap between letters (inserted), per syllable (keys), per final consonant."""
+    """One condition. Rates are per white space (dropped), per gap between letters (inserted), per syllable (keys), per
+    final consonant."""
 
     kind: str
     rate: float
@@ -48,7 +49,9 @@ class Noise(NamedTuple):
 
 def conditions(wanted: list[str], seed: int) -> list[Noise]:
     """The noises that `KIND`, `KIND=RATE,RATE` or `all` name, each once. Raises UserError for other words."""
-    return list(dict.fromkeys(Noise(kind, rate, seed) for one in wanted for kind, rates in _named(one) for rate in rates))
+    return list(
+        dict.fromkeys(Noise(kind, rate, seed) for one in wanted for kind, rates in _named(one) for rate in rates)
+    )
 
 
 def _named(wanted: str) -> list[tuple[str, tuple[float, ...]]]:

@@ -11,13 +11,16 @@ from kobert_pipeline.features.task import Example, Task
 
 
 def fields(task: Task, wanted: list[str]) -> tuple[str, ...]:
-    """The texts of the task's examples that take noise: those `wanted`, or all, each once. Raises UserError for others."""
+    """The texts of the task's examples that take noise: those `wanted`, or all, each once. Raises UserError for
+    others."""
     if isinstance(task, SpanTask):
         known: tuple[str, ...] = ("question", "context")
     elif isinstance(task, SequenceTask) and "id2label" in task.config():  # one of several candidates is not labelled
         known = ("text", "text_pair") if task.paired else ("text",)
     else:
-        raise UserError(f"noise is known for tasks that label texts or answer questions; {task.name} is neither, leave --noise out")
+        raise UserError(
+            f"noise is known for tasks that label texts or answer questions; {task.name} is neither, leave --noise out"
+        )
     for name in wanted:
         if name not in known:
             raise UserError(f"--noise-in {name}: the task {task.name} has the texts {', '.join(known)}")
@@ -25,7 +28,8 @@ def fields(task: Task, wanted: list[str]) -> tuple[str, ...]:
 
 
 def noisy(examples: Iterable[Example], names: tuple[str, ...], noise: Noise) -> list[Example]:
-    """The examples with noise in the texts `names`. Each answer is what stands in the noisy context where its characters went."""
+    """The examples with noise in the texts `names`. Each answer is what stands in the noisy context where its
+    characters went."""
     made = []
     for example in examples:
         edits = {name: noise(example[name]) for name in names if name in example}

@@ -17,7 +17,8 @@ def sections(found: dict[str, Any]) -> list[str]:
     """The parts of the page below its title."""
     clean = found["clean"]
     parts = [
-        f"Task `{found['task']['name']}`, windows of {found['max_length']} tokens; {clean['examples']:,} of {found['examples_in_file']:,} "
+        f"Task `{found['task']['name']}`, windows of {found['max_length']} tokens; {clean['examples']:,} of "
+        f"{found['examples_in_file']:,} "
         f"examples: {told(clean['scores'])}.{ceiling(clean)}"
     ]
     if "subsets" in found:
@@ -37,15 +38,18 @@ def subsets_table(subsets: list[dict[str, Any]], clean: dict[str, Any]) -> str:
     names = list(clean["scores"])
     rows = [[one["name"], f"{one['examples']:,}", *(f"{one['scores'][name]:.2f}" for name in names)] for one in subsets]
     return table(
-        ["texts with", "examples", *names], [*rows, ["all", f"{clean['examples']:,}", *(f"{clean['scores'][n]:.2f}" for n in names)]]
+        ["texts with", "examples", *names],
+        [*rows, ["all", f"{clean['examples']:,}", *(f"{clean['scores'][n]:.2f}" for n in names)]],
     )
 
 
 def noise_note(noise: dict[str, Any]) -> str:
     """What the table of noise holds."""
     note = (
-        f"{noise['examples']:,} examples, noise in {' and '.join(noise['in'])}, seed {noise['seed']}. In brackets the difference to the "
-        "same examples without noise. Rates are per white space (dropped), per gap between two letters (inserted), per syllable (keys), "
+        f"{noise['examples']:,} examples, noise in {' and '.join(noise['in'])}, seed {noise['seed']}. In brackets the "
+        "difference to the "
+        "same examples without noise. Rates are per white space (dropped), per gap between two letters (inserted), per "
+        "syllable (keys), "
         "per final consonant that has others of its sound (mistaken)."
     )
     first = noise["conditions"][0]
@@ -60,16 +64,29 @@ def noise_table(noise: dict[str, Any]) -> str:
     """A row per noise, the clean one first."""
     names = list(noise["clean"])
     against = any("scores_against_original" in row for row in noise["conditions"])
-    more = {"answers_changed": "answers changed", "predictions_changed": "predictions changed", "ceiling_exact_match": "best EM"}
+    more = {
+        "answers_changed": "answers changed",
+        "predictions_changed": "predictions changed",
+        "ceiling_exact_match": "best EM",
+    }
     more = {key: name for key, name in more.items() if any(key in row for row in noise["conditions"])}
-    header = ["noise", "rate", "examples changed", *names, *(f"{name}, original" for name in names if against), *more.values()]
+    header = [
+        "noise",
+        "rate",
+        "examples changed",
+        *names,
+        *(f"{name}, original" for name in names if against),
+        *more.values(),
+    ]
     blank = len(header) - 3 - len(names)
     rows = [["none", "", "", *(f"{noise['clean'][name]:.2f}" for name in names), *[""] * blank]]
     for row in noise["conditions"]:
         scores = [f"{row['scores'][name]:.2f} ({row['scores'][name] - noise['clean'][name]:+.2f})" for name in names]
         original = [f"{row['scores_against_original'][name]:.2f}" for name in names] if against else []
         rate = "all" if row["kind"] == "spaces-removed" else f"{row['rate']:g}"
-        rows.append([row["kind"], rate, f"{row['changed']:.1f} %", *scores, *original, *(f"{row[key]:.1f} %" for key in more)])
+        rows.append(
+            [row["kind"], rate, f"{row['changed']:.1f} %", *scores, *original, *(f"{row[key]:.1f} %" for key in more)]
+        )
     return table(header, rows)
 
 
@@ -80,7 +97,8 @@ def error_parts(errors: dict[str, Any], samples: bool = True) -> list[str]:
         shares = [f"{one['percent_of_errors']:.2f} %", f"{one['percent_of_questions']:.2f} %"]
         rows.append([one["name"], one["meaning"], f"{one['count']:,}", *shares, f"{one['f1']:.1f}"])
     parts = [
-        f"{errors['wrong']:,} of {errors['questions']:,} questions have an exact match of 0. Each is in the first category that holds.",
+        f"{errors['wrong']:,} of {errors['questions']:,} questions have an exact match of 0. Each is in the first "
+        "category that holds.",
         table(["category", "what", "questions", "of the errors", "of all", "mean F1"], rows),
     ]
     for name, word in ENDS.items():
@@ -112,7 +130,11 @@ def ceiling(clean: dict[str, Any]) -> str:
 
 def of_those(counts: dict[str, Any]) -> str:
     """What a best EM is of, where some questions have no answer."""
-    return " of the questions with an answer" if counts.get("examples_with_answer", counts["examples"]) < counts["examples"] else ""
+    return (
+        " of the questions with an answer"
+        if counts.get("examples_with_answer", counts["examples"]) < counts["examples"]
+        else ""
+    )
 
 
 def told(scores: dict[str, float]) -> str:

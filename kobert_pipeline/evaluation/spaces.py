@@ -1,4 +1,5 @@
-"""Noise of spacing: Korean is written with spaces between eojeols, and written in haste without them, or with too many."""
+"""Noise of spacing: Korean is written with spaces between eojeols, and written in haste without them, or with too
+many."""
 
 from random import Random
 
@@ -25,5 +26,6 @@ def inserted(text: str, rate: float, rng: Random) -> EditedText:
 
 
 def separable(character: str) -> bool:
-    """Whether `character` is a letter or digit that stands for itself: no conjoining jamo, no mark that belongs to the one before it."""
+    """Whether `character` is a letter or digit that stands for itself: no conjoining jamo, no mark that belongs to the
+    one before it."""
     return character.isalnum() and not "\u1100" <= character <= "\u11ff"

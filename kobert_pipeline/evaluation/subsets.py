@@ -1,4 +1,5 @@
-"""Texts as people write them: which of a file hold emoji, laughter, slang or drawn-out syllables. No noise is added to them."""
+"""Texts as people write them: which of a file hold emoji, laughter, slang or drawn-out syllables. No noise is added to
+them."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +9,9 @@ from kobert_pipeline.tokenizer.report import KINDS
 
 SUBSETS = {
     "emoji": KINDS["emoji"],
-    "emoticon": re.compile(r"\^[_.oㅁ]?\^|[-=>][_.]+[-=<]|[TㅜㅠㅡㅇO][_.][TㅜㅠㅡㅇO]|[:;]-?[)(DP]|(?<!ㅡ)ㅡ(?:;+|ㅡ)(?!ㅡ)"),
+    "emoticon": re.compile(
+        r"\^[_.oㅁ]?\^|[-=>][_.]+[-=<]|[TㅜㅠㅡㅇO][_.][TㅜㅠㅡㅇO]|[:;]-?[)(DP]|(?<!ㅡ)ㅡ(?:;+|ㅡ)(?!ㅡ)"
+    ),
     "laughter": re.compile("[ㅋㅎ]{2,}"),
     "tears": re.compile("[ㅠㅜ]{2,}"),
     "jamo-slang": re.compile("(?:(?![ㅋㅎ])[ㄱ-ㅎ]){2,}"),

@@ -1,5 +1,6 @@
-"""Noise of typing. A slip is made on the keys, and what an input method makes of them is what stands in the text: without its second ㄴ
-안녕 becomes 아녕. Only runs of syllables are typed anew; a jamo that stands alone (ㅋㅋ) stays, and so does all else."""
+"""Noise of typing. A slip is made on the keys, and what an input method makes of them is what stands in the text:
+without its second ㄴ 안녕 becomes 아녕. Only runs of syllables are typed anew; a jamo that stands alone (ㅋㅋ) stays, and so
+does all else."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -11,11 +12,20 @@ from kobert_pipeline.evaluation.keyboard import FINALS, NEIGHBOURS, is_syllable,
 Slip = Callable[[str, Random], str]
 """The keys of one syllable as they were meant -> as they were hit."""
 
-ALIKE = ("ㄱ ㄲ ㅋ ㄱㅅ ㄹㄱ", "ㄷ ㅅ ㅆ ㅈ ㅊ ㅌ ㅎ", "ㅂ ㅍ ㅂㅅ ㄹㅍ", "ㄴ ㄴㅈ ㄴㅎ", "ㄹ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅎ", "ㅁ ㄹㅁ")
-"""Final consonants that sound alike where no vowel follows (Standard Pronunciation, articles 8 to 12), and are mistaken for one
-another."""
+ALIKE = (
+    "ㄱ ㄲ ㅋ ㄱㅅ ㄹㄱ",
+    "ㄷ ㅅ ㅆ ㅈ ㅊ ㅌ ㅎ",
+    "ㅂ ㅍ ㅂㅅ ㄹㅍ",
+    "ㄴ ㄴㅈ ㄴㅎ",
+    "ㄹ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅎ",
+    "ㅁ ㄹㅁ",
+)
+"""Final consonants that sound alike where no vowel follows (Standard Pronunciation, articles 8 to 12), and are mistaken
+for one another."""
 _MISTAKEN = {
-    FINALS.index(one): [FINALS.index(other) for other in group.split() if other != one] for group in ALIKE for one in group.split()
+    FINALS.index(one): [FINALS.index(other) for other in group.split() if other != one]
+    for group in ALIKE
+    for one in group.split()
 }
 
 
@@ -50,7 +60,11 @@ def slips(slip: Slip) -> Callable[[str, float, Random], EditedText]:
         edited, spans = [], []
         length = 0
         for run in runs(text):
-            made, places = _typed_anew(run, slip, rate, rng) if is_syllable(run[0]) else (run, [(i, i + 1) for i in range(len(run))])
+            made, places = (
+                _typed_anew(run, slip, rate, rng)
+                if is_syllable(run[0])
+                else (run, [(i, i + 1) for i in range(len(run))])
+            )
             edited.append(made)
             spans += [(length + start, length + end) for start, end in places]
             length += len(made)
@@ -75,11 +89,14 @@ def _typed_anew(run: str, slip: Slip, rate: float, rng: Random) -> tuple[str, li
         for number in set(source[first:last]):
             starts.setdefault(number, place)
             ends[number] = place + 1
-    return "".join(character for character, _, _ in made), [(starts[number], ends[number]) for number in range(len(run))]
+    return "".join(character for character, _, _ in made), [
+        (starts[number], ends[number]) for number in range(len(run))
+    ]
 
 
 def _hit(keys: str, slip: Slip, rate: float, rng: Random) -> str:
-    """What was hit. As many numbers are drawn whatever the rate, so that a higher one makes the slips of a lower one, and more."""
+    """What was hit. As many numbers are drawn whatever the rate, so that a higher one makes the slips of a lower one,
+    and more."""
     chance, own = rng.random(), Random(rng.getrandbits(32))
     return slip(keys, own) if chance < rate else keys
 

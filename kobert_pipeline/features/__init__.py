@@ -1,1 +1,2 @@
-"""Fine-tuning sets as arrays: read, split, kept clean of their test set, tokenized. What comes after needs no analyzer."""
+"""Fine-tuning sets as arrays: read, split, kept clean of their test set, tokenized. What comes after needs no
+analyzer."""

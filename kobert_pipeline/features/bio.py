@@ -1,5 +1,6 @@
-"""Tags of tokens and the spans they mark (Ramshaw and Marcus 1995): B begins a span, I goes on, O lies outside. An I that has nothing to go
-on from begins a span, as `conlleval`, seqeval and the pipelines of `transformers` read it, so every sequence of tags is a valid one.
+"""Tags of tokens and the spans they mark (Ramshaw and Marcus 1995): B begins a span, I goes on, O lies outside. An I
+that has nothing to go on from begins a span, as `conlleval`, seqeval and the pipelines of `transformers` read it, so
+every sequence of tags is a valid one.
 """
 
 import re
@@ -15,7 +16,8 @@ Tag = tuple[bool, str | None]
 
 
 def parsed(tag: str) -> Tag:
-    """`B-PER`, `I-PER` (IOBES, BILOU: S and U as B, E and L as I), `PER_B`, `PER_I` (Naver), O; else a type: equal neighbours are one."""
+    """`B-PER`, `I-PER` (IOBES, BILOU: S and U as B, E and L as I), `PER_B`, `PER_I` (Naver), O; else a type: equal
+    neighbours are one."""
     if tag in OUTSIDE:
         return False, None
     if before := BEFORE.fullmatch(tag):

@@ -1,9 +1,10 @@
 """The noun of fine-tuning: `Features`, the arrays of one split, with the examples they were made from.
 
-Arrays are flat. Per window (n windows): `windows` (n + 1,) int64, where each begins among the tokens; whatever the task adds, (n,).
-Per token: `input_ids`, `token_type_ids`, and what the task adds.
+Arrays are flat. Per window (n windows): `windows` (n + 1,) int64, where each begins among the tokens; whatever the task
+adds, (n,). Per token: `input_ids`, `token_type_ids`, and what the task adds.
 
-A model takes rows: a window each or, where `choices` () says how many, that many windows behind one another, the choices of one example.
+A model takes rows: a window each or, where `choices` () says how many, that many windows behind one another, the
+choices of one example.
 """
 
 from dataclasses import dataclass

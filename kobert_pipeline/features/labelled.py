@@ -1,4 +1,5 @@
-"""Sequence tasks whose examples are the rows of a table. Which column is what is found by the names that known sets use, or said."""
+"""Sequence tasks whose examples are the rows of a table. Which column is what is found by the names that known sets
+use, or said."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +20,16 @@ class LabelledTask(SequenceTask):
     known: ClassVar[dict[str, tuple[str, ...]]]
     """What known sets call the columns `text`, `text_pair` and `label`; the first that a file has is taken."""
     whence: ClassVar[str] = ""
-    """What is said of the labels that are allowed where one is not: where they come from, if not from the task itself."""
+    """What is said of the labels that are allowed where one is not: where they come from, if not from the task
+    itself."""
     symmetric: ClassVar[bool] = False
     """Whether (a, b) and (b, a) ask the same: they stay on one side of a dev split."""
 
     id: str | None = None
     """Column of an example's id; null: guid or id, where there is one, else rows are numbered."""
     text: str | None = None
-    """Column of the text (of a pair, the first); null: found by the names of known sets. A dot leads into an object, as in labels.label."""
+    """Column of the text (of a pair, the first); null: found by the names of known sets. A dot leads into an object, as
+    in labels.label."""
     label: str | None = None
     """Column of what is to be learned; null: found by the names of known sets."""
 
@@ -38,18 +41,23 @@ class LabelledTask(SequenceTask):
         return [self._example(row, number, roles, target) for number, row in enumerate(found)]
 
     def column(self, role: str, path: Path, first: Row) -> str | None:
-        """The column that plays a role, by the first row; None where nobody does. Raises UserError for a needed one that is not there."""
+        """The column that plays a role, by the first row; None where nobody does. Raises UserError for a needed one
+        that is not there."""
         given, known = getattr(self, role, None), {"id": IDS, **self.known}.get(role, ())
         return column_of(role, path, first, self.name, given, known, needed=role != "id")
 
     def target(self) -> Callable[[Any, str], int | float]:
-        """A function from a label as it stands in a file, and its place there, to what is learned. It raises UserError for other labels."""
+        """A function from a label as it stands in a file, and its place there, to what is learned. It raises UserError
+        for other labels."""
         allowed = self.spellings()
 
         def index(value: Any, place: str) -> int:
             spelled = spelling(value)
             if spelled not in allowed:
-                told = [f"{written} ({self.labels[i]})" if written != self.labels[i] else written for written, i in allowed.items()]
+                told = [
+                    f"{written} ({self.labels[i]})" if written != self.labels[i] else written
+                    for written, i in allowed.items()
+                ]
                 raise UserError(f"{place}: the label is {value!r:.60}; allowed are {', '.join(told[:20])}{self.whence}")
             return allowed[spelled]
 
@@ -59,12 +67,16 @@ class LabelledTask(SequenceTask):
         """How files write the labels: by number or by name."""
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
-    def _example(self, row: Row, number: int, roles: dict[str, str | None], target: Callable[[Any, str], int | float]) -> Example:
+    def _example(
+        self, row: Row, number: int, roles: dict[str, str | None], target: Callable[[Any, str], int | float]
+    ) -> Example:
         values = {role: cell(row, column) for role, column in roles.items() if column}
         texts: dict[str, Any] = {role: values[role] for role in ("text", "text_pair") if role in values}
         for role, text in texts.items():
             if not isinstance(text, str):
-                raise UserError(f"{row.place}: the column '{roles[role]}' holds {type(text).__name__}, text was expected")
+                raise UserError(
+                    f"{row.place}: the column '{roles[role]}' holds {type(text).__name__}, text was expected"
+                )
         parts = [squeezed(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
         identity = str(values.get("id", number))

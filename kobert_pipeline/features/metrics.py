@@ -1,5 +1,6 @@
-"""Scores, in percent. KorQuAD's exact match and F1 follow its official definition (evaluate-v1.0: F1 over characters, not words); the
-others are those of scikit-learn and SciPy. Where a score has no value (nothing positive anywhere, constant predictions) it is 0."""
+"""Scores, in percent. KorQuAD's exact match and F1 follow its official definition (evaluate-v1.0: F1 over characters,
+not words); the others are those of scikit-learn and SciPy. Where a score has no value (nothing positive anywhere,
+constant predictions) it is 0."""
 
 import math
 import string
@@ -58,7 +59,8 @@ def pearson(predictions: list[float], values: list[float]) -> float:
 
 
 def spearman(predictions: list[float], values: list[float]) -> float:
-    """Spearman's rank correlation, in percent; equal values share their mean rank; 0.0 where either side is constant."""
+    """Spearman's rank correlation, in percent; equal values share their mean rank; 0.0 where either side is
+    constant."""
     return pearson(mean_ranks(predictions), mean_ranks(values))
 
 
@@ -94,15 +96,19 @@ def korquad_scores(predictions: list[str], answers: list[list[str]]) -> dict[str
     """Mean over the questions of the best value over each one's answers, in percent."""
     pairs = list(zip(predictions, answers, strict=True))
     return {
-        "exact_match": 100.0 * sum(max(korquad_exact_match(given, one) for one in wanted) for given, wanted in pairs) / len(pairs),
+        "exact_match": 100.0
+        * sum(max(korquad_exact_match(given, one) for one in wanted) for given, wanted in pairs)
+        / len(pairs),
         "f1": 100.0 * sum(max(korquad_f1(given, one) for one in wanted) for given, wanted in pairs) / len(pairs),
     }
 
 
 def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> dict[str, float]:
-    """Precision, recall and F1 of all entities [start, end, type] of all texts together (`conlleval`: an entity is right when both ends and
-    the type are), in percent; 0.0 where nothing is right."""
-    sides = [{(text, *entity) for text, found in enumerate(side) for entity in found} for side in (predictions, entities)]
+    """Precision, recall and F1 of all entities [start, end, type] of all texts together (`conlleval`: an entity is
+    right when both ends and the type are), in percent; 0.0 where nothing is right."""
+    sides = [
+        {(text, *entity) for text, found in enumerate(side) for entity in found} for side in (predictions, entities)
+    ]
     given, right = (len(side) for side in sides)
     both = 100.0 * len(sides[0] & sides[1])
     return {
@@ -113,8 +119,9 @@ def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> di
 
 
 def character_macro_f1(predictions: list[list[Any]], entities: list[list[Any]], texts: list[str]) -> float:
-    """KLUE's score of named entities (Park et al. 2021): the F1 of every B and I tag over the characters of all texts, without white space,
-    and the mean over the tags that are predicted or right somewhere, in percent; 0.0 where there is none. O is no tag here."""
+    """KLUE's score of named entities (Park et al. 2021): the F1 of every B and I tag over the characters of all texts,
+    without white space, and the mean over the tags that are predicted or right somewhere, in percent; 0.0 where there
+    is none. O is no tag here."""
     given, right, both = Counter[str](), Counter[str](), Counter[str]()
     for text, *sides in zip(texts, predictions, entities, strict=True):
         left, wanted = (character_tags(text, side) for side in sides)

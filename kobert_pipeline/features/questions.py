@@ -1,4 +1,5 @@
-"""Questions on contexts as files hold them, in SQuAD form or as rows of a table; none is learned from before its answers are checked."""
+"""Questions on contexts as files hold them, in SQuAD form or as rows of a table; none is learned from before its
+answers are checked."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,19 +16,24 @@ def squad_questions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for paragraph in paragraphs(path):
         for question in paragraph["qas"]:
             if not isinstance(question, dict):
-                raise UserError(f"{path}: a question is {question!r:.60}; an object with id, question and answers was expected")
+                raise UserError(
+                    f"{path}: a question is {question!r:.60}; an object with id, question and answers was expected"
+                )
             yield paragraph["context"], question
 
 
 def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example:
-    """A question in SQuAD form; `answers` are empty where `is_impossible` is true, whatever else the file holds then (`plausible_answers`).
-    Raises UserError for one that lacks something, or says that it has an answer without giving one."""
+    """A question in SQuAD form; `answers` are empty where `is_impossible` is true, whatever else the file holds then
+    (`plausible_answers`). Raises UserError for one that lacks something, or says that it has an answer without giving
+    one."""
     try:
         identity = question["guid"] if "guid" in question and "id" not in question else question["id"]
         answers = [] if question.get("is_impossible") else pairs(question["answers"])
         words = question["question"]
     except (KeyError, TypeError) as error:
-        raise UserError(f"{path}: a question lacks {error}; each needs id, question, answers (text, answer_start)") from None
+        raise UserError(
+            f"{path}: a question lacks {error}; each needs id, question, answers (text, answer_start)"
+        ) from None
     place = f"{path}, question {identity}"
     if not answers and question.get("is_impossible") is False:
         raise UserError(f"{place}: is_impossible is false, but it has no answer; give one, or true")
@@ -35,8 +41,9 @@ def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example
 
 
 def pairs(answers: Any, start: Any = None) -> list[list[Any]]:
-    """[text, start] of each answer: of objects (`text`, `answer_start`), of an object with a list of each, or of a text (or list) whose
-    `start` (or list) is given beside it. What has no text is no answer. Raises KeyError or TypeError for anything else."""
+    """[text, start] of each answer: of objects (`text`, `answer_start`), of an object with a list of each, or of a text
+    (or list) whose `start` (or list) is given beside it. What has no text is no answer. Raises KeyError or TypeError
+    for anything else."""
     if isinstance(answers, dict):
         answers, start = answers["text"], answers["answer_start"]
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
@@ -49,7 +56,8 @@ def pairs(answers: Any, start: Any = None) -> list[list[Any]]:
 
 
 def example(place: str, identity: str, question: Any, context: Any, answers: list[list[Any]]) -> Example:
-    """An example of the span shape. Raises UserError unless question and context are text and every answer stands at its start."""
+    """An example of the span shape. Raises UserError unless question and context are text and every answer stands at
+    its start."""
     for name, text in (("question", question), ("context", context)):
         if not isinstance(text, str):
             raise UserError(f"{place}: the {name} holds {type(text).__name__}, text was expected")
@@ -58,7 +66,8 @@ def example(place: str, identity: str, question: Any, context: Any, answers: lis
             raise UserError(f"{place}: an answer holds {type(text).__name__}, text was expected")
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise UserError(
-                f"{place}: answer_start is {start!r:.60}; the character, counted from 0, where the answer {text!r} begins was expected"
+                f"{place}: answer_start is {start!r:.60}; the character, counted from 0, where the answer {text!r} "
+                "begins was expected"
             )
         if (found := context[start : start + len(text)]) != text:
             raise UserError(f"{place}: answer_start is {start}, where {found!r} stands, not the answer {text!r}")

@@ -1,4 +1,5 @@
-"""The shape of tasks that give one label to a text (or a pair of texts). Examples: `id, group, text, text_pair, label`."""
+"""The shape of tasks that give one label to a text (or a pair of texts). Examples: `id, group, text, text_pair,
+label`."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +11,8 @@ from kobert_pipeline.features.task import Example, Task
 
 
 class SequenceTask(Task):
-    """Classification of sequences. Subclasses say how to read, which `labels` there are and by which `metric` models are picked."""
+    """Classification of sequences. Subclasses say how to read, which `labels` there are and by which `metric` models
+    are picked."""
 
     auto_class: ClassVar[str] = "AutoModelForSequenceClassification"
     labels: ClassVar[tuple[str, ...]]
@@ -71,5 +73,7 @@ class SequenceTask(Task):
 
 def _texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:
     """The texts, and the second texts where these are pairs."""
-    pairs = [example["text_pair"] for example in examples] if any("text_pair" in example for example in examples) else None
+    pairs = (
+        [example["text_pair"] for example in examples] if any("text_pair" in example for example in examples) else None
+    )
     return [example["text"] for example in examples], pairs

@@ -1,5 +1,6 @@
-"""The shape of tasks that answer a question by a span of a context. Examples: `id, group, question, context, answers`, where answers are
-`[text, start]` with characters of the raw context counted from 0. All mapping goes through offsets, never through joined tokens."""
+"""The shape of tasks that answer a question by a span of a context. Examples: `id, group, question, context, answers`,
+where answers are `[text, start]` with characters of the raw context counted from 0. All mapping goes through offsets,
+never through joined tokens."""
 
 from typing import Any, ClassVar
 
@@ -27,8 +28,8 @@ class SpanTask(Task):
     """Longer questions are cut, so that the context has room."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 elsewhere; `example` (n,) says whose
-        window it is; an answer outside the window is the first token, [CLS]."""
+        """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 elsewhere;
+        `example` (n,) says whose window it is; an answer outside the window is the first token, [CLS]."""
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
         questions = [self._short(example["question"], longest, tokenizer) for example in examples]
         encoded = tokenizer(
@@ -60,7 +61,9 @@ class SpanTask(Task):
     def _short(self, question: str, longest: int, tokenizer: Any) -> str:
         if 2 * len(question) <= longest:  # a character is at most itself and the mark before it
             return question
-        encoded = tokenizer(question, truncation=True, max_length=longest, add_special_tokens=False, return_offsets_mapping=True)
+        encoded = tokenizer(
+            question, truncation=True, max_length=longest, add_special_tokens=False, return_offsets_mapping=True
+        )
         return question[: encoded["offset_mapping"][-1][1]]
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
@@ -70,14 +73,20 @@ class SpanTask(Task):
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[str]:
         """Per example the text of the span that answers it; "" where none does."""
         spans = self.answer_spans(logits, features)
-        return [example["context"][spans[i][1] : spans[i][2]] if i in spans else "" for i, example in enumerate(features.examples)]
+        return [
+            example["context"][spans[i][1] : spans[i][2]] if i in spans else ""
+            for i, example in enumerate(features.examples)
+        ]
 
-    def answer_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
+    def answer_spans(
+        self, logits: dict[str, list[np.ndarray]], features: Features
+    ) -> dict[int, tuple[float, int, int]]:
         """By example, the span that is given as its answer: the best one; without examples that are left unanswered."""
         return self.best_spans(logits, features)
 
     def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
-        """By example, what `best_span` finds over all its windows; without examples no window of which has a context."""
+        """By example, what `best_span` finds over all its windows; without examples no window of which has a
+        context."""
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
@@ -108,7 +117,9 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     return (first[0], last[-1]) if first and last else (0, 0)
 
 
-def best_span(start_logits: np.ndarray, end_logits: np.ndarray, offsets: np.ndarray, longest: int) -> tuple[float, int, int] | None:
+def best_span(
+    start_logits: np.ndarray, end_logits: np.ndarray, offsets: np.ndarray, longest: int
+) -> tuple[float, int, int] | None:
     """The best (score, first character, end character) with start <= end, at most `longest` tokens, inside the context.
 
     Shapes: (L,), (L,), (L, 2). None when no token lies in the context.

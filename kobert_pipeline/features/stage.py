@@ -14,7 +14,10 @@ from kobert_pipeline.features.task import Example, Task, refuse_empty
 from kobert_pipeline.files import write_json
 
 VERSION = 2
-WRITES = ("task.json", *(f"{split}/{kind}" for split in ("train", "dev", "test") for kind in ("*.npy", "examples.jsonl")))
+WRITES = (
+    "task.json",
+    *(f"{split}/{kind}" for split in ("train", "dev", "test") for kind in ("*.npy", "examples.jsonl")),
+)
 """Patterns of every file that the stage writes to its folder."""
 
 
@@ -30,7 +33,8 @@ class FeaturesOptions(Options):
     test: str | None = None
     """Test file, for the final figure only."""
     dev_share: float = Field(0.05, gt=0, lt=0.5)
-    """Share of train cut off as dev when there is no dev file; whole groups (equal texts, one context) go to one side."""
+    """Share of train cut off as dev when there is no dev file; whole groups (equal texts, one context) go to one
+    side."""
     dev_seed: Seed = 1
     """Another number, another cut."""
     max_length: int = Field(128, ge=16)
@@ -69,9 +73,12 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     return counts
 
 
-def prepared(options: FeaturesOptions, data_dir: Path) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
-    """What is made of the task files before a tokenizer is needed: the options with what the task learns from its training files, the
-    splits and their counts. Everything that is wrong with a task file is refused here, so `kobert check` calls it too."""
+def prepared(
+    options: FeaturesOptions, data_dir: Path
+) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
+    """What is made of the task files before a tokenizer is needed: the options with what the task learns from its
+    training files, the splits and their counts. Everything that is wrong with a task file is refused here, so `kobert
+    check` calls it too."""
     paths = [data_dir / name for name in train_files(options)]
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
@@ -108,21 +115,26 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
         if not examples:
             dropped = counts.get("train_examples_contaminated", 0)
             raise UserError(
-                f"features: the {name} split of {', '.join(names)} ({task.name}) is empty: {counts['train_examples_read']} examples were "
-                f"read, {dropped} dropped because their texts stand in the test set, and dev_share is {options.dev_share}; check these"
+                f"features: the {name} split of {', '.join(names)} ({task.name}) is empty: "
+                f"{counts['train_examples_read']} examples were "
+                f"read, {dropped} dropped because their texts stand in the test set, and dev_share is "
+                f"{options.dev_share}; check these"
             )
     return splits, counts
 
 
 def shared(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:
-    """How many training examples have a text, white space left out, that stands in the test set too. Official sets share some short ones,
-    so nothing is dropped. Raises UserError where more than half of the test examples stand in train: one file was taken for both."""
+    """How many training examples have a text, white space left out, that stands in the test set too. Official sets
+    share some short ones, so nothing is dropped. Raises UserError where more than half of the test examples stand in
+    train: one file was taken for both."""
     texts, held = ({example["group"] for example in examples} - {""} for examples in (train, test))
     known = sum(example["group"] in texts for example in test)
     if 2 * known > len(test):
         raise UserError(
-            f"features: {known:,} of the {len(test):,} examples of the test file {options.test} stand in what is learned from "
-            f"({', '.join(train_files(options))}); a score on them says nothing, so give a test file with other texts, or leave test out"
+            f"features: {known:,} of the {len(test):,} examples of the test file {options.test} stand in what is "
+            "learned from "
+            f"({', '.join(train_files(options))}); a score on them says nothing, so give a test file with other texts, "
+            "or leave test out"
         )
     return sum(example["group"] in held for example in train)
 

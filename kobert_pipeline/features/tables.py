@@ -1,6 +1,8 @@
-"""Tables of labelled examples, each row with its place in its file: TSV, CSV, JSON Lines, JSON and Parquet, the last never compressed.
+"""Tables of labelled examples, each row with its place in its file: TSV, CSV, JSON Lines, JSON and Parquet, the last
+never compressed.
 
-What is read, and how, is what the corpus's readers of these files read, so that an evaluation set is the same text there and here.
+What is read, and how, is what the corpus's readers of these files read, so that an evaluation set is the same text
+there and here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,17 +21,22 @@ IDS = ("guid", "id")
 
 
 class Row(NamedTuple):
-    """`place` says where it stands, as in "train.tsv, line 3"; `cells` are its values by column, text or what JSON and Parquet hold."""
+    """`place` says where it stands, as in "train.tsv, line 3"; `cells` are its values by column, text or what JSON and
+    Parquet hold."""
 
     place: str
     cells: dict[str, Any]
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """The rows of a file of any kind in `KINDS`, by the end of its name. Raises UserError for another name or a file of another form."""
+    """The rows of a file of any kind in `KINDS`, by the end of its name. Raises UserError for another name or a file of
+    another form."""
     ending = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
     if ending not in KINDS or (ending == ".parquet" and path.suffix in COMPRESSED):
-        raise UserError(f"{path}: a file of labelled texts ends with {', '.join(KINDS)} (all but the last maybe with .gz .bz2 .xz .zst)")
+        raise UserError(
+            f"{path}: a file of labelled texts ends with {', '.join(KINDS)} (all but the last maybe with .gz .bz2 .xz "
+            ".zst)"
+        )
     return KINDS[ending](path)
 
 
@@ -47,13 +54,18 @@ def columns(cells: dict[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-def column_of(role: str, path: Path, first: Row, task: str, given: str | None, known: Sequence[str], needed: bool = True) -> str | None:
-    """The column that plays a `role` in a `task`, by the first row: the `given` one, else the first of the `known` that there is; None
-    where none is. Raises UserError for a given one that is not there, and where one is `needed` and none is known."""
+def column_of(
+    role: str, path: Path, first: Row, task: str, given: str | None, known: Sequence[str], needed: bool = True
+) -> str | None:
+    """The column that plays a `role` in a `task`, by the first row: the `given` one, else the first of the `known` that
+    there is; None where none is. Raises UserError for a given one that is not there, and where one is `needed` and none
+    is known."""
     if given:
         if not has(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
-            raise UserError(f"{path}: there is no column '{given}'{guess}; say which it is with the option {role} of the task")
+            raise UserError(
+                f"{path}: there is no column '{given}'{guess}; say which it is with the option {role} of the task"
+            )
         return given
     found = next((column for column in known if has(first.cells, column)), None)
     if found is None and known and needed:
@@ -100,7 +112,9 @@ def _json(path: Path) -> Iterator[Row]:
     with open_lines(path, longest=LARGEST_JSON) as lines:
         content = read_json_text(path, lines)
     if not isinstance(content, list):
-        raise UserError(f"{path}: a list of objects was expected, not {type(content).__name__}; one object a line is a .jsonl file")
+        raise UserError(
+            f"{path}: a list of objects was expected, not {type(content).__name__}; one object a line is a .jsonl file"
+        )
     for number, cells in enumerate(content, 1):
         if not isinstance(cells, dict):
             raise UserError(f"{path}, entry {number}: an object was expected, not {type(cells).__name__}")

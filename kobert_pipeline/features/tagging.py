@@ -1,10 +1,12 @@
-"""The shape of tasks that mark spans of a text and name their type, as named entities. Examples: `id, group, text, entities`, the last
-`[start, end, type]` in characters of the raw text counted from 0, in order, none over another. All mapping goes through offsets.
+"""The shape of tasks that mark spans of a text and name their type, as named entities. Examples: `id, group, text,
+entities`, the last `[start, end, type]` in characters of the raw text counted from 0, in order, none over another. All
+mapping goes through offsets.
 
-Every token carries a label, not the first of each word alone as in Devlin et al. (NAACL 2019): their data tag words, whereas Korean
-entities end inside eojeols and now and then inside morphemes. Of the 5,774 answers of KorQuAD's dev set, 99.84 % begin and end at borders
-of tokens, 99.41 % at borders of morphemes. Which token of a word speaks for it matters little for entities (Ács et al., EACL 2021), KLUE
-labels every token too, and the pipelines of `transformers` read every token.
+Every token carries a label, not the first of each word alone as in Devlin et al. (NAACL 2019): their data tag words,
+whereas Korean entities end inside eojeols and now and then inside morphemes. Of the 5,774 answers of KorQuAD's dev set,
+99.84 % begin and end at borders of tokens, 99.41 % at borders of morphemes. Which token of a word speaks for it matters
+little for entities (Ács et al., EACL 2021), KLUE labels every token too, and the pipelines of `transformers` read every
+token.
 """
 
 from abc import abstractmethod
@@ -30,8 +32,8 @@ Found = tuple[int, int, str, float]
 
 
 class TaggingTask(Task):
-    """Classification of tokens, decoded to spans. Long texts are read in overlapping windows, and each token is learned and predicted in
-    one of them, that in which it stands most central."""
+    """Classification of tokens, decoded to spans. Long texts are read in overlapping windows, and each token is learned
+    and predicted in one of them, that in which it stands most central."""
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
     metric: ClassVar[str] = "entity_f1"
@@ -47,7 +49,10 @@ class TaggingTask(Task):
     def _each_once(cls, labels: list[str] | None) -> list[str] | None:
         wrong = next((label for label in labels or [] if label in OUTSIDE or (labels or []).count(label) > 1), None)
         if wrong is not None:
-            raise ValueError(f"the type '{wrong}' {'means that there is no entity' if wrong in OUTSIDE else 'stands twice'}; leave it out")
+            raise ValueError(
+                f"the type '{wrong}' {'means that there is no entity' if wrong in OUTSIDE else 'stands twice'}; leave "
+                "it out"
+            )
         return labels
 
     @abstractmethod
@@ -63,25 +68,32 @@ class TaggingTask(Task):
         found = {kind for example in examples for *_, kind in example["entities"]}
         if not found:
             raise UserError(
-                f"{', '.join(map(str, train))}: there is no entity to learn from; every tag is O, or every list of entities empty"
+                f"{', '.join(map(str, train))}: there is no entity to learn from; every tag is O, or every list of "
+                "entities empty"
             )
         return self.model_copy(update={"labels": sorted(found)})
 
     def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
-        """An example; white space at the ends of entities is left out of them, since no token holds any. Raises UserError for an entity
-        that lies beyond the text or over another, is blank, or has a type that is not allowed or means none."""
+        """An example; white space at the ends of entities is left out of them, since no token holds any. Raises
+        UserError for an entity that lies beyond the text or over another, is blank, or has a type that is not allowed
+        or means none."""
         kept: list[tuple[int, int, str]] = []
         for start, end, kind in sorted(entities):
             inside = text[start:end]
             if not 0 <= start < end <= len(text) or not inside.strip():
-                raise UserError(f"{place}: an entity stands from {start} to {end} ({inside!r:.40}); the text has {len(text)} characters")
+                raise UserError(
+                    f"{place}: an entity stands from {start} to {end} ({inside!r:.40}); the text has {len(text)} "
+                    "characters"
+                )
             if kept and start < kept[-1][1]:
                 raise UserError(
-                    f"{place}: two entities lie over each other, {text[slice(*kept[-1][:2])]!r:.40} and {inside!r:.40}; drop one"
+                    f"{place}: two entities lie over each other, {text[slice(*kept[-1][:2])]!r:.40} and "
+                    f"{inside!r:.40}; drop one"
                 )
             if kind in OUTSIDE:
                 raise UserError(
-                    f"{place}: the type of {inside!r:.40} is {kind!r}, which means that there is no entity; rename it or leave it out"
+                    f"{place}: the type of {inside!r:.40} is {kind!r}, which means that there is no entity; rename it "
+                    "or leave it out"
                 )
             if self.labels is not None and kind not in self.labels:
                 raise UserError(
@@ -94,11 +106,15 @@ class TaggingTask(Task):
     def config(self) -> dict[str, Any]:
         """O, then B and I of every type."""
         names = ["O", *(f"{side}-{kind}" for kind in self.labels or [] for side in "BI")]
-        return {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+        return {
+            "num_labels": len(names),
+            "id2label": dict(enumerate(names)),
+            "label2id": {name: i for i, name in enumerate(names)},
+        }
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """Windows over each text. Per token: `offsets` (tokens, 2), characters of the text, and `labels`, IGNORE_INDEX where a token is
-        special or stands more central in another window. Per window: `example` (n,), whose it is."""
+        """Windows over each text. Per token: `offsets` (tokens, 2), characters of the text, and `labels`, IGNORE_INDEX
+        where a token is special or stands more central in another window. Per window: `example` (n,), whose it is."""
         stride = min(self.stride, max_length // 4)
         encoded = tokenizer(
             [example["text"] for example in examples],
@@ -116,9 +132,15 @@ class TaggingTask(Task):
             "offsets": np.array([span for row in encoded["offset_mapping"] for span in row], np.int32).reshape(-1, 2),
             "example": np.array(encoded["overflow_to_sample_mapping"], np.int64),
         }
-        inside = flat([[side is not None for side in encoded.sequence_ids(i)] for i in range(len(arrays["example"]))], bool)
-        labels = np.where(central(arrays["windows"], arrays["example"], inside, stride), 0, IGNORE_INDEX).astype(np.int32)
-        for example, tokens in zip(examples, central_tokens(Features({**arrays, "labels": labels}, examples)), strict=True):
+        inside = flat(
+            [[side is not None for side in encoded.sequence_ids(i)] for i in range(len(arrays["example"]))], bool
+        )
+        labels = np.where(central(arrays["windows"], arrays["example"], inside, stride), 0, IGNORE_INDEX).astype(
+            np.int32
+        )
+        for example, tokens in zip(
+            examples, central_tokens(Features({**arrays, "labels": labels}, examples)), strict=True
+        ):
             labels[tokens] = token_labels(arrays["offsets"][tokens], example["entities"], self.labels or [])
         return {**arrays, "labels": labels}
 
@@ -133,7 +155,10 @@ class TaggingTask(Task):
         scores = np.concatenate(rows).astype(np.float64)  # (windows, L, C) -> (P, C)
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         best, sure = scores.argmax(-1), scores.max(-1) / scores.sum(-1)
-        return [self._spelled(best[tokens], sure[tokens], features.arrays["offsets"][tokens]) for tokens in central_tokens(features)]
+        return [
+            self._spelled(best[tokens], sure[tokens], features.arrays["offsets"][tokens])
+            for tokens in central_tokens(features)
+        ]
 
     def _spelled(self, labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray) -> list[Found]:
         """Spans in characters from the labels of a text's tokens."""
@@ -155,13 +180,16 @@ class TaggingTask(Task):
         return entity_scores(predictions, right) | {"character_macro_f1": character_macro_f1(predictions, right, texts)}
 
     def counts(self, features: Features) -> dict[str, Any]:
-        """Entities; how many of their ends lie inside a token; the entity F1 of a model that labels every token rightly."""
+        """Entities; how many of their ends lie inside a token; the entity F1 of a model that labels every token
+        rightly."""
         perfect: list[Any] = []
         inside, (labels, offsets) = 0, (features.arrays[name] for name in ("labels", "offsets"))
         for example, tokens in zip(features.examples, central_tokens(features), strict=True):
             left, right = (set(column) for column in offsets[tokens].T.tolist())
             inside += sum((start not in left) + (end not in right) for start, end, _ in example["entities"])
-            perfect.append([found[:3] for found in self._spelled(labels[tokens], np.ones(len(tokens)), offsets[tokens])])
+            perfect.append(
+                [found[:3] for found in self._spelled(labels[tokens], np.ones(len(tokens)), offsets[tokens])]
+            )
         return {
             "entities": sum(len(example["entities"]) for example in features.examples),
             "entity_borders_inside_tokens": inside,
@@ -174,8 +202,8 @@ class TaggingTask(Task):
 
 
 def central(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride: int) -> np.ndarray:
-    """Which tokens, (P,) bool, stand nowhere more central than here: of the `stride` tokens that two windows of a text share, each has
-    the half that is farther from its edge. `inside` (P,) tells a text's tokens from special ones."""
+    """Which tokens, (P,) bool, stand nowhere more central than here: of the `stride` tokens that two windows of a text
+    share, each has the half that is farther from its edge. `inside` (P,) tells a text's tokens from special ones."""
     chosen = inside.copy()
     for i in np.flatnonzero(example[1:] == example[:-1]).tolist():
         before, after = (np.flatnonzero(inside[windows[j] : windows[j + 1]]) + windows[j] for j in (i, i + 1))
@@ -193,8 +221,8 @@ def central_tokens(features: Features) -> list[np.ndarray]:
 
 
 def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> np.ndarray:
-    """0 for O, 2k + 1 for B and 2k + 2 for I of the type number k, for tokens with these offsets: (L, 2) -> (L,). A token belongs to the
-    entity that holds most of it, the first of equals."""
+    """0 for O, 2k + 1 for B and 2k + 2 for I of the type number k, for tokens with these offsets: (L, 2) -> (L,). A
+    token belongs to the entity that holds most of it, the first of equals."""
     labels, most, holder = (np.full(len(offsets), value) for value in (0, 0, -1))
     for number, (start, end, _) in enumerate(entities):
         shared = np.minimum(offsets[:, 1], end) - np.maximum(offsets[:, 0], start)

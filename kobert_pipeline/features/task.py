@@ -1,4 +1,5 @@
-"""The contract of a task: files -> examples -> features, and logits -> predictions -> scores. It knows no training loop, no folder."""
+"""The contract of a task: files -> examples -> features, and logits -> predictions -> scores. It knows no training
+loop, no folder."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -38,7 +39,8 @@ class Task(Plugin):
 
     @abstractmethod
     def targets(self, features: Features) -> dict[str, np.ndarray]:
-        """The arrays, one value per row or one per token, that the model takes as labels, under their `transformers` names."""
+        """The arrays, one value per row or one per token, that the model takes as labels, under their `transformers`
+        names."""
 
     @abstractmethod
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
@@ -49,19 +51,21 @@ class Task(Plugin):
         """Scores in percent."""
 
     def fit_labels(self, train: list[Path]) -> Self:
-        """The task with what it learns from its training files filled in (the labels, where they were not said). It is kept beside the
-        features. Raises UserError for files of another form."""
+        """The task with what it learns from its training files filled in (the labels, where they were not said). It is
+        kept beside the features. Raises UserError for files of another form."""
         return self
 
     def refuse_unlike(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, maybe of several files, do not go together."""
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
-        """The task with what the model's logits for the dev set determine, such as a threshold. It is one of the `inference_options`."""
+        """The task with what the model's logits for the dev set determine, such as a threshold. It is one of the
+        `inference_options`."""
         return self
 
     def inference_state(self) -> dict[str, Any]:
-        """What predicting with the model needs to know of the task; it is saved in the model's config. Defaults are left out."""
+        """What predicting with the model needs to know of the task; it is saved in the model's config. Defaults are
+        left out."""
         return self.model_dump(include=set(self.inference_options), exclude_defaults=True)
 
     def with_inference_state(self, state: dict[str, Any]) -> Self:
@@ -94,4 +98,6 @@ def refuse_empty(split: str, paths: list[Path], number: int) -> None:
     """Raise UserError where the files of a split hold no example, as those that have a header and nothing below it."""
     if not number:
         what = ", ".join(map(str, paths))
-        raise UserError(f"features: the {split} split is empty: {what} holds no examples, no row below a header; write some into it")
+        raise UserError(
+            f"features: the {split} split is empty: {what} holds no examples, no row below a header; write some into it"
+        )

@@ -1,4 +1,5 @@
-"""Windows -> padded batches of about equal length, as a function of (seed, step). Windows that are choices of one example stay together."""
+"""Windows -> padded batches of about equal length, as a function of (seed, step). Windows that are choices of one
+example stay together."""
 
 from functools import lru_cache
 
@@ -18,10 +19,18 @@ FILLS = {"input_ids": PAD_ID, "token_type_ids": 0}
 
 
 class Batches:
-    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per token; a row is a window, or
-    the windows of one example's choices. Windows are padded to a multiple of `pad_to_multiple_of`, but not beyond the longest of all."""
+    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per token; a row
+    is a window, or the windows of one example's choices. Windows are padded to a multiple of `pad_to_multiple_of`, but
+    not beyond the longest of all."""
 
-    def __init__(self, features: Features, targets: dict[str, np.ndarray], batch_size: int, seed: int, pad_to_multiple_of: int = 1) -> None:
+    def __init__(
+        self,
+        features: Features,
+        targets: dict[str, np.ndarray],
+        batch_size: int,
+        seed: int,
+        pad_to_multiple_of: int = 1,
+    ) -> None:
         self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
         self.pad_to_multiple_of, self.longest = pad_to_multiple_of, int(features.lengths.max())
         self.per_epoch = -(-len(features) // batch_size)
@@ -40,12 +49,15 @@ class Batches:
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def batch(self, step: int, part: int, parts: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
-        """Part `part` of `parts` of the batch of step `step`, all from 0, under the names that `transformers` models take, and `share`: how
-        much of the step it is (0 where there are more parts than rows, and some row stands in)."""
+        """Part `part` of `parts` of the batch of step `step`, all from 0, under the names that `transformers` models
+        take, and `share`: how much of the step it is (0 where there are more parts than rows, and some row stands
+        in)."""
         rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
         mine = np.array_split(rows, parts)[part]
         chosen = mine if len(mine) else rows[:1]
-        width = int(self.features.lengths[rows].max())  # that of the whole step: the softmax over a window's places counts its padding
+        width = int(
+            self.features.lengths[rows].max()
+        )  # that of the whole step: the softmax over a window's places counts its padding
         width = min(-(-width // self.pad_to_multiple_of) * self.pad_to_multiple_of, self.longest)
         share = float(self.weights[mine].sum() / self.weights[rows].sum())
         of_tokens = {name: array for name, array in self.targets.items() if self._of_tokens(array)}
@@ -70,10 +82,12 @@ def padded(
     width: int | None = None,
     labels: dict[str, np.ndarray] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """`input_ids, token_type_ids, attention_mask` and `labels` (tokens,), each (n, L), of choices (n, choices, L); L is `width`, or that of
-    the longest."""
+    """`input_ids, token_type_ids, attention_mask` and `labels` (tokens,), each (n, L), of choices (n, choices, L); L is
+    `width`, or that of the longest."""
     index, real = cells(features, rows, width or int(features.lengths[rows].max()))
-    arrays = {name: np.where(real, features.arrays[name][index], fill) for name, fill in FILLS.items()} | {"attention_mask": real}
+    arrays = {name: np.where(real, features.arrays[name][index], fill) for name, fill in FILLS.items()} | {
+        "attention_mask": real
+    }
     arrays |= {name: np.where(real, array[index], IGNORE_INDEX) for name, array in (labels or {}).items()}
     return {name: torch.from_numpy(array.astype(np.int64)).to(device) for name, array in arrays.items()}
 

@@ -1,4 +1,5 @@
-"""Train on one split, measure on another, keep the best. It is handed those two and no other, so that no choice can rest on a test set."""
+"""Train on one split, measure on another, keep the best. It is handed those two and no other, so that no choice can
+rest on a test set."""
 
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,8 @@ from kobert_pipeline.training.loop import train
 
 
 class DevEvaluator:
-    """Called with a step, it measures the model on dev, and keeps it in the folder `kept`, if there is one, when it is the best so far."""
+    """Called with a step, it measures the model on dev, and keeps it in the folder `kept`, if there is one, when it is
+    the best so far."""
 
     def __init__(self, model: Any, task: Task, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None) -> None:
         self.model, self.task, self.dev, self.plan, self.kept = model, task, dev, plan, kept
@@ -36,11 +38,14 @@ class DevEvaluator:
 
     def best(self, until: int) -> int:
         """The best step up to `until`, the first of equals."""
-        return max((step for step in self.found.values if step <= until), key=lambda step: (self.found[step][self.task.metric], -step))
+        return max(
+            (step for step in self.found.values if step <= until),
+            key=lambda step: (self.found[step][self.task.metric], -step),
+        )
 
     def should_stop(self, step: int) -> bool:
-        """Whether as many evaluations as the plan has patience were no better than one before them. It looks at those up to `step` alone: a
-        run that goes on after a kill ends where it would have ended."""
+        """Whether as many evaluations as the plan has patience were no better than one before them. It looks at those
+        up to `step` alone: a run that goes on after a kill ends where it would have ended."""
         patience = self.plan.early_stopping_patience
         return patience is not None and sum(self.best(step) < other <= step for other in self.found.values) >= patience
 
@@ -48,13 +53,15 @@ class DevEvaluator:
 def train_and_select(
     model: Any, task: Task, train_set: Features, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None = None
 ) -> dict[str, Any]:
-    """Train `model` by `plan`, whose seed is the run's. Steps, loss, the best step and its scores on dev; `kept` then holds its weights."""
-    # under bf16 the CPU's library keeps memory for every shape it has met: gigabytes, for as many widths as windows have
+    """Train `model` by `plan`, whose seed is the run's. Steps, loss, the best step and its scores on dev; `kept` then
+    holds its weights."""
+    # under bf16 the CPU's library keeps memory for every shape it has met: gigabytes, for as many widths as windows
+    # have
     multiple = 8 if plan.mixed_precision == "bf16" else 1
     batches = Batches(train_set, task.targets(train_set), plan.batch_size, plan.seed, pad_to_multiple_of=multiple)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = DevEvaluator(model, task, dev, plan, out, kept)
-    slower = layerwise_lr_decay(model, plan.layer_decay) if plan.layer_decay < 1 else None
+    slower = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
     trained = train(
         TaskModule(model), partial(batches.batch, device=device()), plan, plan.epochs * batches.per_epoch, out, on_dev,
         name="finetune", lr_scales=slower, should_stop=on_dev.should_stop,

@@ -1,4 +1,5 @@
-"""Features + a pretrained model -> a fine-tuned model for one seed. The model is picked on dev; the test set is read once, at the end."""
+"""Features + a pretrained model -> a fine-tuned model for one seed. The model is picked on dev; the test set is read
+once, at the end."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,46 +36,59 @@ class FinetuneOptions(Options):
     seeds: list[Seed] = Field([1], min_length=1)
     """One run each."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
-    """`frozen`: the feature-based approach (Devlin et al. 2019, section 5.3), for tasks that tag: a BiLSTM learns over the encoder's last
-    four layers, which stay as they were. Such a model is not published."""
+    """`frozen`: the feature-based approach (Devlin et al. 2019, section 5.3), for tasks that tag: a BiLSTM learns over
+    the encoder's last four layers, which stay as they were. Such a model is not published."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates and epochs are tried."""
 
     @model_validator(mode="after")
     def _layers(self) -> "FinetuneOptions":
-        if self.encoder == "frozen" and self.plan.layer_decay < 1:
+        if self.encoder == "frozen" and self.plan.layerwise_lr_decay < 1:
             raise ValueError(
-                f"encoder is 'frozen' and plan.layer_decay {self.plan.layer_decay:g}, but no layer of it learns; leave one out"
+                f"encoder is 'frozen' and plan.layerwise_lr_decay {self.plan.layerwise_lr_decay:g}, but no layer of it "
+                "learns; leave one out"
             )
         return self
 
 
 def run(
-    options: FinetuneOptions, seed: int, features: Path, pretrained: Path, out: Path, trials: Mapping[str, Path] | None = None
+    options: FinetuneOptions,
+    seed: int,
+    features: Path,
+    pretrained: Path,
+    out: Path,
+    trials: Mapping[str, Path] | None = None,
 ) -> dict[str, Any]:
-    """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set. `trials`: the folders of the
-    settings that were tried, of which the best is taken."""
+    """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set. `trials`: the
+    folders of the settings that were tried, of which the best is taken."""
     task = task_of(features)
     plan = chosen_plan(options, task, trials or {})
-    counts = {name: getattr(plan, name) for name in options.plan.varied} | _fitted(options, plan, seed, features, pretrained, out, MODEL)
+    counts = {name: getattr(plan, name) for name in options.plan.varied} | _fitted(
+        options, plan, seed, features, pretrained, out, MODEL
+    )
     if not is_main_process():
         return {}  # what follows is read, measured and written by the first process alone
     return counts | evaluate_test(task, features, out)
 
 
-def trial(options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path) -> dict[str, Any]:
+def trial(
+    options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path
+) -> dict[str, Any]:
     """Try one setting: train as `run` does and leave the scores on dev, but no model. The test set is not opened."""
     from kobert_pipeline.training.loop import NotFinite
 
     try:
         return _fitted(options, plan, seed, features, pretrained, out, None)
-    except NotFinite as error:  # as happens to learning rates that are too high: it is not the one to take, and the others are tried
+    except (
+        NotFinite
+    ) as error:  # as happens to learning rates that are too high: it is not the one to take, and the others are tried
         (out / EVALUATIONS).unlink(missing_ok=True)
         return {"not_finite": str(error).partition(";")[0]}
 
 
 def chosen_setting(options: FinetuneOptions, features: Path, trials: Mapping[str, Path]) -> dict[str, str]:
-    """What a run depends on of the settings that were tried: the one that was chosen. Another list may choose the same."""
+    """What a run depends on of the settings that were tried: the one that was chosen. Another list may choose the
+    same."""
     return {"setting that is best on dev": best_of(trials, task_of(features))} if trials else {}
 
 
@@ -85,13 +99,16 @@ def chosen_plan(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]
 
 
 def best_of(trials: Mapping[str, Path], task: Task) -> str:
-    """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as far as a score."""
+    """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as
+    far as a score."""
     scores = {}
     for name, folder in trials.items():
         if found := read_evaluations(folder / EVALUATIONS):
             scores[name] = max(values[task.metric] for values in found.values())
     if not scores:
-        raise UserError(f"no setting that was tried came as far as a score on dev ({', '.join(trials)}); give lower learning rates")
+        raise UserError(
+            f"no setting that was tried came as far as a score on dev ({', '.join(trials)}); give lower learning rates"
+        )
     return max(scores, key=lambda name: scores[name])
 
 
@@ -101,7 +118,13 @@ def task_of(features: Path) -> Task:
 
 
 def _fitted(
-    options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path, kept: str | None
+    options: FinetuneOptions,
+    plan: FinetunePlan,
+    seed: int,
+    features: Path,
+    pretrained: Path,
+    out: Path,
+    kept: str | None,
 ) -> dict[str, Any]:
     """Train on train and choose on dev; the other split of `features` is not touched."""
     import torch
@@ -114,12 +137,17 @@ def _fitted(
     task, max_length = task_of(features), read_json(features / "task.json")["max_length"]
     positions = max_input_length(read_json(pretrained / "config.json"))
     if max_length > positions:
-        raise UserError(f"features were made with max_length {max_length}, beyond the model's {positions} positions; lower max_length")
+        raise UserError(
+            f"features were made with max_length {max_length}, beyond the model's {positions} positions; lower "
+            "max_length"
+        )
     train, dev = (Features.load(features / split) for split in ("train", "dev"))
     plan = plan.model_copy(update={"seed": seed})
     quiet_transformers()
     torch.manual_seed(seed)
-    model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen").to(device())
+    model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen").to(
+        device()
+    )
     return train_and_select(model, task, train, dev, plan, out, out / kept if kept else None)
 
 

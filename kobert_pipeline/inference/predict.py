@@ -1,7 +1,9 @@
-"""Predict with a checkpoint: labels or scores for texts and pairs of texts, answers to questions, entities, tokens for [MASK].
+"""Predict with a checkpoint: labels or scores for texts and pairs of texts, answers to questions, entities, tokens for
+[MASK].
 
-A text becomes features by the code of the stage `features`, and these become predictions by `finetune.model.predict`, as in fine-tuning's
-own test. A text of more tokens than in training is therefore cut there too (answers and entities are looked for in all of it, in windows).
+A text becomes features by the code of the stage `features`, and these become predictions by `finetune.model.predict`,
+as in fine-tuning's own test. A text of more tokens than in training is therefore cut there too (answers and entities
+are looked for in all of it, in windows).
 """
 
 from collections.abc import Iterator
@@ -32,9 +34,9 @@ def predict(
     tokenizer_folder: Path | None = None,
 ) -> list[dict[str, Any]]:
     """One result per text, of the kind the checkpoint's head gives. `question` is answered from each text. Where the
-    checkpoint labels pairs, `pair` is the second text of each; without it each text holds both, with a tab between them. Where it chooses,
-    each text is followed by its candidates, with tabs between them. `tokenizer_folder` is a run's tokenizer, for a model of that run that
-    is not published.
+    checkpoint labels pairs, `pair` is the second text of each; without it each text holds both, with a tab between
+    them. Where it chooses, each text is followed by its candidates, with tabs between them. `tokenizer_folder` is a
+    run's tokenizer, for a model of that run that is not published.
 
     Raises UserError when the head and the input, or model and tokenizer, do not fit.
     """
@@ -67,7 +69,8 @@ def predict_examples(checkpoint: Checkpoint, examples: list[Example]) -> Predict
 
 
 def examples_of(folder: Path, task: Task, texts: list[str], question: str | None, pair: str | None) -> list[Example]:
-    """The texts as examples of the task, without an answer. Raises UserError where they, or what is asked, do not fit it."""
+    """The texts as examples of the task, without an answer. Raises UserError where they, or what is asked, do not fit
+    it."""
     refuse_unused(folder, task, question, pair)
     if isinstance(task, SpanTask):
         if question is None:
@@ -97,7 +100,8 @@ def pairs_of(folder: Path, texts: list[str], pair: str | None) -> list[tuple[str
     for number, text in enumerate(texts, 1):
         if text.count("\t") != 1:
             raise UserError(
-                f"{folder} compares two texts: give the second with --pair, or separate text {number} by one tab ({text[:40]!r})"
+                f"{folder} compares two texts: give the second with --pair, or separate text {number} by one tab "
+                f"({text[:40]!r})"
             )
     return [(first, second) for first, _, second in (text.partition("\t") for text in texts)]
 
@@ -108,7 +112,8 @@ def with_choices(folder: Path, texts: list[str]) -> Iterator[Example]:
         first, *choices = text.split("\t")
         if len(choices) < 2:
             raise UserError(
-                f"{folder} chooses between candidates: give the text and at least two candidates, separated by tabs ({text[:40]!r})"
+                f"{folder} chooses between candidates: give the text and at least two candidates, separated by tabs "
+                f"({text[:40]!r})"
             )
         yield {"text": first, "choices": choices, "label": 0}
 
@@ -141,11 +146,14 @@ def format_choice(task: Task, example: Example, prediction: Any, logits: np.ndar
 
 
 def format_answers(found: Predicted) -> list[dict[str, Any]]:
-    """The answers with their characters; `score` is the sum of the best span's two logits, None where there is no context. A model of
-    questions that may have no answer gives "" where `null_score`, that of no answer, exceeds `score` by more than its threshold."""
+    """The answers with their characters; `score` is the sum of the best span's two logits, None where there is no
+    context. A model of questions that may have no answer gives "" where `null_score`, that of no answer, exceeds
+    `score` by more than its threshold."""
     assert isinstance(found.task, SpanTask)
     best = found.task.best_spans(found.logits, found.features)
-    nulls = null_scores(found.logits, found.features) if getattr(found.task, "null_threshold", None) is not None else None
+    nulls = (
+        null_scores(found.logits, found.features) if getattr(found.task, "null_threshold", None) is not None else None
+    )
     results = []
     for number, (example, answer) in enumerate(zip(found.features.examples, found.predictions, strict=True)):
         start, end = found.spans.get(number, (0, 0))
@@ -156,7 +164,8 @@ def format_answers(found: Predicted) -> list[dict[str, Any]]:
 
 
 def format_entities(task: TaggingTask, found: Predicted) -> list[dict[str, Any]]:
-    """Per text its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean probability of their tokens."""
+    """Per text its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean probability
+    of their tokens."""
     return [
         {
             "text": (text := example["text"]),
@@ -176,13 +185,15 @@ def probabilities(logits: np.ndarray) -> list[float]:
 
 
 def fills_masks(model: Any) -> bool:
-    """Whether the model predicts masked tokens. An ELECTRA discriminator does not, although its class is one for pretraining."""
+    """Whether the model predicts masked tokens. An ELECTRA discriminator does not, although its class is one for
+    pretraining."""
     kind = type(model).__name__
     return kind.endswith(("ForPreTraining", "ForMaskedLM")) and kind != "ElectraForPreTraining"
 
 
 def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_k: int) -> list[dict[str, Any]]:
-    """The likeliest tokens for each [MASK] of each text. Raises UserError for a text without one, or with one after its last token."""
+    """The likeliest tokens for each [MASK] of each text. Raises UserError for a text without one, or with one after its
+    last token."""
     for number, text in enumerate(texts, 1):
         if tokenizer.mask_token not in text:
             raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}")
@@ -196,7 +207,9 @@ def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> list[dict[str, fl
 
     inputs = tokenizer(text, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt").to(device())
     if int((inputs["input_ids"] == tokenizer.mask_token_id).sum()) < text.count(tokenizer.mask_token):
-        raise UserError(f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text")
+        raise UserError(
+            f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text"
+        )
     with torch.no_grad():
         outputs = model(**drop_unsupported_inputs(model, inputs))
     found = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
@@ -205,6 +218,9 @@ def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> list[dict[str, fl
     refuse_not_finite(model, {"logits": list(logits.cpu().numpy())})
     top = logits.softmax(-1).topk(min(top_k, found.shape[-1]))
     return [
-        {tokenizer.convert_ids_to_tokens(int(token)): round(float(value), 4) for token, value in zip(tokens, values, strict=True)}
+        {
+            tokenizer.convert_ids_to_tokens(int(token)): round(float(value), 4)
+            for token, value in zip(tokens, values, strict=True)
+        }
         for tokens, values in zip(top.indices, top.values, strict=True)
     ]

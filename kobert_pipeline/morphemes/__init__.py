@@ -1,4 +1,5 @@
-"""The lowest room: morphemes on the raw text. Self-contained (one-dot imports only), because `publish` ships these very files."""
+"""The lowest room: morphemes on the raw text. Self-contained (one-dot imports only), because `publish` ships these very
+files."""
 
 from pathlib import Path
 

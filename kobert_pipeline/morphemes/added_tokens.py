@@ -1,8 +1,10 @@
-"""Where a text holds added tokens, found by the very rules of `tokenizers` (`single_word`, `lstrip`, `rstrip`), and what they stand for.
+"""Where a text holds added tokens, found by the very rules of `tokenizers` (`single_word`, `lstrip`, `rstrip`), and
+what they stand for.
 
-A *marker* stands for nothing: a special token or one in brackets (`[SUBJ]`, `</e>`), which annotates the text around it. The text is
-analysed as if it were not there, so an entity is spelled as without its markers. Every other added token *stands for characters*: the mask,
-the unknown token, an added word. What follows it without white space continues its eojeol, as 는 does in `[MASK]는`.
+A *marker* stands for nothing: a special token or one in brackets (`[SUBJ]`, `</e>`), which annotates the text around
+it. The text is analysed as if it were not there, so an entity is spelled as without its markers. Every other added
+token *stands for characters*: the mask, the unknown token, an added word. What follows it without white space continues
+its eojeol, as 는 does in `[MASK]는`.
 """
 
 import unicodedata
@@ -17,8 +19,8 @@ NOTHING = "\0\0"
 
 
 class FoundToken(NamedTuple):
-    """An added token in a text: characters `start` to `end`, of which `left` to `right` are its `content` and the rest is white space that
-    it takes along (`lstrip`, `rstrip`)."""
+    """An added token in a text: characters `start` to `end`, of which `left` to `right` are its `content` and the rest
+    is white space that it takes along (`lstrip`, `rstrip`)."""
 
     start: int
     end: int
@@ -29,18 +31,24 @@ class FoundToken(NamedTuple):
 
 
 class AddedTokens:
-    """Finds added tokens in NFC texts. `placeholders` are the special tokens that stand for characters; with `split_special_tokens` special
-    tokens are ordinary text."""
+    """Finds added tokens in NFC texts. `placeholders` are the special tokens that stand for characters; with
+    `split_special_tokens` special tokens are ordinary text."""
 
     def __init__(self, tokens: Iterable[AddedToken], placeholders: set[str | None], split_special_tokens: bool) -> None:
         self.tokens: dict[str, AddedToken] = {}
         for token in tokens:
             self.tokens.setdefault(unicodedata.normalize("NFC", token.content), token)
         self.placeholders = placeholders
-        # a backend that knows no word finds exactly the added tokens: whatever lies between two of them is one unknown token
+        # a backend that knows no word finds exactly the added tokens: whatever lies between two of them is one unknown
+        # token
         self.finder = Tokenizer(WordLevel({NOTHING: 0}, unk_token=NOTHING))
         for content, token in self.tokens.items():
-            flags = {"single_word": token.single_word, "lstrip": token.lstrip, "rstrip": token.rstrip, "normalized": token.normalized}
+            flags = {
+                "single_word": token.single_word,
+                "lstrip": token.lstrip,
+                "rstrip": token.rstrip,
+                "normalized": token.normalized,
+            }
             add = self.finder.add_special_tokens if token.special else self.finder.add_tokens
             add([AddedToken(content, special=token.special, **flags)])
         self.finder.encode_special_tokens = split_special_tokens
@@ -61,4 +69,6 @@ class AddedTokens:
 
 def _bracketed(content: str) -> bool:
     opens, closes = content[0], content[-1]
-    return (opens == "<" or unicodedata.category(opens) == "Ps") and (closes == ">" or unicodedata.category(closes) == "Pe")
+    return (opens == "<" or unicodedata.category(opens) == "Ps") and (
+        closes == ">" or unicodedata.category(closes) == "Pe"
+    )

@@ -1,7 +1,7 @@
 """Which analyzers are at hand: in the package every file of `analyzers/`.
 
-A published folder has another version of this file, written by `ship`, which names the one analyzer it needs in an import, because
-transformers brings along only files that are imported by name with one dot.
+A published folder has another version of this file, written by `ship`, which names the one analyzer it needs in an
+import, because transformers brings along only files that are imported by name with one dot.
 """
 
 import importlib
@@ -16,7 +16,8 @@ PACKAGE = f"{__package__}.analyzers"
 
 @cache
 def analyzer(name: str) -> ModuleType:
-    """The module of the analyzer called `name`. Raises ImportError when its library is missing, ValueError when nobody knows it."""
+    """The module of the analyzer called `name`. Raises ImportError when its library is missing, ValueError when nobody
+    knows it."""
     names = sorted(module.name for module in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__))
     if name not in names:
         raise ValueError(f"there is no analyzer {name!r}; allowed: {', '.join(names)}")

@@ -1,6 +1,7 @@
 """A backend's `Encoding` whose places are those of the text as given.
 
-The backend only arranges tokens (truncation, windows, pairs, padding) and numbers them as words; `LocatedEncoding` answers for the text.
+The backend only arranges tokens (truncation, windows, pairs, padding) and numbers them as words; `LocatedEncoding`
+answers for the text.
 """
 
 from collections.abc import Iterator

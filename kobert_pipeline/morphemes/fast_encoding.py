@@ -1,5 +1,6 @@
-"""From morphemes to rows of ids. A morpheme is spelled once and remembered, since texts are made of the same few thousand, and single texts
-are cut off and filled up right here: the backend's own way would cost a fifth of the analyzer's time. The rows equal the backend's.
+"""From morphemes to rows of ids. A morpheme is spelled once and remembered, since texts are made of the same few
+thousand, and single texts are cut off and filled up right here: the backend's own way would cost a fifth of the
+analyzer's time. The rows equal the backend's.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ class WordTokens(NamedTuple):
 
 
 class CachedEncoder:
-    """What a subword model makes of morphemes. It is asked directly: a backend's normalizer and added tokens never come between.
+    """What a subword model makes of morphemes. It is asked directly: a backend's normalizer and added tokens never come
+    between.
 
     Threads may share it: each works on the dictionary that it saw first, and adds to it what any other would add.
     """
@@ -87,8 +89,8 @@ class EncodedText:
 
 @dataclass(frozen=True)
 class RowShape:
-    """What becomes of a row: at most `longest` pieces, cut off on `truncation_side`; filled up to `length` (None: to the longest row; 0:
-    not at all), rounded up to a multiple of `multiple`, on `padding_side`."""
+    """What becomes of a row: at most `longest` pieces, cut off on `truncation_side`; filled up to `length` (None: to
+    the longest row; 0: not at all), rounded up to a multiple of `multiple`, on `padding_side`."""
 
     longest: int | None
     truncation_side: str
@@ -103,10 +105,14 @@ class RowShape:
 
 
 def rows(
-    sides: Sequence[EncodedText], frame: tuple[list[int], list[int]], shape: RowShape, pad_ids: tuple[int, int], spans: bool
+    sides: Sequence[EncodedText],
+    frame: tuple[list[int], list[int]],
+    shape: RowShape,
+    pad_ids: tuple[int, int],
+    spans: bool,
 ) -> dict[str, list[Any]]:
-    """`input_ids`, `token_type_ids`, `attention_mask`, `special_tokens_mask` and maybe `offset_mapping`, a row for each side. `frame` are
-    the ids before and after a text, `pad_ids` those of padding and of its segment."""
+    """`input_ids`, `token_type_ids`, `attention_mask`, `special_tokens_mask` and maybe `offset_mapping`, a row for each
+    side. `frame` are the ids before and after a text, `pad_ids` those of padding and of its segment."""
     before, after = frame
     around = len(before) + len(after)
     found: dict[str, list[list[Any]]] = {"input_ids": [], "special_tokens_mask": []}
@@ -144,12 +150,20 @@ def _kept(count: int, shape: RowShape, around: int) -> slice:
 
 
 def _spans(pretokens: PreTokens, spelled: list[WordTokens]) -> list[Span]:
-    """The characters of each piece in the text as given. A morpheme in one piece, the common case, lies where the morpheme lies."""
+    """The characters of each piece in the text as given. A morpheme in one piece, the common case, lies where the
+    morpheme lies."""
     if isinstance(pretokens.begins, range):  # the text as given is the text that was cut
         whole = list(zip(pretokens.starts, pretokens.ends, strict=True))
     else:
-        begins, finishes, places = pretokens.begins, pretokens.finishes, zip(pretokens.starts, pretokens.ends, strict=True)
-        whole = [(begins[start], finishes[end - 1]) if start < end else pretokens.locate(i, 0, 0) for i, (start, end) in enumerate(places)]
+        begins, finishes, places = (
+            pretokens.begins,
+            pretokens.finishes,
+            zip(pretokens.starts, pretokens.ends, strict=True),
+        )
+        whole = [
+            (begins[start], finishes[end - 1]) if start < end else pretokens.locate(i, 0, 0)
+            for i, (start, end) in enumerate(places)
+        ]
     found: list[Span] = []
     done = 0
     for number in [number for number, spelling in enumerate(spelled) if len(spelling.ids) != 1]:

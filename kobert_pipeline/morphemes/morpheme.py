@@ -1,8 +1,9 @@
 """The nouns of the front end: a `Morpheme` (a span of the text) and the `Cut` of a whole text.
 
-A morpheme is a span of the text first: Kiwi restores forms (했다 -> 하 + 었 + 다 over two characters), so forms are not substrings and
-joining them does not give the text back. Spans do. In the styles `surface` and `none` every character that is not white space lies in
-exactly one; the other styles (`form`, `lemma`, `tagged`) spell a morpheme otherwise than the text does, and their spans may overlap.
+A morpheme is a span of the text first: Kiwi restores forms (했다 -> 하 + 었 + 다 over two characters), so forms are not
+substrings and joining them does not give the text back. Spans do. In the styles `surface` and `none` every character
+that is not white space lies in exactly one; the other styles (`form`, `lemma`, `tagged`) spell a morpheme otherwise
+than the text does, and their spans may overlap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,8 @@ REPLACING = ("form", "lemma", "tagged")
 
 
 class Morpheme(NamedTuple):
-    """Characters `start` to `end` (exclusive) of the text; `sentence` counts from 0; `spelling` is None where it is the text's."""
+    """Characters `start` to `end` (exclusive) of the text; `sentence` counts from 0; `spelling` is None where it is the
+    text's."""
 
     start: int
     end: int
@@ -35,8 +37,8 @@ class Morpheme(NamedTuple):
 class Segmentation:
     """The N morphemes of one text in order.
 
-    `starts`, `ends`, `sentences` are (N,) int32 and never decrease; `initial` (N,) bool says which are the first of their eojeol;
-    `spellings` are N strings, or None where the text itself spells them.
+    `starts`, `ends`, `sentences` are (N,) int32 and never decrease; `initial` (N,) bool says which are the first of
+    their eojeol; `spellings` are N strings, or None where the text itself spells them.
     """
 
     starts: np.ndarray
@@ -61,4 +63,7 @@ class Segmentation:
         if self.spellings is None:
             rows = zip(self.starts.tolist(), self.ends.tolist(), self.initial.tolist(), strict=True)
             return [WORD_MARK + text[start:end] if first else text[start:end] for start, end, first in rows]
-        return [WORD_MARK + spelling if first else spelling for spelling, first in zip(self.spellings, self.initial.tolist(), strict=True)]
+        return [
+            WORD_MARK + spelling if first else spelling
+            for spelling, first in zip(self.spellings, self.initial.tolist(), strict=True)
+        ]

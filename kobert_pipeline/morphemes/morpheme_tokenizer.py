@@ -1,8 +1,10 @@
-"""The tokenizer that `publish` ships: an analyzer cuts the raw text, a subword model spells the morphemes, offsets stay exact.
+"""The tokenizer that `publish` ships: an analyzer cuts the raw text, a subword model spells the morphemes, offsets stay
+exact.
 
-It is a `transformers` fast tokenizer that hands the backend morphemes instead of text, as words that are split already, so truncation,
-`stride`, pairs and padding are the backend's own, and ids equal those of the shards by construction. The vocabulary lies in
-`morphemes.json`, not in `tokenizer.json`: a plain loader that does not run this file must fail, not hand out a tokenizer with other ids.
+It is a `transformers` fast tokenizer that hands the backend morphemes instead of text, as words that are split already,
+so truncation, `stride`, pairs and padding are the backend's own, and ids equal those of the shards by construction. The
+vocabulary lies in `morphemes.json`, not in `tokenizer.json`: a plain loader that does not run this file must fail, not
+hand out a tokenizer with other ids.
 """
 
 import json
@@ -43,7 +45,8 @@ class MorphemeTokenizer(TokenizersBackend):
         style: how morphemes are spelled, one of "surface", "form", "lemma", "tagged", "none".
         user_words: the analyzer's user dictionary, rows of form, tag and score.
 
-    Offsets count characters of the text as given, NFD and tabs included. Raises ImportError where the analyzer's library is missing.
+    Offsets count characters of the text as given, NFD and tabs included. Raises ImportError where the analyzer's
+    library is missing.
     """
 
     vocab_files_names = {"vocab_file": VOCABULARY_FILE}
@@ -72,7 +75,9 @@ class MorphemeTokenizer(TokenizersBackend):
         tokenizer_object: Tokenizer | None = kwargs.pop("tokenizer_object", None)
         if tokenizer_object is None:
             tokenizer_object = read_vocabulary(vocab_file, (pad_token, unk_token, cls_token, sep_token, mask_token))
-        cutter = Segmenter(analyzer, style, tuple((str(form), str(tag), float(score)) for form, tag, score in user_words))
+        cutter = Segmenter(
+            analyzer, style, tuple((str(form), str(tag), float(score)) for form, tag, score in user_words)
+        )
         warn_of_another(analyzer_version, cutter.version)
         for key in ("vocab", "merges", "tokenizer_file", "backend"):
             kwargs.pop(key, None)
@@ -157,14 +162,18 @@ class MorphemeTokenizer(TokenizersBackend):
 
     def train_new_from_iterator(self, *args: Any, **kwargs: Any) -> Any:
         """Not here: a vocabulary of morphemes is trained by the pipeline."""
-        raise NotImplementedError("a new vocabulary of morphemes is trained by `kobert tokenizer`, see tokenizer.base for a grown one")
+        raise NotImplementedError(
+            "a new vocabulary of morphemes is trained by `kobert tokenizer`, see tokenizer.base for a grown one"
+        )
 
     def _encode_plus(self, *args: Any, **kwargs: Any) -> Any:
         with gc_disabled():
             return self._encode(*args, **kwargs)
 
     def _encode(self, text: Any, text_pair: Any = None, return_tensors: Any = None, **kwargs: Any) -> Any:
-        if kwargs.get("sanitize_control_tokens"):  # a rendered chat in parts, whose texts come back through `_encode_without_added_tokens`
+        if kwargs.get(
+            "sanitize_control_tokens"
+        ):  # a rendered chat in parts, whose texts come back through `_encode_without_added_tokens`
             return super()._encode_plus(text, text_pair, return_tensors=return_tensors, **kwargs)
         if kwargs.get("return_offsets_mapping") and kwargs.get("return_special_tokens_mask"):
             quiet_tagging_pipeline()
@@ -173,7 +182,9 @@ class MorphemeTokenizer(TokenizersBackend):
         if not samples:
             empty = self._encode_plus("", **kwargs)
             return BatchEncoding({key: [] for key in empty}, [], tensor_type=return_tensors)
-        spelled = iter(self._spelled(sides, self._added_tokens(given(kwargs, "split_special_tokens", self.split_special_tokens))))
+        spelled = iter(
+            self._spelled(sides, self._added_tokens(given(kwargs, "split_special_tokens", self.split_special_tokens)))
+        )
         located = [tuple(next(spelled) for _ in sample) for sample in samples]
         encoded = (self._encode_directly if self._is_plain(located, kwargs) else self._encode_pieces)(located, **kwargs)
         if batched or kwargs.get("return_overflowing_tokens"):
@@ -198,16 +209,20 @@ class MorphemeTokenizer(TokenizersBackend):
         names = {id_: self._tokenizer.id_to_token(id_) for id_ in ids.union(self.all_special_ids)}
         first = [[names[id_] for id_ in sides[0].ids] for sides in located]
         second = [[names[id_] for id_ in sides[1].ids] for sides in located] if len(located[0]) > 1 else None
-        encoded = TokenizersBackend._encode_plus(self._arranging(names), first, text_pair=second, is_split_into_words=True, **kwargs)
+        encoded = TokenizersBackend._encode_plus(
+            self._arranging(names), first, text_pair=second, is_split_into_words=True, **kwargs
+        )
         samples = encoded.get("overflow_to_sample_mapping") or range(len(located))
-        encodings = [LocatedEncoding(one, located[sample]) for one, sample in zip(encoded.encodings, samples, strict=True)]
+        encodings = [
+            LocatedEncoding(one, located[sample]) for one, sample in zip(encoded.encodings, samples, strict=True)
+        ]
         if "offset_mapping" in encoded:
             encoded["offset_mapping"] = [one.offsets for one in encodings]
         return BatchEncoding(dict(encoded), encodings)
 
     def _arranging(self, names: dict[int, str]) -> "MorphemeTokenizer":
-        """This tokenizer over a backend of its own, whose words are tokens, {id: name}. A call sets truncation and padding on its backend:
-        a shared one would need a lock, which a fork can leave locked for ever."""
+        """This tokenizer over a backend of its own, whose words are tokens, {id: name}. A call sets truncation and
+        padding on its backend: a shared one would need a lock, which a fork can leave locked for ever."""
         backend = Tokenizer(WordLevel({name: id_ for id_, name in names.items()}))
         backend.post_processor = self._tokenizer.post_processor
         made = object.__new__(type(self))
@@ -217,13 +232,24 @@ class MorphemeTokenizer(TokenizersBackend):
     def _is_plain(self, located: list[tuple[EncodedText, ...]], kwargs: dict[str, Any]) -> bool:
         """Whether `direct` serves: single texts, without what was cut off."""
         second = kwargs.get("truncation_strategy") == TruncationStrategy.ONLY_SECOND
-        return len(located[0]) == 1 and not second and not kwargs.get("return_overflowing_tokens") and kwargs.keys() <= DIRECT
+        return (
+            len(located[0]) == 1
+            and not second
+            and not kwargs.get("return_overflowing_tokens")
+            and kwargs.keys() <= DIRECT
+        )
 
     def _encode_directly(self, located: list[tuple[EncodedText, ...]], **kwargs: Any) -> BatchEncoding:
         """What `_encode_pieces` gives, by the short way; the encodings themselves only if they are asked for."""
-        truncates = kwargs.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE
+        truncates = (
+            kwargs.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE
+        )
         padding = kwargs.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
-        lengths = {PaddingStrategy.DO_NOT_PAD: 0, PaddingStrategy.LONGEST: None, PaddingStrategy.MAX_LENGTH: kwargs.get("max_length")}
+        lengths = {
+            PaddingStrategy.DO_NOT_PAD: 0,
+            PaddingStrategy.LONGEST: None,
+            PaddingStrategy.MAX_LENGTH: kwargs.get("max_length"),
+        }
         shape = RowShape(
             longest=kwargs.get("max_length") if truncates else None,
             truncation_side=self.truncation_side,
@@ -246,7 +272,9 @@ class MorphemeTokenizer(TokenizersBackend):
         kept = {"input_ids": found["input_ids"]} | {name: found[name] for name, asked in wanted.items() if asked}
         if kwargs.get("return_length"):
             kept["length"] = [len(row) for row in found["input_ids"]]
-        return BatchEncoding(kept, LazyEncodings(len(located), partial(self._encodings, located, kwargs)), n_sequences=1)
+        return BatchEncoding(
+            kept, LazyEncodings(len(located), partial(self._encodings, located, kwargs)), n_sequences=1
+        )
 
     def _encodings(self, located: list[tuple[EncodedText, ...]], kwargs: dict[str, Any]) -> list[Any]:
         return list(self._encode_pieces(located, **kwargs).encodings)
@@ -270,15 +298,28 @@ class MorphemeTokenizer(TokenizersBackend):
         return int(super()._add_tokens(new_tokens, special_tokens))
 
     def _decode(
-        self, token_ids: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None, **kwargs: Any
+        self,
+        token_ids: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+        **kwargs: Any,
     ) -> str:
-        """Text again. Ids do not say whether white space stood before an added token; there is always one here, as in BERT's decoding."""
-        ids = [token_ids] if isinstance(token_ids, int) else token_ids["input_ids"] if isinstance(token_ids, dict) else token_ids
+        """Text again. Ids do not say whether white space stood before an added token; there is always one here, as in
+        BERT's decoding."""
+        ids = (
+            [token_ids]
+            if isinstance(token_ids, int)
+            else token_ids["input_ids"]
+            if isinstance(token_ids, dict)
+            else token_ids
+        )
         added = self.added_tokens_decoder
         kept = [int(id_) for id_ in ids if not (skip_special_tokens and int(id_) in added and added[int(id_)].special)]
         names = [WORD_MARK * (id_ in added) + (self._tokenizer.id_to_token(id_) or "") for id_ in kept]
         text = str(self._tokenizer.decoder.decode(names))
-        cleans = self.clean_up_tokenization_spaces if clean_up_tokenization_spaces is None else clean_up_tokenization_spaces
+        cleans = (
+            self.clean_up_tokenization_spaces if clean_up_tokenization_spaces is None else clean_up_tokenization_spaces
+        )
         return str(self.clean_up_tokenization(text)) if cleans else text
 
 

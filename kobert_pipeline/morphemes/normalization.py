@@ -23,7 +23,8 @@ def replace_surrogates(text: str) -> str:
 def nfc_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     """`text` in NFC, and for each of its N characters where it begins and ends (exclusive) in `text`.
 
-    The characters of a cluster that composes to fewer share it: all but the first keep one character each, from the end.
+    The characters of a cluster that composes to fewer share it: all but the first keep one character each, from the
+    end.
     """
     if unicodedata.is_normalized("NFC", text):
         return text, range(len(text)), range(1, len(text) + 1)
@@ -35,7 +36,9 @@ def nfc_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
         part = unicodedata.normalize("NFC", text[start:end])
         parts.append(part)
         tail = len(part) - 1
-        if tail > end - start - 1:  # a cluster that gets longer (a composition that NFC forbids): what is too much is empty
+        if (
+            tail > end - start - 1
+        ):  # a cluster that gets longer (a composition that NFC forbids): what is too much is empty
             starts += [min(start + i, end) for i in range(len(part))]
         else:
             starts += [start, *range(end - tail, end)]
@@ -44,8 +47,9 @@ def nfc_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def cluster_end(text: str, start: int) -> int:
-    """Where the characters that may compose with the one at `start` end. After `MOST_MARKS` of them a cluster ends anyway: to put marks in
-    order takes time that grows with the square of their number. White space composes with nothing: a mark after it would get no token."""
+    """Where the characters that may compose with the one at `start` end. After `MOST_MARKS` of them a cluster ends
+    anyway: to put marks in order takes time that grows with the square of their number. White space composes with
+    nothing: a mark after it would get no token."""
     if text[start].isspace():
         return start + 1
     end = start + 1
@@ -55,7 +59,10 @@ def cluster_end(text: str, start: int) -> int:
 
 
 def _joins(character: str) -> bool:
-    """Whether `character` may compose with the one before it: combining marks, conjoining vowels and final consonants."""
+    """Whether `character` may compose with the one before it: combining marks, conjoining vowels and final
+    consonants."""
     return character >= "\u0300" and (
-        unicodedata.combining(character) != 0 or "\u1160" <= character <= "\u11ff" or unicodedata.category(character) in ("Mn", "Mc")
+        unicodedata.combining(character) != 0
+        or "\u1160" <= character <= "\u11ff"
+        or unicodedata.category(character) in ("Mn", "Mc")
     )

@@ -1,7 +1,7 @@
 """Python's cycle collector, left out while a batch is made.
 
-A batch is hundreds of thousands of small tuples and no cycle. The collector would go through everything that lives, torch and transformers
-included, again and again because of them: an eighth of the time of a large batch.
+A batch is hundreds of thousands of small tuples and no cycle. The collector would go through everything that lives,
+torch and transformers included, again and again because of them: an eighth of the time of a large batch.
 """
 
 import gc

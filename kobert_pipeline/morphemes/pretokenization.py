@@ -1,7 +1,7 @@
 """One side of a tokenizer's input: its morphemes for the subword model, and where each of them is in the text as given.
 
-A text is analysed as a whole, without the markers in it; words that were split already are analysed as the text that they make. Where a
-marker stood or a word ended, morphemes are cut besides, so markers and given words never share one.
+A text is analysed as a whole, without the markers in it; words that were split already are analysed as the text that
+they make. Where a marker stood or a word ended, morphemes are cut besides, so markers and given words never share one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,7 +22,8 @@ Side = str | list[str]
 
 
 class Placed(NamedTuple):
-    """An added token before the character `place` of a passage: its span in the text (or word) as given, and the given word's number."""
+    """An added token before the character `place` of a passage: its span in the text (or word) as given, and the given
+    word's number."""
 
     place: int
     content: str
@@ -32,8 +33,9 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True)
 class Passage:
-    """N characters that are analysed together: NFC `text`, where each begins and finishes in the text (or word) as given, and the number
-    of its given word. `breaks` are places where morphemes are cut besides. Unless it `opens` the text, its start continues an eojeol."""
+    """N characters that are analysed together: NFC `text`, where each begins and finishes in the text (or word) as
+    given, and the number of its given word. `breaks` are places where morphemes are cut besides. Unless it `opens` the
+    text, its start continues an eojeol."""
 
     opens: bool
     text: str = ""
@@ -62,8 +64,8 @@ class Passage:
         self.added.append(Placed(len(self.text), content, span, word))
 
     def morphemes(self, cut: Segmentation) -> Iterator[tuple[int, int, str, bool]]:
-        """Start, end, spelling and whether it begins an eojeol, of every morpheme of `cut`. One that reaches over a break is cut there, and
-        its parts are spelled as the text spells them."""
+        """Start, end, spelling and whether it begins an eojeol, of every morpheme of `cut`. One that reaches over a
+        break is cut there, and its parts are spelled as the text spells them."""
         rows = zip(cut, cut.initial.tolist(), strict=True)
         for (start, end, _, spelling), first in rows:
             initial = first and (self.opens or start > 0)
@@ -82,9 +84,10 @@ class Passage:
 class PreTokens:
     """The P morphemes of a side, added tokens that are written in it included.
 
-    `spellings` go to the subword model; `starts` and `ends` are their characters in the NFC text, whose N characters begin at `begins` and
-    end at `finishes` in the text (or word) as given; `exact` says whether a spelling is those characters, `marks` counts the word mark
-    before it (0 or 1); `words` is the given word of each, None where the side was one text; `added` are the numbers of added tokens.
+    `spellings` go to the subword model; `starts` and `ends` are their characters in the NFC text, whose N characters
+    begin at `begins` and end at `finishes` in the text (or word) as given; `exact` says whether a spelling is those
+    characters, `marks` counts the word mark before it (0 or 1); `words` is the given word of each, None where the side
+    was one text; `added` are the numbers of added tokens.
     """
 
     spellings: list[str] = field(default_factory=list)
@@ -98,8 +101,9 @@ class PreTokens:
     added: set[int] = field(default_factory=set)
 
     def locate(self, word: int, start: int, end: int) -> Span:
-        """Where the characters `start` to `end` of a spelling are in the text as given. A spelling that replaces the text's has no places
-        inside: all parts of it are where the morpheme is. An empty morpheme is at the end of the character before it."""
+        """Where the characters `start` to `end` of a spelling are in the text as given. A spelling that replaces the
+        text's has no places inside: all parts of it are where the morpheme is. An empty morpheme is at the end of the
+        character before it."""
         left, right = self.starts[word], self.ends[word]
         if self.exact[word]:
             mark = self.marks[word]
@@ -125,7 +129,8 @@ def pretokenize(sides: list[Side], cutter: Segmenter, added: AddedTokens | None)
 
 
 class _Text(NamedTuple):
-    """A side that is one passage without anything added, the common case: what a `Passage` holds for every character is a range here."""
+    """A side that is one passage without anything added, the common case: what a `Passage` holds for every character is
+    a range here."""
 
     text: str
     begins: Sequence[int]
@@ -144,8 +149,12 @@ def _pretokens_of_text(passage: _Text, cuts: dict[str, Segmentation]) -> PreToke
     if not text:
         return PreTokens()
     cut = cuts[text]
-    exact = [True] * len(cut) if cut.spellings is None else [text[start:end] == spelling for start, end, _, spelling in cut]
-    return PreTokens(cut.words(text), cut.starts.tolist(), cut.ends.tolist(), exact, cut.initial.tolist(), begins, finishes)
+    exact = (
+        [True] * len(cut) if cut.spellings is None else [text[start:end] == spelling for start, end, _, spelling in cut]
+    )
+    return PreTokens(
+        cut.words(text), cut.starts.tolist(), cut.ends.tolist(), exact, cut.initial.tolist(), begins, finishes
+    )
 
 
 def _passages(side: Side, added: AddedTokens | None) -> Iterator[Passage]:
@@ -174,7 +183,8 @@ def _span(token: FoundToken, begins: Sequence[int], finishes: Sequence[int]) -> 
 
 
 def _pretokens(side: Side, passages: Sequence[Passage], cuts: dict[str, Segmentation]) -> PreTokens:
-    """The pieces of all passages in a row. Before the characters of each is an empty place, for an empty morpheme at its start."""
+    """The pieces of all passages in a row. Before the characters of each is an empty place, for an empty morpheme at
+    its start."""
     begins: list[int] = []
     finishes: list[int] = []
     found = PreTokens(begins=begins, finishes=finishes, words=None if isinstance(side, str) else [])

@@ -1,7 +1,8 @@
 """How the saved backend spells raw text by itself, without an analyzer: eojeols and punctuation.
 
-Whoever takes the `tokenizers.Tokenizer` out of ours, or reads `morphemes.json` with it, spells as the folder `plain/` does. Without this
-pipeline such a backend would silently find [UNK] for every text. Morphemes never go through it: they are spelled by the model alone.
+Whoever takes the `tokenizers.Tokenizer` out of ours, or reads `morphemes.json` with it, spells as the folder `plain/`
+does. Without this pipeline such a backend would silently find [UNK] for every text. Morphemes never go through it: they
+are spelled by the model alone.
 """
 
 from pathlib import Path
@@ -18,7 +19,11 @@ def add_pipeline(backend: Tokenizer) -> None:
     """Let `backend` spell raw text."""
     # after a special token a stretch of text begins anew: white space before an eojeol must stay, it becomes the mark
     backend.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(rf"{WHITE_SPACE}\z"), ""), normalizers.Replace(Regex(WHITE_SPACE), " ")]
+        [
+            normalizers.NFC(),
+            normalizers.Replace(Regex(rf"{WHITE_SPACE}\z"), ""),
+            normalizers.Replace(Regex(WHITE_SPACE), " "),
+        ]
     )
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,8 +1,8 @@
 """Cut texts at an analyzer's borders so that no character is lost and no offset moves.
 
-Everything here is a pure function of the texts. The analysis stage, the shards and the published tokenizer all cut by this file,
-which is why their ids agree on every document. A batch of texts is joined and cut as one array of characters, because a Python step per
-morpheme would cost as much as the analyzer.
+Everything here is a pure function of the texts. The analysis stage, the shards and the published tokenizer all cut by
+this file, which is why their ids agree on every document. A batch of texts is joined and cut as one array of
+characters, because a Python step per morpheme would cost as much as the analyzer.
 """
 
 import re
@@ -28,8 +28,8 @@ Span = tuple[int, int]
 
 
 class Tokens(NamedTuple):
-    """What an analyzer says of one unit, a column each: characters and sentence of its tokens, and how the style spells them (None:
-    as the text does). Tokens may overlap, be empty or leave gaps."""
+    """What an analyzer says of one unit, a column each: characters and sentence of its tokens, and how the style spells
+    them (None: as the text does). Tokens may overlap, be empty or leave gaps."""
 
     starts: list[int]
     ends: list[int]
@@ -38,7 +38,8 @@ class Tokens(NamedTuple):
 
 
 def units(text: str) -> Iterator[Span]:
-    """The spans handed to the analyzer one by one: lines, and of a very long line stretches that end at white space if they can."""
+    """The spans handed to the analyzer one by one: lines, and of a very long line stretches that end at white space if
+    they can."""
     start = 0
     for line in text.split("\n"):
         yield from _stretches(text, start, start + len(line))
@@ -57,7 +58,8 @@ def _stretches(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def segment(texts: list[str], spans: list[list[Span]], tokens: list[Tokens], style: str) -> list[Segmentation]:
-    """The cuts of `texts` (NFC, no lone surrogates). `spans` are the `units` of each, `tokens` the analysis of all units in order."""
+    """The cuts of `texts` (NFC, no lone surrogates). `spans` are the `units` of each, `tokens` the analysis of all
+    units in order."""
     joined = _Joined(texts, spans, tokens)
     if style in REPLACING:
         starts, ends, spellings = _respelled(joined)
@@ -74,7 +76,11 @@ class _Joined:
     def __init__(self, texts: list[str], spans: list[list[Span]], tokens: list[Tokens]) -> None:
         self.text = "\n".join(texts)
         codes = _codes(self.text)
-        self.white, self.brackets, self.marks = _white(codes), codes == ord("["), MARKS[np.minimum(codes, len(MARKS) - 1)]
+        self.white, self.brackets, self.marks = (
+            _white(codes),
+            codes == ord("["),
+            MARKS[np.minimum(codes, len(MARKS) - 1)],
+        )
         self.texts = np.cumsum([0] + [len(text) + 1 for text in texts])
         of_units = np.repeat(self.texts[:-1], [len(of_text) for of_text in spans])
         self.units, unit_ends = np.array(list(chain.from_iterable(spans)), np.int64).reshape(-1, 2).T + of_units
@@ -82,13 +88,18 @@ class _Joined:
         self.unit_of = np.repeat(np.arange(len(tokens)), counts)
         total = len(self.unit_of)
         offset, limit = self.units[self.unit_of], unit_ends[self.unit_of]
-        self.starts = np.minimum(np.fromiter(chain.from_iterable(unit.starts for unit in tokens), np.int64, total) + offset, limit)
-        self.ends = np.minimum(np.fromiter(chain.from_iterable(unit.ends for unit in tokens), np.int64, total) + offset, limit)
+        self.starts = np.minimum(
+            np.fromiter(chain.from_iterable(unit.starts for unit in tokens), np.int64, total) + offset, limit
+        )
+        self.ends = np.minimum(
+            np.fromiter(chain.from_iterable(unit.ends for unit in tokens), np.int64, total) + offset, limit
+        )
         self.sentences = np.fromiter(chain.from_iterable(unit.sentences for unit in tokens), np.int64, total)
         self.spellings = list(chain.from_iterable(unit.spellings or [] for unit in tokens))
 
     def sentence_starts(self) -> np.ndarray:
-        """Per character, whether a sentence begins at it: at every unit, and where the analyzer's number grows inside one."""
+        """Per character, whether a sentence begins at it: at every unit, and where the analyzer's number grows inside
+        one."""
         first = _changes(self.unit_of)
         numbers = self.sentences - self.sentences.min(initial=0)
         keys = self.unit_of * (int(numbers.max(initial=0)) + 1) + numbers
@@ -111,7 +122,11 @@ class _Joined:
             zero = sentences[left] if right > left else 0
             columns = (starts[left:right] - offset, ends[left:right] - offset, sentences[left:right] - zero)
             begins, finishes, numbers = (column.astype(np.int32) for column in columns)
-            cuts.append(Segmentation(begins, finishes, numbers, initial[left:right], None if spellings is None else spellings[left:right]))
+            cuts.append(
+                Segmentation(
+                    begins, finishes, numbers, initial[left:right], None if spellings is None else spellings[left:right]
+                )
+            )
         return cuts
 
 
@@ -144,7 +159,8 @@ def _white(codes: np.ndarray) -> np.ndarray:
 
 
 def _units_only(joined: _Joined) -> np.ndarray:
-    """Edges that no analyzer decides. Behind a bracket there is one, so that a text that says [MASK] is not spelled by that token."""
+    """Edges that no analyzer decides. Behind a bracket there is one, so that a text that says [MASK] is not spelled by
+    that token."""
     edges = np.zeros(len(joined.white) + 1, bool)
     edges[joined.units] = True
     edges[1:][joined.brackets] = True
@@ -152,8 +168,9 @@ def _units_only(joined: _Joined) -> np.ndarray:
 
 
 def _token_edges(joined: _Joined) -> np.ndarray:
-    """Per character, whether a morpheme may not reach over it from before. Tokens that share a character (contracted morphemes: 하 + 었
-    in 했) become one, so only where all tokens before have ended and none later reaches back is there an edge."""
+    """Per character, whether a morpheme may not reach over it from before. Tokens that share a character (contracted
+    morphemes: 하 + 었 in 했) become one, so only where all tokens before have ended and none later reaches back is there
+    an edge."""
     edges = _units_only(joined)
     solid = joined.ends > joined.starts
     starts, ends = joined.starts[solid], joined.ends[solid]
@@ -168,7 +185,8 @@ def _token_edges(joined: _Joined) -> np.ndarray:
 
 
 def _free_marks(marks: np.ndarray, starts: np.ndarray, ends: np.ndarray, edges: np.ndarray) -> None:
-    """Cut a single mark off either end of a token (-20, Inc.): answers and names end there. Marks inside (3.14) and in a row stay."""
+    """Cut a single mark off either end of a token (-20, Inc.): answers and names end there. Marks inside (3.14) and in
+    a row stay."""
     long = ends - starts > 1
     starts, ends = starts[long], ends[long]
     edges[starts[marks[starts] & ~marks[starts + 1]] + 1] = True
@@ -176,7 +194,8 @@ def _free_marks(marks: np.ndarray, starts: np.ndarray, ends: np.ndarray, edges: 
 
 
 def _runs(wanted: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and ends of the stretches of `wanted` characters, divided at `edges` and after `MAX_MORPHEME_CHARACTERS`."""
+    """Starts and ends of the stretches of `wanted` characters, divided at `edges` and after
+    `MAX_MORPHEME_CHARACTERS`."""
     before = np.concatenate([[False], wanted[:-1]])
     begins = np.flatnonzero(wanted & (edges[:-1] | ~before))
     marks = np.append(np.flatnonzero(edges[:-1] | ~wanted), len(wanted))
@@ -202,12 +221,17 @@ def _respelled(joined: _Joined) -> tuple[np.ndarray, np.ndarray, list[str]]:
     gaps = [joined.text[start:end] for start, end in zip(gap_starts.tolist(), gap_ends.tolist(), strict=True)]
     order = np.argsort(np.concatenate([starts, gap_starts]), kind="stable")
     everything = spellings + gaps
-    return np.concatenate([starts, gap_starts])[order], np.concatenate([ends, gap_ends])[order], [everything[i] for i in order.tolist()]
+    return (
+        np.concatenate([starts, gap_starts])[order],
+        np.concatenate([ends, gap_ends])[order],
+        [everything[i] for i in order.tolist()],
+    )
 
 
 def _spelled_tokens(joined: _Joined) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """The tokens that are no white space, without white space at their ends, made monotone. A spelling that is empty or longer than
-    `MAX_MORPHEME_CHARACTERS` is not used: the characters count as skipped. Empty spans (a copula left out) stay."""
+    """The tokens that are no white space, without white space at their ends, made monotone. A spelling that is empty or
+    longer than `MAX_MORPHEME_CHARACTERS` is not used: the characters count as skipped. Empty spans (a copula left out)
+    stay."""
     solid = np.flatnonzero(~joined.white)
     after = np.append(solid, len(joined.white))[np.searchsorted(solid, joined.starts)]
     before = np.concatenate([[-1], solid])[np.searchsorted(solid, joined.ends)] + 1

@@ -30,7 +30,9 @@ class Segmenter:
 
     def __post_init__(self) -> None:
         if self.style not in self._module.STYLES:
-            raise ValueError(f"the analyzer {self.analyzer} has no style {self.style!r}; allowed: {', '.join(self._module.STYLES)}")
+            raise ValueError(
+                f"the analyzer {self.analyzer} has no style {self.style!r}; allowed: {', '.join(self._module.STYLES)}"
+            )
         if self.user_words and not self._module.USER_WORDS:
             raise ValueError(f"the analyzer {self.analyzer} takes no user dictionary")
 
@@ -52,7 +54,8 @@ class Segmenter:
         return str(self._module.version())
 
     def segment(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Segmentation]:
-        """The cuts of `texts` in order. Texts are NFC and hold no lone surrogates (`cleaning` and the tokenizer see to it)."""
+        """The cuts of `texts` in order. Texts are NFC and hold no lone surrogates (`cleaning` and the tokenizer see to
+        it)."""
         waiting: deque[_Batch] = deque()
         tokens: list[Tokens] = []
         for columns in self._module.tokens(_units(texts, waiting), self.style, self.user_words, num_workers):
@@ -66,7 +69,9 @@ class Segmenter:
 
     def _cut(self, batch: "_Batch", tokens: list[Tokens]) -> list[Segmentation]:
         if len(tokens) < batch.total:  # all that follows would be cut by another text's analysis
-            raise RuntimeError(f"the analyzer {self.analyzer} gave {batch.total - len(tokens)} analyses fewer than it got texts")
+            raise RuntimeError(
+                f"the analyzer {self.analyzer} gave {batch.total - len(tokens)} analyses fewer than it got texts"
+            )
         own, tokens[:] = tokens[: batch.total], tokens[batch.total :]
         return segment(batch.texts, batch.spans, own, self.style)
 
@@ -80,7 +85,8 @@ class _Batch(NamedTuple):
 
 
 def _units(texts: Iterable[str], waiting: deque[_Batch]) -> Iterator[str]:
-    """What is analysed, of one text after the other; puts the texts in batches behind one another in `waiting` as it goes."""
+    """What is analysed, of one text after the other; puts the texts in batches behind one another in `waiting` as it
+    goes."""
     for batch in _batches(texts):
         spans = [list(units(text)) for text in batch]
         waiting.append(_Batch(batch, spans, sum(map(len, spans))))

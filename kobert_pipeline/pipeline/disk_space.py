@@ -1,7 +1,7 @@
 """How much disk a run will take, estimated from the sizes of its sources and its model, and held against what is free.
 
-The shares were measured on Korean Wikipedia and reviews; they are meant to be near the truth from above, since a run that stops on a full
-disk after hours is worse than one that is refused though it would just have fitted.
+The shares were measured on Korean Wikipedia and reviews; they are meant to be near the truth from above, since a run
+that stops on a full disk after hours is worse than one that is refused though it would just have fitted.
 """
 
 import shutil
@@ -35,7 +35,8 @@ def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
     free = shutil.disk_usage(there).free
     if needed > free:
         raise UserError(
-            f"the run will take about {needed / 1e9:.2f} GB of disk below {run_dir}, where {free / 1e9:.2f} GB are free; free some, choose "
+            f"the run will take about {needed / 1e9:.2f} GB of disk below {run_dir}, where {free / 1e9:.2f} GB are "
+            "free; free some, choose "
             f"another --run-dir, or lower plan.keep_checkpoints"
         )
     return needed
@@ -69,10 +70,16 @@ def unpacked(path: Path) -> float:
 
 
 def parameters(architecture: Architecture, vocab_size: int) -> int:
-    """About how many parameters a model has, counted without making it; sharing them between layers is not taken into account."""
+    """About how many parameters a model has, counted without making it; sharing them between layers is not taken into
+    account."""
     width, inner = architecture.hidden_size, architecture.intermediate_size or 4 * architecture.hidden_size
     layer = 4 * width**2 + 2 * width * inner + 9 * width + inner
-    return architecture.num_hidden_layers * layer + (vocab_size + architecture.max_position_embeddings) * width + 2 * width**2 + vocab_size
+    return (
+        architecture.num_hidden_layers * layer
+        + (vocab_size + architecture.max_position_embeddings) * width
+        + 2 * width**2
+        + vocab_size
+    )
 
 
 def checkpoints(plan: Plan) -> int:

@@ -57,7 +57,8 @@ class Recipe(Options):
             for name in getattr(self, section):
                 if not PLAIN_NAME.fullmatch(name):
                     raise ValueError(
-                        f"{section}: {name[:80]!r} is not a plain file name, which its folder in the run needs; use letters, digits, "
+                        f"{section}: {name[:80]!r} is not a plain file name, which its folder in the run needs; use "
+                        "letters, digits, "
                         f"dots, dashes and underscores, at most 80, a letter or digit first"
                     )
         return self
@@ -83,7 +84,8 @@ class Recipe(Options):
         features = tuned.features or name
         if features not in self.features:
             raise ValueError(
-                f"finetune.{name} uses features '{features}', which the recipe does not define{did_you_mean(features, self.features)}"
+                f"finetune.{name} uses features '{features}', which the recipe does not "
+                f"define{did_you_mean(features, self.features)}"
             )
         task, architecture = self.features[features].task, self.pretrain.architecture
         if task.auto_class in architecture.headless:
@@ -100,7 +102,8 @@ class Recipe(Options):
             raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, sources)}")
         if published.source in self.finetune and self.finetune[published.source].encoder == "frozen":
             raise ValueError(
-                f"publish.{name}.source is '{published.source}', whose encoder is frozen: plain transformers has no class for such a "
+                f"publish.{name}.source is '{published.source}', whose encoder is frozen: plain transformers has no "
+                "class for such a "
                 f"model; fine-tune with encoder: tuned to publish, or give predict the run's model and --tokenizer"
             )
         features = self.features_of(published)
@@ -133,7 +136,8 @@ class Recipe(Options):
         return [file_row(path, features.license, use) for use, path in files.items() if path]
 
     def controls(self, published: publish_stage.PublishOptions) -> Iterator[str]:
-        """Names of the fine-tunings from scratch on the features of the published model: what pretraining is compared with."""
+        """Names of the fine-tunings from scratch on the features of the published model: what pretraining is compared
+        with."""
         wanted = self.features_of(published)
         for name, tuned in self.finetune.items():
             if tuned.init == "scratch" and tuned.encoder == "tuned" and name != published.source:

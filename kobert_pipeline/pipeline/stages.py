@@ -2,9 +2,9 @@
 
     raw text -> corpus -> analysis -> tokenizer -> shards, features -> pretrain -> finetune -> publish
 
-A recipe has a section per stage, and a run has a folder per stage with a manifest in it. `jobs` yields one `Job` for each folder that a recipe
-asks for, in the order in which they are made. `runs/runner.py` then runs, skips, resumes or refuses each job. A stage knows about none of
-this: it is called with its options and folders, and returns counts.
+A recipe has a section per stage, and a run has a folder per stage with a manifest in it. `jobs` yields one `Job` for
+each folder that a recipe asks for, in the order in which they are made. `runs/runner.py` then runs, skips, resumes or
+refuses each job. A stage knows about none of this: it is called with its options and folders, and returns counts.
 """
 
 import os
@@ -34,8 +34,8 @@ from kobert_pipeline.runs.runner import Job
 
 @dataclass(frozen=True)
 class Run:
-    """Where a run reads and writes. People are shown `data_dir` and `run_dir` as they gave them; stages get absolute paths, since their
-    workers may run in other folders or on other machines."""
+    """Where a run reads and writes. People are shown `data_dir` and `run_dir` as they gave them; stages get absolute
+    paths, since their workers may run in other folders or on other machines."""
 
     name: str
     data_dir: Path
@@ -69,7 +69,8 @@ def corpus_job(recipe: Recipe, run: Run) -> Job:
     """Raw files -> cleaned, deduplicated documents."""
     options = recipe.corpus
     return Job(
-        "corpus", run.run_dir / "corpus", corpus_stage.VERSION, options.dump(), writes=corpus_stage.WRITES, resumable=True,
+        "corpus", run.run_dir / "corpus", corpus_stage.VERSION, options.dump(), writes=corpus_stage.WRITES,
+        resumable=True,
         source_files=partial(corpus_stage.raw_files, options, run.data_dir),
         sample=partial(corpus_stage.sample, options, run.data_dir),
         run=partial(corpus_stage.run, options, run.data, num_workers=run.num_workers),
@@ -80,7 +81,8 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
     """Documents -> sentences of morphemes."""
     options, analyzer = recipe.analysis, recipe.analysis.analyzer
     return Job(
-        "analysis", run.run_dir / "analysis", analysis_stage.VERSION, options.dump(), writes=analysis_stage.WRITES, resumable=True,
+        "analysis", run.run_dir / "analysis", analysis_stage.VERSION, options.dump(), writes=analysis_stage.WRITES,
+        resumable=True,
         inputs={"corpus": run.run_dir / "corpus"}, source_files=partial(analyzer.files, run.data_dir),
         # another version of the analyzer's model finds other morphemes
         extra_inputs=lambda: {"analyzer": analyzer.segmenter(run.data_dir).version},
@@ -94,7 +96,8 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
     options = recipe.tokenizer
     return Job(
         "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, options.dump(), writes=tokenizer_stage.WRITES,
-        inputs={"analysis": run.run_dir / "analysis"}, source_files=partial(tokenizer_stage.raw_files, options, run.data_dir),
+        inputs={"analysis": run.run_dir / "analysis"}, source_files=partial(tokenizer_stage.raw_files, options,
+        run.data_dir),
         run=partial(tokenizer_stage.run, options, run.made("analysis"), run.data),
     )  # fmt: skip
 
@@ -103,7 +106,8 @@ def shards_job(recipe: Recipe, run: Run) -> Job:
     """Morphemes and a vocabulary -> token ids in memory-mapped shards."""
     options = recipe.shards
     return Job(
-        "shards", run.run_dir / "shards", shards_stage.VERSION, options.dump(), writes=shards_stage.WRITES, resumable=True,
+        "shards", run.run_dir / "shards", shards_stage.VERSION, options.dump(), writes=shards_stage.WRITES,
+        resumable=True,
         inputs={"analysis": run.run_dir / "analysis", "tokenizer": run.run_dir / "tokenizer"},
         run=partial(shards_stage.run, options, run.made("analysis"), run.made("tokenizer")),
     )  # fmt: skip
@@ -125,7 +129,8 @@ def pretrain_job(recipe: Recipe, run: Run) -> Job:
     """Shards -> a pretrained model."""
     options = recipe.pretrain
     return Job(
-        "pretrain", run.run_dir / "pretrain", pretrain_stage.VERSION, options.dump(), writes=pretrain_stage.WRITES, resumable=True,
+        "pretrain", run.run_dir / "pretrain", pretrain_stage.VERSION, options.dump(), writes=pretrain_stage.WRITES,
+        resumable=True,
         inputs={"shards": run.run_dir / "shards", "tokenizer": run.run_dir / "tokenizer"},
         source_files=partial(pretrain_stage.raw_files, options, run.data_dir),
         run=partial(pretrain_stage.run, options, run.made("shards"), run.made("tokenizer"), run.data),
@@ -133,8 +138,8 @@ def pretrain_job(recipe: Recipe, run: Run) -> Job:
 
 
 def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
-    """Features and a pretrained model -> a fine-tuned model per seed. A recipe that lists several learning rates or epochs first has a trial of
-    each combination, with the first seed and on dev only."""
+    """Features and a pretrained model -> a fine-tuned model per seed. A recipe that lists several learning rates or
+    epochs first has a trial of each combination, with the first seed and on dev only."""
     for name, options in recipe.finetune.items():
         features, pretrained = options.features or name, run.made("pretrain") / pretrain_stage.MODEL
         inputs = {"features": run.run_dir / "features" / features, "pretrain": run.run_dir / "pretrain"}
@@ -146,7 +151,8 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         for setting, plan in grid.items():
             seed = options.seeds[0]
             yield Job(
-                "finetune", trials[setting], finetune_stage.VERSION, {**given, "plan": plan.dump(), "seed": seed, "trial": True},
+                "finetune", trials[setting], finetune_stage.VERSION, {**given, "plan": plan.dump(), "seed": seed,
+                "trial": True},
                 name=f"{name}/grid/{setting}", resumable=True, inputs=inputs, writes=finetune_stage.WRITES,
                 run=partial(finetune_stage.trial, options, plan, seed, run.made("features", features), pretrained),
             )  # fmt: skip
@@ -156,7 +162,8 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
                 "finetune", folder / str(seed), finetune_stage.VERSION, {**given, "seed": seed}, name=f"{name}/{seed}",
                 resumable=True, inputs=inputs, candidates=tuple(trials.values()), writes=finetune_stage.WRITES,
                 extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
-                run=partial(finetune_stage.run, options, seed, run.made("features", features), pretrained, trials=tried),
+                run=partial(finetune_stage.run, options, seed, run.made("features", features), pretrained,
+                trials=tried),
             )  # fmt: skip
 
 
@@ -171,7 +178,8 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         }
         models = [model.absolute() for model in tuned.values()]
         yield Job(
-            "publish", run.run_dir / "publish" / name, publish_stage.VERSION, options.dump(), name=name, writes=publish_stage.WRITES,
+            "publish", run.run_dir / "publish" / name, publish_stage.VERSION, options.dump(), name=name,
+            writes=publish_stage.WRITES,
             inputs={stage: run.run_dir / stage for stage in ("tokenizer", "pretrain", "corpus")} | tuned,
             extra_inputs=partial(card_inputs, recipe, run.name, options, controls),
             preflight=partial(publish_stage.refuse_missing_libraries, options),
@@ -179,7 +187,9 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         )  # fmt: skip
 
 
-def plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_workers: int | None) -> tuple[Recipe, list[Job]]:
+def plan(
+    recipe: str, settings: list[str] | None, run_dir: Path | None, num_workers: int | None
+) -> tuple[Recipe, list[Job]]:
     """A recipe by its path or name, with `settings` laid over it, and its jobs.
 
     Raises UserError for a recipe that is not valid or a data folder that does not exist.
@@ -192,18 +202,22 @@ def plan(recipe: str, settings: list[str] | None, run_dir: Path | None, num_work
     given = loaded.data_dir or os.environ.get("KOBERT_DATA")
     if not given:
         raise UserError(
-            f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA"
+            f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment "
+            "variable KOBERT_DATA"
         )
     if not Path(given).is_dir():
-        where = "" if Path(given).is_absolute() else f" (that is {Path(given).absolute()}, as seen from the current folder)"
+        where = (
+            "" if Path(given).is_absolute() else f" (that is {Path(given).absolute()}, as seen from the current folder)"
+        )
         raise UserError(f"data_dir {given} is not a folder{where}; give another with --set data_dir=PATH")
     name = recipe_file.find(recipe).stem
     return loaded, list(jobs(loaded, Run(name, Path(given), run_dir or Path("runs") / name, num_workers)))
 
 
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
-    """What is wrong with the files, libraries and disk that the jobs need: the sentences with which a run would refuse, those for files that it
-    would skip, and the bytes of disk that it will take (0 where another problem keeps that from being known)."""
+    """What is wrong with the files, libraries and disk that the jobs need: the sentences with which a run would refuse,
+    those for files that it would skip, and the bytes of disk that it will take (0 where another problem keeps that from
+    being known)."""
     refused, skipped = list[str](), list[str]()
     for job in planned:
         sampled = job.sample()
@@ -225,11 +239,14 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
 
 
 def published_folder(planned: list[Job], name: str | None) -> Path:
-    """The folder of the recipe's checkpoint `name`, or of its only one. Raises UserError where there is no such checkpoint."""
+    """The folder of the recipe's checkpoint `name`, or of its only one. Raises UserError where there is no such
+    checkpoint."""
     folders = {job.name: job.folder for job in planned if job.stage == "publish"}
     if name is None and len(folders) == 1:
         return next(iter(folders.values()))
     if name not in folders:
         said = f"has no checkpoint {name!r}" if name else f"publishes {len(folders)} checkpoints"
-        raise UserError(f"the recipe {said}; choose one with --name (allowed: {', '.join(sorted(folders)) or 'nothing'})")
+        raise UserError(
+            f"the recipe {said}; choose one with --name (allowed: {', '.join(sorted(folders)) or 'nothing'})"
+        )
     return folders[name]

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 class Architecture(Plugin):
-    """A model family with its sizes, under HF's names. Beside building models it tells objectives where a model's heads are."""
+    """A model family with its sizes, under HF's names. Beside building models it tells objectives where a model's heads
+    are."""
 
     family: ClassVar[str] = "architectures"
 
     heads: ClassVar[tuple[str, ...]]
-    """The kinds of pretraining model it has; an objective needs one of them: `masked` (predicts tokens), `pretraining` (tokens, and one
-    of two classes for a pair), `discriminator` (with a generator), `causal` (predicts the next token)."""
+    """The kinds of pretraining model it has; an objective needs one of them: `masked` (predicts tokens),
+    `pretraining` (tokens, and one of two classes for a pair), `discriminator` (with a generator), `causal` (predicts
+    the next token)."""
 
     headless: ClassVar[tuple[str, ...]] = ()
     """The classes of tasks' heads, as AutoModelForMultipleChoice, that `transformers` has not for it."""
@@ -38,8 +40,8 @@ class Architecture(Plugin):
     max_position_embeddings: int = Field(512, gt=0)
     """Longest sequence the model can ever take."""
     logits_chunk_size: int | None = Field(None, gt=0, exclude=True)
-    """Tokens to predict whose logits are in memory at once, for large vocabularies on small devices; null: all of a batch. Changes nothing
-    but rounding."""
+    """Tokens to predict whose logits are in memory at once, for large vocabularies on small devices; null: all of a
+    batch. Changes nothing but rounding."""
 
     def sizes(self, vocab_size: int) -> dict[str, Any]:
         """The sizes under the names that most configs of `transformers` share; no dropout, and our padding."""
@@ -56,8 +58,8 @@ class Architecture(Plugin):
         }
 
     def matrices(self, head: str) -> int:
-        """Weights of the matrices that every token passes in a model for `head`, as often as it passes them: a step costs six operations
-        for each."""
+        """Weights of the matrices that every token passes in a model for `head`, as often as it passes them: a step
+        costs six operations for each."""
         inner = self.intermediate_size or 4 * self.hidden_size
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * inner)
 

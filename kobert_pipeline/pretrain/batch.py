@@ -1,7 +1,7 @@
 """The noun of pretraining: a `Batch`, sequences packed behind one another without padding.
 
-A step's batch may be taken in parts, one after the other or by several processes. A part knows what the whole step holds, so the losses of
-the parts add up to the loss of the whole.
+A step's batch may be taken in parts, one after the other or by several processes. A part knows what the whole step
+holds, so the losses of the parts add up to the loss of the whole.
 """
 
 from dataclasses import dataclass, replace
@@ -31,9 +31,10 @@ NOTHING = LossDenominators(float("inf"), float("inf"), float("inf"))
 class Batch:
     """n sequences of T tokens in all, of which K are to be predicted.
 
-    `input_ids`, `token_type_ids`, `position_ids`: (T,) int64. `lengths`: (n,) tokens of each sequence. `masked_positions`: (K,) places
-    among the T, ascending. `labels`: (K,) the tokens that stood there. `next_sentence_label`: (n,) 0 next, 1 random, -100 no pair.
-    `step`: the counts of the whole step where this is a part of one.
+    `input_ids`, `token_type_ids`, `position_ids`: (T,) int64. `lengths`: (n,) tokens of each sequence.
+    `masked_positions`: (K,) places among the T, ascending. `labels`: (K,) the tokens that stood there.
+    `next_sentence_label`: (n,) 0 next, 1 random, -100 no pair. `step`: the counts of the whole step where this is a
+    part of one.
     """
 
     input_ids: np.ndarray
@@ -70,7 +71,8 @@ class Batch:
         return self._part(left, right) if left < right else self._nothing()
 
     def _nothing(self) -> "Batch":
-        """One sequence that counts nothing. Without a pair in the whole step it logs nothing of pairs either, as all its parts do."""
+        """One sequence that counts nothing. Without a pair in the whole step it logs nothing of pairs either, as all
+        its parts do."""
         return replace(self._part(0, 1), step=NOTHING if self.counts.pairs else NOTHING._replace(pairs=0))
 
     def _part(self, left: int, right: int) -> "Batch":
@@ -88,9 +90,9 @@ class Batch:
         )
 
     def pad_to(self, tokens: int, max_length: int, multiple: int = 256) -> "Batch":
-        """The same rounded up to `tokens` tokens (or a multiple of that), so that one shape is compiled for all: sequences of [PAD] behind
-        the others (one at least, of at most `max_length` tokens each), and up to a `multiple` labels that no loss counts, which point at
-        the last of them."""
+        """The same rounded up to `tokens` tokens (or a multiple of that), so that one shape is compiled for all:
+        sequences of [PAD] behind the others (one at least, of at most `max_length` tokens each), and up to a `multiple`
+        labels that no loss counts, which point at the last of them."""
         more = -len(self.input_ids) % tokens or tokens
         lengths = [max_length] * (more // max_length) + [more % max_length] * (more % max_length > 0)
         rows = -(len(self.lengths) + len(lengths)) % multiple

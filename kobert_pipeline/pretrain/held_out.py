@@ -1,4 +1,5 @@
-"""What a model under way is measured by: its loss on held-out text, and how well it guesses whole words, by character."""
+"""What a model under way is measured by: its loss on held-out text, and how well it guesses whole words, by
+character."""
 
 import math
 from pathlib import Path
@@ -21,8 +22,8 @@ HELD_OUT_BATCHES = 8
 
 
 class HeldOutEvaluator:
-    """Called with a step, it evaluates the model on the same held-out batches as ever; `words` is how batches with whole words hidden are
-    made."""
+    """Called with a step, it evaluates the model on the same held-out batches as ever; `words` is how batches with
+    whole words hidden are made."""
 
     def __init__(
         self,
@@ -62,13 +63,15 @@ class HeldOutEvaluator:
 def characters_of(vocabulary: Tokenizer) -> np.ndarray:
     """(V,) how many characters each token stands for; a special or unknown one for one."""
     tokens = sorted(vocabulary.get_vocab().items(), key=lambda item: item[1])
-    return np.array([1 if token in SPECIAL_TOKENS else max(len(token.removeprefix(WORD_MARK)), 1) for token, _ in tokens])
+    return np.array(
+        [1 if token in SPECIAL_TOKENS else max(len(token.removeprefix(WORD_MARK)), 1) for token, _ in tokens]
+    )
 
 
 @torch.no_grad()
 def evaluate(module: LossModule, held_out: Loader, batches: int) -> dict[str, float]:
-    """Means over the first held-out batches, always the same ones, with the same random numbers; those of the training are left as they
-    were."""
+    """Means over the first held-out batches, always the same ones, with the same random numbers; those of the training
+    are left as they were."""
     sums: dict[str, list[float]] = {}
     for _, values in _measured(module, held_out, batches):
         for name, value in values.items():
@@ -78,14 +81,17 @@ def evaluate(module: LossModule, held_out: Loader, batches: int) -> dict[str, fl
 
 @torch.no_grad()
 def per_character(module: LossModule, held_out: Loader, batches: int, characters: np.ndarray) -> dict[str, float]:
-    """The perplexity by character, which vocabularies of any size share: that of a causal model, or the pseudo-perplexity of one that sees
-    both sides (after Salazar et al. 2020, but with a share of whole words hidden at once instead of one token after the other)."""
+    """The perplexity by character, which vocabularies of any size share: that of a causal model, or the
+    pseudo-perplexity of one that sees both sides (after Salazar et al. 2020, but with a share of whole words hidden at
+    once instead of one token after the other)."""
     nats, count, name = 0.0, 0, ""
     for labels, values in _measured(module, held_out, batches):
         name = next(one for one in ("mlm_loss", "clm_loss") if one in values)
         nats += values[name] * len(labels)
         count += int(characters[labels].sum())
-    return {f"{'pseudo_' if name == 'mlm_loss' else ''}perplexity_per_character": math.exp(min(nats / max(count, 1), 50))}
+    return {
+        f"{'pseudo_' if name == 'mlm_loss' else ''}perplexity_per_character": math.exp(min(nats / max(count, 1), 50))
+    }
 
 
 def _measured(module: LossModule, held_out: Loader, batches: int) -> list[tuple[np.ndarray, dict[str, float]]]:
@@ -96,12 +102,17 @@ def _measured(module: LossModule, held_out: Loader, batches: int) -> list[tuple[
     place = device()
     own = [place] if place.type == "cuda" else []  # the state of every other GPU would cost memory on each of them
     try:
-        with torch.random.fork_rng(own), torch.compiler.set_stance("force_eager"):  # every held-out batch has a shape of its own
+        with (
+            torch.random.fork_rng(own),
+            torch.compiler.set_stance("force_eager"),
+        ):  # every held-out batch has a shape of its own
             torch.manual_seed(0)
             for step in range(min(batches, held_out.steps_per_epoch())):
                 batch = held_out.batch(step)
                 loss, values = module(to_device(batch, place))
-                found.append((batch.labels, {"loss": float(loss), **{name: float(value) for name, value in values.items()}}))
+                found.append(
+                    (batch.labels, {"loss": float(loss), **{name: float(value) for name, value in values.items()}})
+                )
     finally:
         module.train(training)
     return found

@@ -1,4 +1,5 @@
-"""A batch is a function of (seed, epoch, step): a counter-based generator (Philox) makes every one from those numbers alone."""
+"""A batch is a function of (seed, epoch, step): a counter-based generator (Philox) makes every one from those numbers
+alone."""
 
 from functools import lru_cache
 from threading import Lock

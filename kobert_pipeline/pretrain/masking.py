@@ -1,5 +1,5 @@
-"""BERT's masking (Devlin et al. 2019): of the chosen tokens 80 % become [MASK], 10 % a random token, 10 % stay. Whole units (tokens,
-morphemes or eojeols) are chosen together, never special tokens."""
+"""BERT's masking (Devlin et al. 2019): of the chosen tokens 80 % become [MASK], 10 % a random token, 10 % stay. Whole
+units (tokens, morphemes or eojeols) are chosen together, never special tokens."""
 
 from typing import Literal
 
@@ -21,8 +21,8 @@ def unit_starts(boundaries: np.ndarray, unit: Unit) -> np.ndarray:
 def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random.Generator) -> np.ndarray:
     """The positions to predict, ascending: whole units in random order until `rate` of the maskable tokens are reached.
 
-    `begins`, `maskable`: (T,) bool. The last unit is taken only with the chance that keeps the expected share at `rate`, whatever the
-    units' lengths.
+    `begins`, `maskable`: (T,) bool. The last unit is taken only with the chance that keeps the expected share at
+    `rate`, whatever the units' lengths.
     """
     places = np.flatnonzero(maskable)
     if not len(places):
@@ -50,7 +50,8 @@ def replace(
     mask_share: float = 0.8,
     random_share: float = 0.1,
 ) -> np.ndarray:
-    """A copy of `input_ids` with the tokens at `positions` replaced: [MASK] for `mask_share` of them, a random token for `random_share`."""
+    """A copy of `input_ids` with the tokens at `positions` replaced: [MASK] for `mask_share` of them, a random token
+    for `random_share`."""
     masked = input_ids.copy()
     draw = rng.random(len(positions))
     masked[positions[draw < mask_share]] = MASK_ID

@@ -43,8 +43,8 @@ class LossModule(torch.nn.Module):
         return loss, values
 
     def flops(self, tensors: dict[str, torch.Tensor], tokens: torch.Tensor) -> torch.Tensor:
-        """What the batch costs forward and backward where nothing is padded: six operations a token and weight (Kaplan et al. 2020), and
-        attention."""
+        """What the batch costs forward and backward where nothing is padded: six operations a token and weight (Kaplan
+        et al. 2020), and attention."""
         sizes, kind = self.architecture, self.objective.head
         head = sizes.head_matrices(self.model.config.vocab_size, kind) * (tensors["labels"] != IGNORE_INDEX).sum()
         real = tensors["input_ids"][tensors["starts"]] != PAD_ID  # sequences that fill a batch up are no work
@@ -55,17 +55,25 @@ class LossModule(torch.nn.Module):
 def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = False) -> TensorBatch:
     """The arrays as tensors, the counts of the step, and the layout of attention."""
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)).to(place) for name, array in batch.arrays().items()}
-    tensors |= {f"step_{name}": torch.tensor(float(count), device=place) for name, count in batch.counts._asdict().items()}
+    tensors |= {
+        f"step_{name}": torch.tensor(float(count), device=place) for name, count in batch.counts._asdict().items()
+    }
     return tensors, SequenceLayout.of(batch.lengths, place, varlen=varlen)
 
 
 def takes_varlen(place: torch.device, plan: Plan) -> bool:
     """Whether PyTorch's kernel for packed sequences serves: it wants 16 bits, and Ampere or newer."""
-    return plan.mixed_precision == "bf16" and place.type == "cuda" and has_varlen() and torch.cuda.get_device_capability(place) >= (8, 0)
+    return (
+        plan.mixed_precision == "bf16"
+        and place.type == "cuda"
+        and has_varlen()
+        and torch.cuda.get_device_capability(place) >= (8, 0)
+    )
 
 
 def batches(course: PhaseSchedule, plan: Plan) -> BatchAt:
-    """The batches of a course by step and part, on this process's device, in one shape where the model is compiled for it."""
+    """The batches of a course by step and part, on this process's device, in one shape where the model is compiled for
+    it."""
     place = device()
     varlen = takes_varlen(place, plan)
 

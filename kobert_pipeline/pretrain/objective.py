@@ -1,4 +1,5 @@
-"""The contract of a pretraining objective: shards -> sequences -> batches (NumPy, pure), and a model's loss on a batch (torch)."""
+"""The contract of a pretraining objective: shards -> sequences -> batches (NumPy, pure), and a model's loss on a batch
+(torch)."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,18 +44,22 @@ class Objective(Plugin):
         """The sequences of one epoch, of at most `max_length` tokens."""
 
     @abstractmethod
-    def batch(self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator) -> Batch:
+    def batch(
+        self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator
+    ) -> Batch:
         """The batch of the sequences `rows`."""
 
     @abstractmethod
     def loss(
         self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """The loss, and numbers to log. `batch` holds the arrays of `Batch` and `starts`, as tensors on the model's device."""
+        """The loss, and numbers to log. `batch` holds the arrays of `Batch` and `starts`, as tensors on the model's
+        device."""
 
 
 class Masking(Objective):
-    """Objectives that hide tokens and ask for them. Not a variant itself: it lies with the contract, where no name leads to it."""
+    """Objectives that hide tokens and ask for them. Not a variant itself: it lies with the contract, where no name
+    leads to it."""
 
     name: str
     mlm_probability: float = Field(0.15, gt=0, lt=1)
@@ -62,7 +67,8 @@ class Masking(Objective):
     mask_unit: Unit = "morpheme"
     """What is masked together."""
     dupe_factor: int | None = Field(None, gt=0)
-    """Static masking (BERT's duplication factor): so many epochs are drawn, and then repeated. null draws every epoch anew (dynamic)."""
+    """Static masking (BERT's duplication factor): so many epochs are drawn, and then repeated. null draws every epoch
+    anew (dynamic)."""
 
     mask_share: ClassVar[float] = 0.8
     """Share of the chosen tokens that become [MASK]."""
@@ -74,7 +80,9 @@ class Masking(Objective):
         """`duplicates`."""
         return self.dupe_factor
 
-    def batch(self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator) -> Batch:
+    def batch(
+        self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator
+    ) -> Batch:
         """Packed and masked."""
         packed = pack(shards, sequences, rows)
         positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, self.mlm_probability, rng)

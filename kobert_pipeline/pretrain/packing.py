@@ -1,4 +1,5 @@
-"""Sequences -> one flat run of tokens with [CLS], [SEP], segments and positions, and the grouping of sequences into batches."""
+"""Sequences -> one flat run of tokens with [CLS], [SEP], segments and positions, and the grouping of sequences into
+batches."""
 
 from typing import NamedTuple
 
@@ -24,8 +25,8 @@ class Packed(NamedTuple):
 
 
 def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
-    """Lay the sequences `rows` out behind one another: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with a [SEP] more at every border of
-    documents inside A."""
+    """Lay the sequences `rows` out behind one another: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with a [SEP] more at
+    every border of documents inside A."""
     runs = sequences.text_spans
     counts = runs.bounds[rows + 1] - runs.bounds[rows]
     chosen = ranges(runs.bounds[rows], counts)  # (R,) the runs of text in these sequences

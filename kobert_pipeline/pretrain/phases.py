@@ -1,5 +1,6 @@
-"""The course of a pretraining: one phase after the other, each with its own length of sequences and size of batches. Short sequences first
-(Devlin et al. 2019: 90 % of the steps at 128, then 512) and batches that grow (the ramp of GPT-3 and others) are both just phases.
+"""The course of a pretraining: one phase after the other, each with its own length of sequences and size of batches.
+Short sequences first (Devlin et al. 2019: 90 % of the steps at 128, then 512) and batches that grow (the ramp of GPT-3
+and others) are both just phases.
 """
 
 from collections.abc import Sequence
@@ -26,13 +27,17 @@ class Phase(Options):
 
 
 class PhaseSchedule:
-    """Batches of all phases by the number of the step: a function of (seed, step), as a loader's. `phases`: the tokens that each sees, and
-    how its batches are made."""
+    """Batches of all phases by the number of the step: a function of (seed, step), as a loader's. `phases`: the tokens
+    that each sees, and how its batches are made."""
 
     def __init__(self, shards: Shards, phases: Sequence[tuple[int, LoaderOptions]], vocab_size: int, seed: int) -> None:
         # the first phase has the given seed, others draw numbers of their own
-        self.loaders = [Loader(shards, how, vocab_size, seed + (number << 64)) for number, (_, how) in enumerate(phases)]
-        self.ends = list(accumulate(loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True)))
+        self.loaders = [
+            Loader(shards, how, vocab_size, seed + (number << 64)) for number, (_, how) in enumerate(phases)
+        ]
+        self.ends = list(
+            accumulate(loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True))
+        )
         self.last = local()  # of each thread that makes batches: the parts of a step are asked for one by one
 
     @property
@@ -61,7 +66,8 @@ class PhaseSchedule:
     def tokens(self) -> int:
         """Tokens that all steps see, special tokens included."""
         return sum(
-            loader.tokens_until(end - self._begin(phase)) for phase, (loader, end) in enumerate(zip(self.loaders, self.ends, strict=True))
+            loader.tokens_until(end - self._begin(phase))
+            for phase, (loader, end) in enumerate(zip(self.loaders, self.ends, strict=True))
         )
 
     def _begin(self, phase: int) -> int:

@@ -1,5 +1,6 @@
-"""Which stretches of text become sequences: pairs of segments or sentences, or as many sentences as fit (the four ways that Liu et al. 2019
-compare); single paragraphs of unordered documents. A function of the shards, the options and a generator."""
+"""Which stretches of text become sequences: pairs of segments or sentences, or as many sentences as fit (the four ways
+that Liu et al. 2019 compare); single paragraphs of unordered documents. A function of the shards, the options and a
+generator."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +21,8 @@ Pairs = Literal["next", "order"] | None
 
 
 class TextSpans(NamedTuple):
-    """The stretches of text of all sequences in order, each followed by a [SEP]: `starts`, `ends`, `second` (whether it is a B), (R,);
-    `bounds` (N + 1,): the runs of sequence n are `bounds[n]` to `bounds[n + 1]`."""
+    """The stretches of text of all sequences in order, each followed by a [SEP]: `starts`, `ends`, `second` (whether it
+    is a B), (R,); `bounds` (N + 1,): the runs of sequence n are `bounds[n]` to `bounds[n + 1]`."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -31,9 +32,9 @@ class TextSpans(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequences:
-    """N sequences as stretches of global positions. `a`, `b`: (N, 2) int64 start and end (exclusive); an empty `b` is no pair.
-    `next_sentence_label`: (N,) int64. `separators`: (S, 2) int64, in order: a row whose `a` runs over a border of documents, and where
-    that lies."""
+    """N sequences as stretches of global positions. `a`, `b`: (N, 2) int64 start and end (exclusive); an empty `b` is
+    no pair. `next_sentence_label`: (N,) int64. `separators`: (S, 2) int64, in order: a row whose `a` runs over a border
+    of documents, and where that lies."""
 
     a: np.ndarray
     b: np.ndarray
@@ -58,7 +59,11 @@ class Sequences:
         separated = np.bincount(rows, minlength=len(self))
         bounds = np.concatenate([[0], np.cumsum(1 + separated + paired)])
         firsts, lasts = bounds[:-1], bounds[:-1] + separated  # of A
-        starts, ends, second = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64), np.zeros(bounds[-1], bool)
+        starts, ends, second = (
+            np.empty(bounds[-1], np.int64),
+            np.empty(bounds[-1], np.int64),
+            np.zeros(bounds[-1], bool),
+        )
         starts[firsts], ends[lasts] = self.a.T
         inside = firsts[rows] + np.arange(len(rows)) - (np.cumsum(separated) - separated)[rows]
         ends[inside] = starts[inside + 1] = places
@@ -66,9 +71,12 @@ class Sequences:
         return TextSpans(starts, ends, second, bounds)
 
 
-def plan_sequences(shards: Shards, max_length: int, short_seq_prob: float, pairs: Pairs, rng: np.random.Generator) -> Sequences:
-    """SEGMENT-PAIR: every token of the shards in one sequence of at most `max_length` tokens. For "next", B segments are exchanged between
-    documents, so that no text is lost to the random half; for "order", half of the pairs change places."""
+def plan_sequences(
+    shards: Shards, max_length: int, short_seq_prob: float, pairs: Pairs, rng: np.random.Generator
+) -> Sequences:
+    """SEGMENT-PAIR: every token of the shards in one sequence of at most `max_length` tokens. For "next", B segments
+    are exchanged between documents, so that no text is lost to the random half; for "order", half of the pairs change
+    places."""
     columns: list[np.ndarray] = []  # start, where B begins (end: nowhere), end, where the document begins
     for offset, shard in shards:
         units = units_of(shard, max_length - 3, max_length - 2)
@@ -79,7 +87,9 @@ def plan_sequences(shards: Shards, max_length: int, short_seq_prob: float, pairs
         tails = after[heads]
         starts, ends = units.starts[heads], units.ends[tails - 1]
         several = tails - heads > 1 if pairs else np.zeros(len(heads), bool)
-        chosen = heads + several * (1 + (drawn[heads] * (tails - heads - 1)).astype(np.int64))  # a random sentence but the first
+        chosen = heads + several * (
+            1 + (drawn[heads] * (tails - heads - 1)).astype(np.int64)
+        )  # a random sentence but the first
         middles = np.where(several, units.starts[chosen], ends)
         columns.append(offset + np.stack([starts, middles, ends, units.documents[heads]]))
     start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
@@ -91,7 +101,8 @@ def plan_sequences(shards: Shards, max_length: int, short_seq_prob: float, pairs
 
 
 def _room(count: int, max_length: int, short_seq_prob: float, rng: np.random.Generator) -> np.ndarray:
-    """BERT's `short_seq_prob`: a share of sequences is short, so that fine-tuning on short inputs finds a familiar length."""
+    """BERT's `short_seq_prob`: a share of sequences is short, so that fine-tuning on short inputs finds a familiar
+    length."""
     return np.where(rng.random(count) < short_seq_prob, rng.integers(2, max_length - 2, count), max_length - 3)
 
 
@@ -106,7 +117,8 @@ def _partners(
 
 
 def _exchange(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rng: np.random.Generator) -> None:
-    """Half of the pairs, chosen at random, hand their B around a ring. A pair that got a B of its own document is no example of either."""
+    """Half of the pairs, chosen at random, hand their B around a ring. A pair that got a B of its own document is no
+    example of either."""
     paired = np.flatnonzero(label == NEXT)
     ring = rng.permutation(paired)[: len(paired) // 2]
     giver = np.roll(ring, 1)
@@ -125,14 +137,16 @@ def _reordered(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng: np.random.G
 
 
 def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-    """SENTENCE-PAIR: two sentences of an ordered document, half of them with the second one of another. What has no partner, or is too long
-    for one, stands alone."""
+    """SENTENCE-PAIR: two sentences of an ordered document, half of them with the second one of another. What has no
+    partner, or is too long for one, stands alone."""
     columns: list[np.ndarray] = []
     for offset, shard in shards:
         units = units_of(shard, max_length - 3, max_length - 3)
         count = len(units.starts)
         whole = units.ordered & ~units.cut
-        joins = whole[:-1] & whole[1:] & ~units.open_documents[1:] & (units.ends[1:] - units.starts[:-1] <= max_length - 3)
+        joins = (
+            whole[:-1] & whole[1:] & ~units.open_documents[1:] & (units.ends[1:] - units.starts[:-1] <= max_length - 3)
+        )
         after = np.arange(1, count + 1) + np.append(joins, False)[:count]
         heads = sequence_starts(after)
         middles, ends = units.ends[heads], units.ends[after[heads] - 1]
@@ -143,8 +157,8 @@ def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) ->
 
 
 def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
-    """FULL-SENTENCES (`across` the boundaries of documents, which are marked), or DOC-SENTENCES: as many sentences as fit. Paragraphs of
-    unordered documents are documents of their own here."""
+    """FULL-SENTENCES (`across` the boundaries of documents, which are marked), or DOC-SENTENCES: as many sentences as
+    fit. Paragraphs of unordered documents are documents of their own here."""
     spans: list[np.ndarray] = []
     separators: list[np.ndarray] = []
     count = 0

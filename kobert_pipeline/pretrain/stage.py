@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MODEL, BEST = "model", "best"
-"""Folders below the stage's: of the finished model, and of the one with the lowest held-out loss where that is not the last."""
-MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "generator/config.json", "generator/model.safetensors")
+"""Folders below the stage's: of the finished model, and of the one with the lowest held-out loss where that is not the
+last."""
+MODEL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "generator/config.json",
+    "generator/model.safetensors",
+)
 WRITES = (*(f"{folder}/{name}" for folder in (MODEL, BEST) for name in MODEL_FILES), *TRAINING_WRITES)
 """Patterns of every file that the stage writes to its folder."""
 
@@ -45,10 +52,11 @@ class PretrainOptions(Options):
     total_tokens: int = Field(16_000_000, gt=0)
     """Tokens seen in all: the budget."""
     phases: tuple[Phase, ...] = ()
-    """Parts of the budget with their own length or batch, in order: [{share: 0.9, max_length: 128}, {share: 0.1, max_length: 512}]."""
+    """Parts of the budget with their own length or batch, in order: [{share: 0.9, max_length: 128}, {share: 0.1,
+    max_length: 512}]."""
     base: str | None = None
-    """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from. Tokens that its
-    vocabulary lacks start as the mean of those that spell them."""
+    """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from.
+    Tokens that its vocabulary lacks start as the mean of those that spell them."""
     base_license: str | None = Field(None, exclude=True)
     """Licence of that checkpoint. What is published is held against it."""
     plan: Plan = Plan()
@@ -56,7 +64,9 @@ class PretrainOptions(Options):
 
     def parts(self) -> list[tuple[int, "PretrainOptions"]]:
         """The tokens of each phase, and these options with its own."""
-        return [(round(self.total_tokens * phase.share), self.of_phase(phase)) for phase in self.phases or (Phase(share=1),)]
+        return [
+            (round(self.total_tokens * phase.share), self.of_phase(phase)) for phase in self.phases or (Phase(share=1),)
+        ]
 
     def of_phase(self, phase: Phase) -> "PretrainOptions":
         """These options with a phase's own."""
@@ -72,7 +82,9 @@ class PretrainOptions(Options):
     @model_validator(mode="after")
     def _lengths(self) -> "PretrainOptions":
         if self.phases and abs(sum(phase.share for phase in self.phases) - 1) > 1e-6:
-            raise ValueError(f"the shares of phases make {sum(phase.share for phase in self.phases):g}; they must make 1")
+            raise ValueError(
+                f"the shares of phases make {sum(phase.share for phase in self.phases):g}; they must make 1"
+            )
         for one in (self, *(self.of_phase(phase) for phase in self.phases)):
             if one.max_length > self.architecture.max_position_embeddings:
                 raise ValueError(
@@ -80,14 +92,17 @@ class PretrainOptions(Options):
                     f"{self.architecture.max_position_embeddings}; lower the one or raise the other"
                 )
             if one.batch_tokens < one.max_length:
-                raise ValueError(f"batch_tokens {one.batch_tokens} holds no sequence of max_length {one.max_length}; raise it")
+                raise ValueError(
+                    f"batch_tokens {one.batch_tokens} holds no sequence of max_length {one.max_length}; raise it"
+                )
         return self
 
     @model_validator(mode="after")
     def _fits(self) -> "PretrainOptions":
         if self.architecture.hidden_size % self.architecture.num_attention_heads:
             raise ValueError(
-                f"num_attention_heads {self.architecture.num_attention_heads} must divide hidden_size {self.architecture.hidden_size}"
+                f"num_attention_heads {self.architecture.num_attention_heads} must divide hidden_size "
+                f"{self.architecture.hidden_size}"
             )
         if self.objective.head not in self.architecture.heads:
             raise ValueError(
@@ -103,7 +118,8 @@ def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
 
 
 def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Train and save the model to `out/model`, and to `out/best` that of the lowest held-out loss where it is not the last."""
+    """Train and save the model to `out/model`, and to `out/best` that of the lowest held-out loss where it is not the
+    last."""
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
@@ -123,7 +139,13 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     module = LossModule(model, options.objective, options.architecture).to(device())
     course = PhaseSchedule(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
     measure = HeldOutEvaluator(
-        module, options, options.with_whole_word_masking(), plan.mixed_precision, Shards.open(shards, "held_out"), vocabulary, out
+        module,
+        options,
+        options.with_whole_word_masking(),
+        plan.mixed_precision,
+        Shards.open(shards, "held_out"),
+        vocabulary,
+        out,
     )
     if 0 not in measure.found:
         measure(0)

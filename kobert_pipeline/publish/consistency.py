@@ -1,7 +1,9 @@
-"""Do config, weights and tokenizer belong together? Asked before anything is written: where they disagree, the folder loads and is wrong.
+"""Do config, weights and tokenizer belong together? Asked before anything is written: where they disagree, the folder
+loads and is wrong.
 
-The weights are compared with the shapes that the config's own class gives its tensors, so an architecture's peculiarities (RoBERTa's
-positions begin behind that of its padding, ALBERT's and ELECTRA's embeddings are narrower than their states) are `transformers`' to know.
+The weights are compared with the shapes that the config's own class gives its tensors, so an architecture's
+peculiarities (RoBERTa's positions begin behind that of its padding, ALBERT's and ELECTRA's embeddings are narrower than
+their states) are `transformers`' to know.
 """
 
 from pathlib import Path
@@ -20,12 +22,22 @@ SPECIAL = {
 }  # fmt: skip
 """Keys of a config and the token they mean: ours begins with [CLS] and ends with [SEP]."""
 TAKEN = ("pad", "unk", "cls", "sep", "mask")
-SIZES = ("vocab_size", "max_position_embeddings", "n_positions", "type_vocab_size", "num_labels", "embedding_size", "hidden_size", "n_embd")
+SIZES = (
+    "vocab_size",
+    "max_position_embeddings",
+    "n_positions",
+    "type_vocab_size",
+    "num_labels",
+    "embedding_size",
+    "hidden_size",
+    "n_embd",
+)
 """Keys of a config that are sizes of its tensors."""
 
 
 def refuse_disagreement(model: Path, tokenizer: "MorphemeTokenizer") -> None:
-    """Raise UserError, naming what disagrees, unless config and weights in `model` and the tokenizer belong together."""
+    """Raise UserError, naming what disagrees, unless config and weights in `model` and the tokenizer belong
+    together."""
     config = read_json(model / "config.json")
     ids = {name: getattr(tokenizer, f"{name}_token_id") for name in TAKEN}
     _same(config, "vocab_size", len(tokenizer))
@@ -33,16 +45,21 @@ def refuse_disagreement(model: Path, tokenizer: "MorphemeTokenizer") -> None:
         if config.get(key) is not None:
             _same(config, key, ids[name])
     if len(set(ids.values())) < len(ids) or not all(0 <= number < len(tokenizer) for number in ids.values()):
-        raise UserError(f"publish: the tokenizer's special tokens want ids of their own below {len(tokenizer)}, they have {ids}")
+        raise UserError(
+            f"publish: the tokenizer's special tokens want ids of their own below {len(tokenizer)}, they have {ids}"
+        )
     if max_input_length(config) < tokenizer.num_special_tokens_to_add(pair=True):
-        raise UserError(f"publish: a model of {max_input_length(config)} positions takes no text; it is not one of this run")
+        raise UserError(
+            f"publish: a model of {max_input_length(config)} positions takes no text; it is not one of this run"
+        )
     refuse_other_shapes(model, config)
 
 
 def _same(config: dict[str, Any], key: str, wanted: int) -> None:
     if config.get(key) != wanted:
         raise UserError(
-            f"publish: {key} is {config.get(key)} in the model's config and {wanted} in the tokenizer; they are not of one run, "
+            f"publish: {key} is {config.get(key)} in the model's config and {wanted} in the tokenizer; they are not of "
+            "one run, "
             f"make the later of the two again with --redo"
         )
 
@@ -58,7 +75,9 @@ def refuse_other_shapes(model: Path, config: dict[str, Any]) -> None:
     found = shapes_found(model / "model.safetensors")
     for name, shape in found.items():
         if name not in wanted:
-            raise UserError(f"publish: {model / 'model.safetensors'} holds {name}, which a {config['architectures'][0]} has not")
+            raise UserError(
+                f"publish: {model / 'model.safetensors'} holds {name}, which a {config['architectures'][0]} has not"
+            )
         if shape != wanted[name]:
             raise UserError(
                 f"publish: {name} is {shape} in {model / 'model.safetensors'}, and its config wants {wanted[name]}"
@@ -66,7 +85,10 @@ def refuse_other_shapes(model: Path, config: dict[str, Any]) -> None:
             )
     for name in wanted:
         if name not in found and not any(partner in found for partner in tied.get(name, ())):
-            raise UserError(f"publish: {name} is missing from {model / 'model.safetensors'}; it is not the model that its config describes")
+            raise UserError(
+                f"publish: {name} is missing from {model / 'model.safetensors'}; it is not the model that its config "
+                "describes"
+            )
 
 
 def _by(model: Path, shape: list[int], wanted: list[int]) -> str:
@@ -93,7 +115,8 @@ def shapes_found(weights: Path) -> dict[str, list[int]]:
 
 
 def shapes_wanted(model: Path, config: dict[str, Any]) -> tuple[dict[str, list[int]], dict[str, set[str]]]:
-    """{tensor: shape} of the class that the config names, made without memory, and {tensor: those that it is one with and stored as}."""
+    """{tensor: shape} of the class that the config names, made without memory, and {tensor: those that it is one with
+    and stored as}."""
     import torch
     import transformers
 

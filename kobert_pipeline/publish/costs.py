@@ -1,4 +1,5 @@
-"""What a model cost: device hours of its stages, from their manifests, and the CO2 of those if its maker tells the power and the mains."""
+"""What a model cost: device hours of its stages, from their manifests, and the CO2 of those if its maker tells the
+power and the mains."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ NOT_RECORDED = "not recorded"
 
 
 def costs(made: dict[str, dict[str, Any]]) -> list[Cost]:
-    """The costs of manifests by stage. Several doings of one (the seeds and trials of a fine-tuning) are added up, a device's hours counted
-    for each device that worked along."""
+    """The costs of manifests by stage. Several doings of one (the seeds and trials of a fine-tuning) are added up, a
+    device's hours counted for each device that worked along."""
     return list(_added(made))
 
 
@@ -42,7 +43,11 @@ def _added(made: dict[str, dict[str, Any]]) -> Iterator[Cost]:
         of = [one for stage, one in made.items() if titles[stage] == title]
         used = [one.get("device") or {"name": NOT_RECORDED, "count": 1} for one in of]
         hours = sum(one["seconds"] / 3600 * device["count"] for one, device in zip(of, used, strict=True))
-        yield Cost(f"{title} ({len(of)} runs)" if len(of) > 1 else title, hours, ", ".join(sorted({_named(one) for one in used})))
+        yield Cost(
+            f"{title} ({len(of)} runs)" if len(of) > 1 else title,
+            hours,
+            ", ".join(sorted({_named(one) for one in used})),
+        )
 
 
 def _named(device: dict[str, Any]) -> str:

@@ -13,8 +13,9 @@ PLAIN = "plain"
 
 
 def export(model: Path, tokenizer: Path, out: Path) -> None:
-    """Write config, weights, tokenizer and its code to `out`. The tokenizer cuts where fine-tuning did, so that every way of using the
-    folder reads as much of a text. Raises UserError when model and tokenizer do not belong together."""
+    """Write config, weights, tokenizer and its code to `out`. The tokenizer cuts where fine-tuning did, so that
+    every way of using the folder reads as much of a text. Raises UserError when model and tokenizer do not belong
+    together."""
     config = read_json(model / "config.json")
     names = [name for name in MorphemeTokenizer.model_input_names if name != "token_type_ids" or segments(config) > 1]
     loaded = MorphemeTokenizer.from_pretrained(tokenizer, model_input_names=names)

@@ -12,7 +12,8 @@ MISLEADING = [
     "tokenizer.json", "vocab.txt", "pytorch_model.bin", "onnx/*", "plain/*",
     "modules.json", "1_Pooling/*", "config_sentence_transformers.json", "sentence_bert_config.json",
 ]  # fmt: skip
-"""Files of an earlier upload that loaders would prefer to ours, or that would no longer fit it; those that are not sent are deleted."""
+"""Files of an earlier upload that loaders would prefer to ours, or that would no longer fit it; those that are not sent
+are deleted."""
 ANSWERS = {
     401: "does not accept the token; log in anew with `hf auth login`, or set HF_TOKEN",
     403: "does not let this token write there; use a token with write access, or a repository of your own",
@@ -21,8 +22,8 @@ ANSWERS = {
 
 
 def upload(folder: Path, files: dict[str, int], repo: str, private: bool, dry_run: bool) -> dict[str, Any]:
-    """Upload `files` ({name: bytes}) of `folder` to `repo` unless it is a `dry_run`; returns what went (or would go) where, and the `url` of the
-    commit. Raises UserError for what the hub refuses."""
+    """Upload `files` ({name: bytes}) of `folder` to `repo` unless it is a `dry_run`; returns what went (or would go)
+    where, and the `url` of the commit. Raises UserError for what the hub refuses."""
     url = None if dry_run else _upload(folder, repo, private, list(files))
     return {"repo": repo, "private": private, "dry_run": dry_run, "files": files, "url": url}
 
@@ -46,14 +47,20 @@ def _upload(folder: Path, repo: str, private: bool, files: list[str]) -> str:
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled  # type: ignore[attr-defined]
 
     if get_token() is None:
-        raise UserError("there is no token of the hub: log in with `hf auth login`, or set HF_TOKEN to one with write access")
+        raise UserError(
+            "there is no token of the hub: log in with `hf auth login`, or set HF_TOKEN to one with write access"
+        )
     api = HfApi()
     try:
         return _create_and_commit(api, folder, repo, private, files)
     except OfflineModeIsEnabled:
-        raise UserError("HF_HUB_OFFLINE is set, so nothing can be sent; unset it, or see with --dry-run what would be") from None
+        raise UserError(
+            "HF_HUB_OFFLINE is set, so nothing can be sent; unset it, or see with --dry-run what would be"
+        ) from None
     except RuntimeError as error:  # how the client tells that a large file failed, with the reason behind it
-        raise UserError(f"{repo}: {_answer(api, error.__cause__ or error)} ({' '.join(str(error).split())[:200]})") from None
+        raise UserError(
+            f"{repo}: {_answer(api, error.__cause__ or error)} ({' '.join(str(error).split())[:200]})"
+        ) from None
     except (HTTPError, OSError, ValueError) as error:
         raise UserError(f"{repo}: {_answer(api, error)}") from None
 
@@ -63,7 +70,11 @@ def _create_and_commit(api: "HfApi", folder: Path, repo: str, private: bool, fil
     if private and not api.repo_info(repo).private:
         raise UserError(f"{repo} is there already and public; make it private at the hub first, or leave --private out")
     commit = api.upload_folder(
-        repo_id=repo, folder_path=folder, allow_patterns=files, delete_patterns=MISLEADING, commit_message="Published by kobert-pipeline"
+        repo_id=repo,
+        folder_path=folder,
+        allow_patterns=files,
+        delete_patterns=MISLEADING,
+        commit_message="Published by kobert-pipeline",
     )
     return str(commit.commit_url)
 

@@ -1,7 +1,8 @@
 """Which licences of the data let weights be published under which licence.
 
-Whether weights are "made from" their data in the sense of a licence is not settled anywhere. The table takes the careful side: it reads
-them as if they were, so that whoever is sure of the contrary, or was permitted, has to say so in the recipe, and the card repeats it.
+Whether weights are "made from" their data in the sense of a licence is not settled anywhere. The table takes the
+careful side: it reads them as if they were, so that whoever is sure of the contrary, or was permitted, has to say so in
+the recipe, and the card repeats it.
 """
 
 import re
@@ -12,16 +13,19 @@ from typing import Literal
 from kobert_pipeline.errors import did_you_mean
 
 Kind = Literal[
-    "free", "named", "share-alike", "non-commercial", "non-commercial-share-alike", "no-derivatives", "non-commercial-no-derivatives"
+    "free", "named", "share-alike", "non-commercial", "non-commercial-share-alike", "no-derivatives",
+    "non-commercial-no-derivatives"
 ]  # fmt: skip
 
 NOT_STATED = "not stated"
-"""What cards say of a source without a licence. Its folder is made, since it is the user's own disk; it is not sent anywhere."""
+"""What cards say of a source without a licence. Its folder is made, since it is the user's own disk; it is not sent
+anywhere."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """A family of licences: `pattern` is what their names look like once `normal`, with the version as a group where it matters."""
+    """A family of licences: `pattern` is what their names look like once `normal`, with the version as a group where it
+    matters."""
 
     title: str
     pattern: str
@@ -40,7 +44,8 @@ TABLE = (
     Terms("BSD", r"bsd(-[234]-clause)?", "named"),
     Terms("ODC-By", r"odc-by(-1\.0)?", "named"),
     Terms("KOGL type 1", r"(kogl|공공누리)-?(type-?|제)?1(유형)?", "named"),
-    Terms("CC BY-SA 1.0", r"cc-by-sa-(1\.0)(?:-kr)?", "share-alike", "cc-by-sa-1.0"),  # the later ones allow later versions
+    # the later ones allow later versions
+    Terms("CC BY-SA 1.0", r"cc-by-sa-(1\.0)(?:-kr)?", "share-alike", "cc-by-sa-1.0"),
     Terms("CC BY-SA 4.0", r"cc-by-sa(?:-([2-4]\.[05]))?(?:-kr)?", "share-alike", "cc-by-sa-4.0"),
     Terms("GFDL", r"gfdl(?:-(1\.[123]))?", "share-alike", "gfdl"),
     Terms("ODbL", r"odbl(?:-(1\.0))?", "share-alike", "odbl"),
@@ -50,18 +55,23 @@ TABLE = (
     Terms("CC BY-NC 4.0", r"cc-by-nc(-[1-4]\.[05])?(-kr)?", "non-commercial", "cc-by-nc-4.0"),
     Terms("KOGL type 2", r"(kogl|공공누리)-?(type-?|제)?2(유형)?", "non-commercial", "cc-by-nc-4.0"),
     Terms("CC BY-NC-SA 1.0", r"cc-by-nc-sa-(1\.0)(?:-kr)?", "non-commercial-share-alike", "cc-by-nc-sa-1.0"),
-    Terms("CC BY-NC-SA 4.0", r"cc-by-nc-sa(?:-([2-4]\.[05]))?(?:-kr)?", "non-commercial-share-alike", "cc-by-nc-sa-4.0"),
+    Terms("CC BY-NC-SA 4.0", r"cc-by-nc-sa(?:-([2-4]\.[05]))?(?:-kr)?", "non-commercial-share-alike",
+    "cc-by-nc-sa-4.0"),
     Terms("CC BY-ND 4.0", r"cc-by-nd(-[1-4]\.[05])?(-kr)?", "no-derivatives"),
     Terms("CC BY-NC-ND 4.0", r"cc-by-nc-nd(-[1-4]\.[05])?(-kr)?", "non-commercial-no-derivatives"),
     Terms("KOGL type 3", r"(kogl|공공누리)-?(type-?|제)?3(유형)?", "no-derivatives"),
     Terms("KOGL type 4", r"(kogl|공공누리)-?(type-?|제)?4(유형)?", "non-commercial-no-derivatives"),
 )  # fmt: skip
-"""The licences that are known. A name that is not here is refused: it may be a prohibition, or a slip of the pen in the name of one."""
+"""The licences that are known. A name that is not here is refused: it may be a prohibition, or a slip of the pen in the
+name of one."""
 
 HUB = {
-    "apache-2.0", "mit", "isc", "unlicense", "bsd", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "pddl", "odc-by", "odbl", "gfdl", "other",
-    "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nd-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0",
-    "cc-by-nc-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "gpl", "gpl-2.0",
+    "apache-2.0", "mit", "isc", "unlicense", "bsd", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "pddl", "odc-by", "odbl",
+    "gfdl", "other",
+    "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nd-4.0", "cc-by-nc-2.0",
+    "cc-by-nc-3.0",
+    "cc-by-nc-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0",
+    "gpl", "gpl-2.0",
     "gpl-3.0", "lgpl", "lgpl-2.1", "lgpl-3.0", "agpl-3.0", "mpl-2.0", "openrail",
 }  # fmt: skip
 """Licences under the hub's own names for them."""
@@ -88,17 +98,26 @@ def terms_of(name: str) -> Terms | None:
 
 
 def objections(sources: list[dict[str, str]], licence: str) -> Iterator[tuple[str, str, str]]:
-    """(file, what its licence says against publishing under `licence`, what would mend it) of sources (`path`, `license`). A source may
-    name several licences, parted by `/`, `,` or `;`: its parts are under one or another, so all of them must allow it."""
+    """(file, what its licence says against publishing under `licence`, what would mend it) of sources (`path`,
+    `license`). A source may name several licences, parted by `/`, `,` or `;`: its parts are under one or another, so
+    all of them must allow it."""
     for source in sources:
         for name in parts(source["license"]):
             terms = terms_of(name)
             if terms is None:
                 known = did_you_mean(name, [one.title for one in TABLE])
-                yield source["path"], f"is under {name!r}, which is none of the licences that kobert knows{known}", "name one of those"
+                yield (
+                    source["path"],
+                    f"is under {name!r}, which is none of the licences that kobert knows{known}",
+                    "name one of those",
+                )
             elif not allows(terms, name, licence):
                 mend = f"set its license to {terms.model}" if terms.model else "leave that source out"
-                yield source["path"], f"is under {name}, which {REASONS[terms.kind]}, and the model would be under {licence}", mend
+                yield (
+                    source["path"],
+                    f"is under {name}, which {REASONS[terms.kind]}, and the model would be under {licence}",
+                    mend,
+                )
 
 
 def parts(licence: str) -> list[str]:
@@ -107,7 +126,8 @@ def parts(licence: str) -> list[str]:
 
 
 def hub_name(licence: str) -> dict[str, str]:
-    """A licence as the metadata of the hub's cards spell it: `license`, and the name beside `other` where the hub knows none of it."""
+    """A licence as the metadata of the hub's cards spell it: `license`, and the name beside `other` where the hub knows
+    none of it."""
     name = normal(licence)
     return {"license": name} if name in HUB else {"license": "other", "license_name": name}
 

@@ -1,4 +1,5 @@
-"""The model card: how to load it, how it was made, what it scored, what it is not for. Every number comes from the run's manifests."""
+"""The model card: how to load it, how it was made, what it scored, what it is not for. Every number comes from the
+run's manifests."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,9 @@ Scores = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class Results:
-    """What the fine-tuning `name` scored on a `split` of the `task`'s data. `controls` are the scores of the same network from random
-    weights on the same data, by the names of those fine-tunings, the best on dev first. `seed` is that of the weights in the folder, `own`
-    what they scored by themselves."""
+    """What the fine-tuning `name` scored on a `split` of the `task`'s data. `controls` are the scores of the same
+    network from random weights on the same data, by the names of those fine-tunings, the best on dev first. `seed` is
+    that of the weights in the folder, `own` what they scored by themselves."""
 
     name: str
     task: str
@@ -29,12 +30,12 @@ class Results:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the run knows about the model. `sources` that it was made from and those it was `evaluated` on: rows of `path`, `license` and
-    `use`; `library` is what the analyzer needs;
-    `plain_agreement` the share of eojeols that the tokenizer in `plain/` spells alike, None where there is none; `paired` says whether
-    it labels pairs of texts, `null_threshold` by how much the score of no answer must exceed that of the best span, None where every
-    question is answered; `gives_vectors` whether `sentence-transformers` may load it; `onnx_difference` is the largest between the ONNX
-    file and torch, None where there is none."""
+    """What the run knows about the model. `sources` that it was made from and those it was `evaluated` on: rows of
+    `path`, `license` and `use`; `library` is what the analyzer needs; `plain_agreement` the share of eojeols that the
+    tokenizer in `plain/` spells alike, None where there is none; `paired` says whether it labels pairs of texts,
+    `null_threshold` by how much the score of no answer must exceed that of the best span, None where every question is
+    answered; `gives_vectors` whether `sentence-transformers` may load it; `onnx_difference` is the largest between the
+    ONNX file and torch, None where there is none."""
 
     name: str
     recipe: str
@@ -82,7 +83,11 @@ def auto_class_of(config: dict[str, Any]) -> str:
     kind = config["architectures"][0]
     if kind.startswith("Electra") and kind.endswith("ForPreTraining"):  # a discriminator fills no masks
         return "AutoModel"
-    suffixes = {"ForPreTraining": "AutoModelForPreTraining", "ForMaskedLM": "AutoModelForMaskedLM", "LMHeadModel": "AutoModelForCausalLM"}
+    suffixes = {
+        "ForPreTraining": "AutoModelForPreTraining",
+        "ForMaskedLM": "AutoModelForMaskedLM",
+        "LMHeadModel": "AutoModelForCausalLM",
+    }
     return next(auto for suffix, auto in suffixes.items() if kind.endswith(suffix))
 
 
@@ -98,15 +103,16 @@ def model_card(facts: CardFacts) -> str:
         "## Results",
         results_text(facts.results),
         "## How it was made",
-        f"Recipe {code(facts.recipe)} of kobert-pipeline; options and counts of every stage are in `training_manifest.json`.",
+        f"Recipe {code(facts.recipe)} of kobert-pipeline; options and counts of every stage are in "
+        "`training_manifest.json`.",
         table(["measure", "value"], [[escaped(name), escaped(value)] for name, value in facts.counts.items()]),
         "## Data",
         *data_text(facts),
         "## Cost",
         *cost_text(facts),
         "## Intended use and limits",
-        "Korean text understanding and research. The model repeats what its data says, prejudice included; check it on your own data. "
-        + how_picked(facts.results),
+        "Korean text understanding and research. The model repeats what its data says, prejudice included; check it on "
+        "your own data. " + how_picked(facts.results),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -131,13 +137,15 @@ def other_ways(facts: CardFacts) -> list[str]:
     parts = []
     if facts.gives_vectors:
         parts += [
-            "As vectors of texts: the last states, averaged over all tokens but padding. The model was not trained to compare texts, so "
+            "As vectors of texts: the last states, averaged over all tokens but padding. The model was not trained to "
+            "compare texts, so "
             "fine-tune it before you rely on distances.",
             f"```python\n{VECTORS}\n```",
         ]
     if facts.onnx_difference is not None:
         parts += [
-            "Without torch: `onnx/model.onnx` takes any number of texts of any length that the model takes; its outputs differ from "
+            "Without torch: `onnx/model.onnx` takes any number of texts of any length that the model takes; its "
+            "outputs differ from "
             f"torch's by {facts.onnx_difference:.1e} at most (float32, checked when it was made).",
             f"```python\n{ONNX}\n```",
         ]
@@ -163,7 +171,8 @@ def cost_text(facts: CardFacts) -> list[str]:
         given = facts.emissions
         hours = sum(cost.hours for cost in facts.costs)
         parts.append(
-            f"CO2: {hours:.3f} h x {given.watts:g} W / 1000 x {given.grams_per_kwh:g} g/kWh = {grams(facts.costs, given):,.1f} g; "
+            f"CO2: {hours:.3f} h x {given.watts:g} W / 1000 x {given.grams_per_kwh:g} g/kWh = "
+            f"{grams(facts.costs, given):,.1f} g; "
             "power and grams are what its maker states."
         )
     return parts
@@ -171,7 +180,9 @@ def cost_text(facts: CardFacts) -> list[str]:
 
 def tokenizer_text(facts: CardFacts) -> str:
     """What the tokenizer cuts by, what it needs, and what there is without it."""
-    needs = f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
+    needs = (
+        f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
+    )
     text = (
         f"The text is cut by the analyzer {facts.analyzer} (style `{facts.style}`), so the tokenizer needs {needs}; "
         "without the flag it does not load at all, rather than load as another tokenizer."
@@ -179,7 +190,8 @@ def tokenizer_text(facts: CardFacts) -> str:
     if facts.plain_agreement is None:
         return text
     return text + (
-        f" In `plain/` lies the same vocabulary as a tokenizer that needs neither: it spells {facts.plain_agreement:.1%} of the corpus's "
+        " In `plain/` lies the same vocabulary as a tokenizer that needs neither: it spells "
+        f"{facts.plain_agreement:.1%} of the corpus's "
         "eojeols by the same tokens, the others otherwise than the model has learned them."
     )
 
@@ -230,7 +242,9 @@ def results_text(results: Results | None) -> str:
     """Mean and spread over the seeds, and the controls."""
     if results is None:
         return "Held-out losses are below; this model was not fine-tuned."
-    told = {"pretraining": results.scores} | {f"random weights ({code(name)})": scores for name, scores in results.controls.items()}
+    told = {"pretraining": results.scores} | {
+        f"random weights ({code(name)})": scores for name, scores in results.controls.items()
+    }
     rows = [
         [escaped(f"{results.name} ({results.split})"), weights, name, f"{mean(values):.2f}", *spread_of(values)]
         for weights, scores in told.items()
@@ -239,7 +253,10 @@ def results_text(results: Results | None) -> str:
     parts = [table(["set", "started from", "metric", "mean", "standard deviation", "range", "seeds"], rows)]
     if results.own:
         own = ", ".join(f"{name} {value:.2f}" for name, value in results.own.items())
-        parts.append(f"The weights in this folder are those of seed {results.seed}, the best on dev; by themselves they scored: {own}.")
+        parts.append(
+            f"The weights in this folder are those of seed {results.seed}, the best on dev; by themselves they scored: "
+            f"{own}."
+        )
     if not results.controls:
         parts.append("The same network was not trained from random weights, so what pretraining added is not known.")
     return "\n\n".join(parts)

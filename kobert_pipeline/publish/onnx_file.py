@@ -1,7 +1,8 @@
-"""The published model as `onnx/model.onnx`, for programs without torch: any number and length of texts, compared before it counts.
+"""The published model as `onnx/model.onnx`, for programs without torch: any number and length of texts, compared before
+it counts.
 
-PyTorch's exporter (`dynamo=True`) traces the graph; the older one is deprecated. What it notes in the file about the source code, paths of
-this machine among it, is taken out.
+PyTorch's exporter (`dynamo=True`) traces the graph; the older one is deprecated. What it notes in the file about the
+source code, paths of this machine among it, is taken out.
 """
 
 import importlib.util
@@ -28,12 +29,16 @@ def refuse_missing_libraries() -> None:
     if missing:
         *others, last = missing
         lacks = f"{', '.join(others)} and {last}, which are" if others else f"{last}, which is"
-        raise UserError(f"publish: onnx: true wants {lacks} not installed; pip install 'kobert-pipeline[onnx]', or leave the option out")
+        raise UserError(
+            f"publish: onnx: true wants {lacks} not installed; pip install 'kobert-pipeline[onnx]', or leave the "
+            "option out"
+        )
 
 
 def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]:
-    """Export the model in `folder` to `onnx/model.onnx` and compare the two on `texts` in several sizes and lengths: `onnx_texts`,
-    `onnx_max_difference`. Raises UserError, and leaves no file, where they differ by more than `TOLERANCE`."""
+    """Export the model in `folder` to `onnx/model.onnx` and compare the two on `texts` in several sizes and lengths:
+    `onnx_texts`, `onnx_max_difference`. Raises UserError, and leaves no file, where they differ by more than
+    `TOLERANCE`."""
     import torch
     import transformers
 
@@ -55,7 +60,10 @@ def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any
     if not difference <= TOLERANCE:
         for file in (path, path.with_name(f"{path.name}.data")):
             file.unlink(missing_ok=True)
-        raise UserError(f"publish: {path} gives outputs that differ from torch's by {difference}, more than {TOLERANCE}; leave onnx out")
+        raise UserError(
+            f"publish: {path} gives outputs that differ from torch's by {difference}, more than {TOLERANCE}; leave "
+            "onnx out"
+        )
     return {"onnx_texts": number, "onnx_max_difference": difference}
 
 
@@ -77,7 +85,9 @@ def _wrapped(model: Any, inputs: list[str], outputs: list[str]) -> Any:
     return Wrapped().eval()
 
 
-def _export(wrapped: Any, example: dict[str, Any], outputs: list[str], dynamic: tuple[Any, ...], path: Path, external: bool) -> None:
+def _export(
+    wrapped: Any, example: dict[str, Any], outputs: list[str], dynamic: tuple[Any, ...], path: Path, external: bool
+) -> None:
     import torch
 
     logger = logging.getLogger("torch.onnx")
@@ -111,7 +121,8 @@ def _forget_the_source(path: Path) -> None:
 
 
 def batches(tokenizer: Any, texts: list[str]) -> Iterator[dict[str, Any]]:
-    """Batches unlike the one that was exported: one text and all, short and as long as the model takes, padded on and off."""
+    """Batches unlike the one that was exported: one text and all, short and as long as the model takes, padded on and
+    off."""
     whole = " ".join(texts)
     long = whole * (1 + tokenizer.model_max_length // max(1, len(tokenizer(whole)["input_ids"])))
     for batch in ([texts[0]], texts, texts[:3], [texts[1][:3]], [long], [long, texts[0]]):

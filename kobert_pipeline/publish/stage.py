@@ -12,7 +12,8 @@ from kobert_pipeline.publish.model_card import CardFacts, model_card
 
 VERSION = 1
 WRITES = (
-    *tokenizer_files(), "config.json", "model.safetensors", "README.md", "training_manifest.json", "plain/tokenizer.json",
+    *tokenizer_files(), "config.json", "model.safetensors", "README.md", "training_manifest.json",
+    "plain/tokenizer.json",
     "plain/tokenizer_config.json", "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
     "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data",
 )  # fmt: skip
@@ -27,9 +28,11 @@ class PublishOptions(Options):
     license: str = "apache-2.0"
     """Licence of the weights. It is refused where a licence of the data does not allow it."""
     permission: str | None = None
-    """Why the weights may be published though a licence of the data speaks against it (who permitted it, what you hold), for the card."""
+    """Why the weights may be published though a licence of the data speaks against it (who permitted it, what you
+    hold), for the card."""
     description: str | None = None
-    """First sentence of the model card; null: that it is a Korean model over morphemes, and whether it was pretrained from scratch."""
+    """First sentence of the model card; null: that it is a Korean model over morphemes, and whether it was pretrained
+    from scratch."""
     plain: bool = True
     """Also publish, in the folder `plain`, the vocabulary as a tokenizer that needs no analyzer."""
     onnx: bool = False
@@ -46,8 +49,11 @@ def refuse_missing_libraries(options: PublishOptions) -> None:
         onnx_file.refuse_missing_libraries()
 
 
-def run(options: PublishOptions, facts: CardFacts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
-    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Raises UserError unless it verifies."""
+def run(
+    options: PublishOptions, facts: CardFacts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path
+) -> dict[str, Any]:
+    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Raises UserError unless it
+    verifies."""
     from kobert_pipeline.publish.export import export, export_plain
     from kobert_pipeline.publish.onnx_file import write_onnx
     from kobert_pipeline.publish.vectors import write_vector_files

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,8 @@ print(json.dumps({"ids": ids, "logits": logits}))
 
 
 def verify(folder: Path, model: Path, auto_class: str) -> dict[str, float]:
-    """Compare the folder in a fresh process with `model` and our tokenizer in this one. Raises UserError when they differ."""
+    """Compare the folder in a fresh process with `model` and our tokenizer in this one. Raises UserError when they
+    differ."""
     expected = outputs_here(folder, model, auto_class)
     found = outputs_there(folder, auto_class)
     if found["ids"] != expected["ids"]:
@@ -56,10 +58,14 @@ def verify(folder: Path, model: Path, auto_class: str) -> dict[str, float]:
         for a, b in zip(one, other, strict=True)
     ]
     if not all(map(math.isfinite, differences)):
-        raise UserError(f"{folder} gives logits that are no finite numbers; its weights are damaged, and it must not be published")
+        raise UserError(
+            f"{folder} gives logits that are no finite numbers; its weights are damaged, and it must not be published"
+        )
     difference = max(differences)
     if difference > TOLERANCE:
-        raise UserError(f"{folder} gives logits in a fresh process that differ by {difference}; it must not be published")
+        raise UserError(
+            f"{folder} gives logits in a fresh process that differ by {difference}; it must not be published"
+        )
     return {"verified_texts": len(SAMPLES), "max_logit_difference": difference}
 
 
@@ -76,17 +82,23 @@ def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
     loaded = getattr(transformers, auto_class).from_pretrained(model).eval()
     inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]
     if auto_class.endswith("MultipleChoice"):
-        inputs = [{name: tensor[None] for name, tensor in one.items()} for one in inputs]  # (1, L) -> (1, 1, L), one candidate
+        inputs = [
+            {name: tensor[None] for name, tensor in one.items()} for one in inputs
+        ]  # (1, L) -> (1, 1, L), one candidate
     with torch.no_grad():
         outputs = [loaded(**one) for one in inputs]
     return {
         "ids": [tokenizer(text)["input_ids"] for text in SAMPLES],
-        "logits": [[value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(COMPARED)] for output in outputs],
+        "logits": [
+            [value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(COMPARED)]
+            for output in outputs
+        ],
     }
 
 
 def outputs_there(folder: Path, auto_class: str) -> dict[str, Any]:
-    """The same from a fresh process in an empty directory."""
+    """The same from a fresh process in an empty directory, with a cache of code of its own: `transformers` copies the
+    tokenizer's files to a cache by the folder's name, where two publishing processes would overwrite each other's."""
     with tempfile.TemporaryDirectory() as empty:
         result = subprocess.run(
             [sys.executable, "-c", FRESH, str(folder.resolve()), auto_class],
@@ -94,6 +106,7 @@ def outputs_there(folder: Path, auto_class: str) -> dict[str, Any]:
             capture_output=True,
             text=True,
             cwd=empty,
+            env=os.environ | {"HF_MODULES_CACHE": empty},
             check=False,
         )
     if result.returncode:

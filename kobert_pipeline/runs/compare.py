@@ -44,8 +44,13 @@ def _scores(folder: Path) -> dict[str, Any]:
     split = final_split(runs)
     values = scores_by_metric(runs, split) if runs else {}
     summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}
-    tried = {path.parent.name: manifest.read(path.parent)["counts"].get("dev") for path in sorted(folder.glob(f"grid/*/{FINISHED}"))}
-    return {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary} | ({"tried_on_dev": tried} if tried else {})
+    tried = {
+        path.parent.name: manifest.read(path.parent)["counts"].get("dev")
+        for path in sorted(folder.glob(f"grid/*/{FINISHED}"))
+    }
+    return {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary} | (
+        {"tried_on_dev": tried} if tried else {}
+    )
 
 
 def differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
@@ -65,12 +70,24 @@ def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
 
 def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
     """The rows as a Markdown table, and below it what differs between the runs."""
-    header = ["run", "vocabulary", "tokens seen", "held-out loss", "fine-tuning", "split", "seeds", "scores: mean (range)"]
+    header = [
+        "run",
+        "vocabulary",
+        "tokens seen",
+        "held-out loss",
+        "fine-tuning",
+        "split",
+        "seeds",
+        "scores: mean (range)",
+    ]
     lines = []
     for row in rows:
-        scores = ", ".join(f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in row["scores"].items())
+        scores = ", ".join(
+            f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in row["scores"].items()
+        )
         lines.append(
-            [row["run"], f"{row['vocab_size']:,}", f"{row['tokens_seen']:,}", f"{row['held_out_loss']:.3f}", row["finetune"],
+            [row["run"], f"{row['vocab_size']:,}", f"{row['tokens_seen']:,}", f"{row['held_out_loss']:.3f}",
+            row["finetune"],
              row.get("split", ""), str(row["seeds"]), scores]
         )  # fmt: skip
     runs = list(dict.fromkeys(row["run"] for row in rows))
@@ -78,5 +95,10 @@ def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str
     if len({row["vocab_size"] for row in rows}) > 1:
         parts.append("The vocabularies differ in size, so the losses are not to be compared.")
     if differing:
-        parts.append(table(["option", *runs], [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]))
+        parts.append(
+            table(
+                ["option", *runs],
+                [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()],
+            )
+        )
     return "\n\n".join(parts)

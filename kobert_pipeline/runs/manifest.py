@@ -1,8 +1,9 @@
-"""The records of a stage: `started.json` is written first and `manifest.json` last, atomically, so a folder with a manifest is complete.
+"""The records of a stage: `started.json` is written first and `manifest.json` last, atomically, so a folder with a
+manifest is complete.
 
-The fingerprint covers the stage, its options and the contents of everything it read; not machine, workers or time. Equal: the stage is
-skipped. Different: refused, with the changed option named. Files are checked against their SHA-256 before anything reads them, and the
-records against their own digest.
+The fingerprint covers the stage, its options and the contents of everything it read; not machine, workers or time.
+Equal: the stage is skipped. Different: refused, with the changed option named. Files are checked against their SHA-256
+before anything reads them, and the records against their own digest.
 """
 
 import hashlib
@@ -21,7 +22,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kobert_pipeline.errors import Damaged, NotFinished, Stale, UserError
-from kobert_pipeline.files import DONE_SUFFIX, PART_SUFFIX, digest, files_below, read_json_with_digest, sha256, write_json_with_digest
+from kobert_pipeline.files import (
+    DONE_SUFFIX,
+    PART_SUFFIX,
+    digest,
+    files_below,
+    read_json_with_digest,
+    sha256,
+    write_json_with_digest,
+)
 from kobert_pipeline.runs.stage_folder import FINISHED, RECORDS, STARTED, WORKING, delete, matches, refuse_foreign_files
 
 FORMAT = 2
@@ -57,12 +66,14 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def start(folder: Path, record: Record, writes: Iterable[str]) -> None:
-    """Mark the folder as ours and under way, unless it is already. `writes` are the patterns of all files that will be written there.
-    Raises NotOurs where it holds another file."""
+    """Mark the folder as ours and under way, unless it is already. `writes` are the patterns of all files that will be
+    written there. Raises NotOurs where it holds another file."""
     refuse_foreign_files(folder)
     if not (folder / STARTED).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        write_json_with_digest(folder / STARTED, {"fingerprint": record.fingerprint, **vars(record), "writes": list(writes)})
+        write_json_with_digest(
+            folder / STARTED, {"fingerprint": record.fingerprint, **vars(record), "writes": list(writes)}
+        )
 
 
 def listed(folder: Path, writes: Iterable[str]) -> dict[str, Any]:
@@ -72,7 +83,13 @@ def listed(folder: Path, writes: Iterable[str]) -> dict[str, Any]:
 
 
 def finish(
-    folder: Path, record: Record, writes: Iterable[str], files: dict[str, Any], counts: dict[str, Any], seconds: float, **more: Any
+    folder: Path,
+    record: Record,
+    writes: Iterable[str],
+    files: dict[str, Any],
+    counts: dict[str, Any],
+    seconds: float,
+    **more: Any,
 ) -> None:
     """Write the manifest, with the files `listed`: from now on the stage is finished."""
     content = {
@@ -92,12 +109,15 @@ def finish(
 
 @contextmanager
 def noting_elapsed(folder: Path) -> Iterator[float]:
-    """Note the stage's seconds every `ELAPSED_INTERVAL` while the block runs, and at its end. Yields those of earlier commands."""
+    """Note the stage's seconds every `ELAPSED_INTERVAL` while the block runs, and at its end. Yields those of earlier
+    commands."""
     before, began, ended = elapsed(folder), time.monotonic(), threading.Event()
 
     def note() -> None:
         with suppress(OSError):  # on a full disk the stage itself says so
-            write_json_with_digest(folder / "logs" / "elapsed.json", {"seconds": round(before + time.monotonic() - began, 2)})
+            write_json_with_digest(
+                folder / "logs" / "elapsed.json", {"seconds": round(before + time.monotonic() - began, 2)}
+            )
 
     def note_regularly() -> None:
         while not ended.wait(ELAPSED_INTERVAL):
@@ -121,10 +141,15 @@ def elapsed(folder: Path) -> float:
 
 
 def artefacts(folder: Path, writes: Iterable[str]) -> Iterator[str]:
-    """The names of the files that are the stage's result, in order: what its patterns match, but for records, marks and working files."""
+    """The names of the files that are the stage's result, in order: what its patterns match, but for records, marks and
+    working files."""
     patterns = tuple(writes)
     for name in files_below(folder):
-        result = name not in RECORDS and not name.endswith((PART_SUFFIX, DONE_SUFFIX)) and name.partition("/")[0] not in WORKING
+        result = (
+            name not in RECORDS
+            and not name.endswith((PART_SUFFIX, DONE_SUFFIX))
+            and name.partition("/")[0] not in WORKING
+        )
         if result and matches(name, patterns):
             yield name
 
@@ -135,13 +160,15 @@ def has_no_results(folder: Path, writes: Iterable[str]) -> bool:
 
 
 def verify(folder: Path) -> dict[str, Any]:
-    """The manifest, after every file in it was found unchanged and no file of the stage's kinds beside them. Raises Damaged, naming the
-    file, otherwise."""
+    """The manifest, after every file in it was found unchanged and no file of the stage's kinds beside them. Raises
+    Damaged, naming the file, otherwise."""
     manifest = read(folder)
     if (folder / STARTED).is_file():
         read_json_with_digest(folder / STARTED)
     if not manifest.keys() >= {"stage", "writes", "files", "counts", "seconds", "inputs"}:
-        raise Damaged(f"{folder / FINISHED} lacks entries of a manifest; restore it, or move its folder away and run again")
+        raise Damaged(
+            f"{folder / FINISHED} lacks entries of a manifest; restore it, or move its folder away and run again"
+        )
     advice = f"restore it, or make it again with --redo {manifest['stage']}"
     for name, expected in manifest["files"].items():
         path = inside(folder, name)
@@ -151,7 +178,9 @@ def verify(folder: Path) -> dict[str, Any]:
             raise Damaged(f"{path} is damaged: it differs from what {folder / FINISHED} lists; {advice}")
     unlisted = [name for name in artefacts(folder, manifest["writes"]) if name not in manifest["files"]]
     if unlisted:
-        raise Damaged(f"{folder / unlisted[0]} is not listed in {folder / FINISHED}, so it is not used; move it out of the folder")
+        raise Damaged(
+            f"{folder / unlisted[0]} is not listed in {folder / FINISHED}, so it is not used; move it out of the folder"
+        )
     return manifest
 
 
@@ -160,7 +189,10 @@ def inside(folder: Path, name: str) -> Path:
     path = folder / name
     plain = PurePosixPath(name)
     if plain.is_absolute() or ".." in plain.parts or not path.resolve().is_relative_to(folder.resolve()):
-        raise Damaged(f"{folder / FINISHED} lists {name!r}, which is not inside {folder}; make the stage again in another --run-dir")
+        raise Damaged(
+            f"{folder / FINISHED} lists {name!r}, which is not inside {folder}; make the stage again in another "
+            "--run-dir"
+        )
     return path
 
 
@@ -172,8 +204,8 @@ def contents(manifest: dict[str, Any]) -> str:
 
 
 def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
-    """Raise Stale, naming the first difference, when the folder was started or finished from another record. `name` is what --redo takes:
-    the stage, and what of it (`finetune/nsmc/1`)."""
+    """Raise Stale, naming the first difference, when the folder was started or finished from another record. `name` is
+    what --redo takes: the stage, and what of it (`finetune/nsmc/1`)."""
     path = folder / (FINISHED if is_finished(folder) else STARTED)
     if not path.is_file():
         return
@@ -191,7 +223,8 @@ def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
 
 
 def difference(before: dict[str, Any], record: Record, section: str | None = None) -> str:
-    """What changed between a stored record and this one, in words; `section` is that of the recipe, the stage's by default."""
+    """What changed between a stored record and this one, in words; `section` is that of the recipe, the stage's by
+    default."""
     old, new = flat(before["options"]), flat(record.options)
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
@@ -212,11 +245,14 @@ def flat(options: Any, prefix: str = "") -> dict[str, Any]:
         items = [(str(i), value) for i, value in enumerate(options)]
     else:
         return {prefix: options}
-    return {key: value for name, item in items for key, value in flat(item, f"{prefix}.{name}" if prefix else name).items()}
+    return {
+        key: value for name, item in items for key, value in flat(item, f"{prefix}.{name}" if prefix else name).items()
+    }
 
 
 def reuse(folder: Path, record: Record, writes: Iterable[str]) -> dict[str, Any] | None:
-    """Take over an equal stage of another run beside this one; its manifest, or None where there is none that could be taken over."""
+    """Take over an equal stage of another run beside this one; its manifest, or None where there is none that could be
+    taken over."""
     stage = next(parent for parent in (folder, *folder.parents) if parent.name == record.stage)
     runs, depth = stage.parent.parent, len(folder.relative_to(stage).parts)
     for path in sorted(runs.glob("/".join(["*", record.stage, *"*" * depth, FINISHED]))):
@@ -239,7 +275,16 @@ def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str],
             _link(source / file, folder / file)
         if made["fingerprint"] != record.fingerprint or listed(folder, writes) != made["files"]:
             raise UserError(f"{source} was changed while it was taken over; run the same command again")
-        finish(folder, record, writes, made["files"], made["counts"], made["seconds"], reused_from=name, device=made.get("device"))
+        finish(
+            folder,
+            record,
+            writes,
+            made["files"],
+            made["counts"],
+            made["seconds"],
+            reused_from=name,
+            device=made.get("device"),
+        )
     except (UserError, OSError):
         delete(folder)
         raise
@@ -256,7 +301,16 @@ def _link(source: Path, target: Path) -> None:
 
 def versions() -> dict[str, str]:
     """Python and the libraries that results depend on."""
-    names = ("kobert-pipeline", "kiwipiepy", "kiwipiepy_model", "tokenizers", "transformers", "torch", "numpy", "pyarrow")
+    names = (
+        "kobert-pipeline",
+        "kiwipiepy",
+        "kiwipiepy_model",
+        "tokenizers",
+        "transformers",
+        "torch",
+        "numpy",
+        "pyarrow",
+    )
     found = {"python": platform.python_version()}
     for name in names:
         try:
@@ -267,7 +321,8 @@ def versions() -> dict[str, str]:
 
 
 def device() -> dict[str, Any]:
-    """What this process computes on: `name`, and the `count` of them that work together. A stage without torch runs on the CPU."""
+    """What this process computes on: `name`, and the `count` of them that work together. A stage without torch runs on
+    the CPU."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return {"name": torch.cuda.get_device_name(), "count": int(os.environ.get("WORLD_SIZE", "1"))}

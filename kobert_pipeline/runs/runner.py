@@ -1,7 +1,8 @@
-"""Runs jobs in order: a job whose manifest says that it is finished and unchanged is skipped, an interrupted one is resumed, a changed one is
-refused. Knows no stage.
+"""Runs jobs in order: a job whose manifest says that it is finished and unchanged is skipped, an interrupted one is
+resumed, a changed one is refused. Knows no stage.
 
-In distributed training rank 0 does all of this; other ranks wait for its decision, run the same stage and write no manifests.
+In distributed training rank 0 does all of this; other ranks wait for its decision, run the same stage and write no
+manifests.
 """
 
 import os
@@ -42,7 +43,8 @@ class Job:
     inputs: dict[str, Path] = field(default_factory=dict)
     """Folders of earlier jobs, by their names in the manifest; their contents are part of the fingerprint."""
     candidates: tuple[Path, ...] = ()
-    """Folders of earlier jobs that only decide something (the trials of a grid): `extra_inputs` says what they decided."""
+    """Folders of earlier jobs that only decide something (the trials of a grid): `extra_inputs` says what they
+    decided."""
     source_files: Callable[[], list[Path]] = list
     """Files of the user; their contents are part of the fingerprint."""
     extra_inputs: Callable[[], dict[str, str]] = dict
@@ -74,7 +76,8 @@ class Job:
         return (*self.inputs.values(), *self.candidates)
 
     def is_among(self, named: list[str]) -> bool:
-        """Whether one of the names is its stage's, its own (`finetune/nsmc/1`), or that of several it is one of (`finetune/nsmc`)."""
+        """Whether one of the names is its stage's, its own (`finetune/nsmc/1`), or that of several it is one of
+        (`finetune/nsmc`)."""
         return any(f"{self.path}/".startswith(f"{name}/") for name in named)
 
 
@@ -101,7 +104,9 @@ def run(
     for name in redo or []:
         _refuse_unknown(name, planned)
         if until and STAGES.index(name.partition("/")[0]) > STAGES.index(until):
-            raise UserError(f"--redo {name} lies beyond --until {until}; leave one of them out, or give a later stage to --until")
+            raise UserError(
+                f"--redo {name} lies beyond --until {until}; leave one of them out, or give a later stage to --until"
+            )
     for job in planned:
         stage_folder.finish_deletion(job.folder)
     last = STAGES.index(until) if until else len(STAGES)
@@ -143,7 +148,9 @@ def follow(planned: list[Job], only: str | None) -> None:
 def _refuse_another(job: Job, fingerprint: str) -> None:
     """Raise UserError unless this rank sees the folder that rank 0 started, and was given the same options."""
     path, deadline = job.folder / stage_folder.STARTED, time.monotonic() + NETWORK_FOLDER_DELAY
-    while not (started := read_json_with_digest(path) if path.is_file() else {}) or started["fingerprint"] != fingerprint:
+    while (
+        not (started := read_json_with_digest(path) if path.is_file() else {}) or started["fingerprint"] != fingerprint
+    ):
         if time.monotonic() >= deadline:
             raise UserError(
                 f"rank {os.environ['RANK']} does not see what rank 0 started in {job.folder}: "
@@ -153,7 +160,8 @@ def _refuse_another(job: Job, fingerprint: str) -> None:
     here = Record(job.stage, job.version, job.options, started["inputs"])
     if here.fingerprint != fingerprint:
         raise UserError(
-            f"rank {os.environ['RANK']} was started with other options than rank 0: {manifest.difference(started, here)}; "
+            f"rank {os.environ['RANK']} was started with other options than rank 0: "
+            f"{manifest.difference(started, here)}; "
             f"give every node the same command"
         )
 
@@ -170,15 +178,19 @@ def _leave_group() -> None:
 
 
 def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
-    """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's files and the
-    analyzer: a machine that only trains has neither."""
+    """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's
+    files and the analyzer: a machine that only trains has neither."""
     for folder in job.candidates:
         manifest.read(folder)
     for folder in job.sources:
         source = planned[folder]
         _refuse_changed_sources(source, planned)
         if manifest.is_finished(folder):
-            read = {label: manifest.contents(manifest.read(at)) for label, at in source.inputs.items() if manifest.is_finished(at)}
+            read = {
+                label: manifest.contents(manifest.read(at))
+                for label, at in source.inputs.items()
+                if manifest.is_finished(at)
+            }
             known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | read)
             manifest.refuse_if_changed(folder, known, source.path)
 
@@ -198,7 +210,10 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
         files = manifest.listed(job.folder, job.writes)
         manifest.finish(job.folder, record, job.writes, files, counts, before + time.monotonic() - start_time)
         for name in stage_folder.foreign_files(job.folder):
-            say(f"note     {job.folder / name} was put there meanwhile; it is not listed in the manifest, and left alone")
+            say(
+                f"note     {job.folder / name} was put there meanwhile; it is not listed in the manifest, and left "
+                "alone"
+            )
         made = manifest.read(job.folder)
     else:
         _send_decision(job, record, runs=False)
@@ -207,8 +222,8 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
 
 
 def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[str, Any] | None]:
-    """What becomes of the job, and its manifest where it need not be run: in its own folder, or in that of another run beside this one.
-    Raises UserError for a folder that is stale, is damaged, or holds files that are not ours."""
+    """What becomes of the job, and its manifest where it need not be run: in its own folder, or in that of another run
+    beside this one. Raises UserError for a folder that is stale, is damaged, or holds files that are not ours."""
     manifest.refuse_if_changed(job.folder, record, job.path)
     if manifest.is_finished(job.folder):
         return "skipped", manifest.verify(job.folder)
@@ -221,8 +236,8 @@ def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[st
 
 
 def _run_stage(job: Job) -> dict[str, Any]:
-    """Run the stage and return its counts. Where it refuses, nothing of the attempt is kept that could not be resumed: the user will change
-    an option or a file, and a leftover folder would then be refused as stale."""
+    """Run the stage and return its counts. Where it refuses, nothing of the attempt is kept that could not be resumed:
+    the user will change an option or a file, and a leftover folder would then be refused as stale."""
     try:
         return job.run(job.folder.absolute())
     except UserError:

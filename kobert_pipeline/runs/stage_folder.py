@@ -1,7 +1,8 @@
 """A stage's folder: what proves that it is ours, and which of its files may be deleted.
 
-Before its first byte a stage writes `started.json`, which says what the folder is made from and names, as patterns, every file that
-will be written there. Only files that match are ever deleted, and any other file makes the command refuse: somebody put it there.
+Before its first byte a stage writes `started.json`, which says what the folder is made from and names, as patterns,
+every file that will be written there. Only files that match are ever deleted, and any other file makes the command
+refuse: somebody put it there.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import NotOurs
-from kobert_pipeline.files import files_below, fits, read_json_with_digest, remove_files, remove_if_empty, write_json_with_digest
+from kobert_pipeline.files import (
+    files_below,
+    fits,
+    read_json_with_digest,
+    remove_files,
+    remove_if_empty,
+    write_json_with_digest,
+)
 
 STARTED, FINISHED = "started.json", "manifest.json"
 RECORDS = (STARTED, FINISHED, "logs/elapsed.json")
@@ -36,7 +44,8 @@ def foreign_files(folder: Path) -> list[str]:
 
 
 def refuse_foreign_files(folder: Path) -> None:
-    """Raise NotOurs unless every file in the folder is one that its record names. A folder without files is nobody's."""
+    """Raise NotOurs unless every file in the folder is one that its record names. A folder without files is
+    nobody's."""
     if folder.is_symlink() and not folder.exists():
         raise NotOurs(f"{folder} is a link that leads nowhere; repair or remove it, or choose another --run-dir")
     if folder.exists() and not folder.is_dir():
@@ -56,16 +65,18 @@ def written_by(folder: Path) -> tuple[str, ...]:
             return tuple(read_json_with_digest(folder / name).get("writes", ()))
     if (folder / RECORD_OF_0_1).is_file():
         raise NotOurs(
-            f"{folder} was made by kobert 0.1, whose records this version does not read; choose another --run-dir, or move it away"
+            f"{folder} was made by kobert 0.1, whose records this version does not read; choose another --run-dir, or "
+            "move it away"
         )
     return ()
 
 
 def delete(folder: Path) -> None:
-    """Delete the files that the folder's record names, and then the record; what is not ours makes it refuse before anything is deleted.
+    """Delete the files that the folder's record names, and then the record; what is not ours makes it refuse before
+    anything is deleted.
 
-    The record says first that the folder is being deleted, so that after a kill `finish_deletion` completes it and nobody takes what is
-    left for a stage.
+    The record says first that the folder is being deleted, so that after a kill `finish_deletion` completes it and
+    nobody takes what is left for a stage.
     """
     refuse_foreign_files(folder)
     if not is_started(folder):
@@ -91,7 +102,8 @@ def is_being_deleted(folder: Path) -> bool:
 
 
 def leftovers(folder: Path) -> dict[str, int]:
-    """{file: bytes} of what a finished stage no longer needs (its checkpoints and work files), or of a stage that is being deleted."""
+    """{file: bytes} of what a finished stage no longer needs (its checkpoints and work files), or of a stage that is
+    being deleted."""
     if not is_started(folder):
         return {}
     record: dict[str, Any] = read_json_with_digest(folder / (FINISHED if (folder / FINISHED).is_file() else STARTED))

@@ -13,8 +13,8 @@ KINDS = {Stale: "stale", Damaged: "damaged", NotOurs: "not ours"}
 
 
 def status_of(planned: list[Job]) -> list[dict[str, str]]:
-    """A row per job: `done`, `stale: why`, `damaged: which file`, `not ours: which file`, `started`, `waiting: for what` or `missing`.
-    Whatever is made from a job that is not done is not called done either."""
+    """A row per job: `done`, `stale: why`, `damaged: which file`, `not ours: which file`, `started`, `waiting: for
+    what` or `missing`. Whatever is made from a job that is not done is not called done either."""
     verified: dict[Path, dict[str, Any]] = {}
     rows: dict[Path, dict[str, str]] = {}
     for job in planned:
@@ -28,7 +28,9 @@ def _behind(job: Job, source: dict[str, str]) -> dict[str, str]:
     """Of a job whose source is not done."""
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}
-    kind = "stale" if manifest.is_finished(job.folder) and source["status"].startswith(("stale", "damaged")) else "waiting"
+    kind = (
+        "stale" if manifest.is_finished(job.folder) and source["status"].startswith(("stale", "damaged")) else "waiting"
+    )
     return {"status": f"{kind}: it reads {source['job']}, which is {source['status'].split(':')[0]}", "seconds": ""}
 
 

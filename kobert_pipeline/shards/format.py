@@ -1,7 +1,8 @@
-"""The noun of pretraining data: a `Shard`, flat token ids with the boundaries of everything larger, and `Shards`, many seen as one.
+"""The noun of pretraining data: a `Shard`, flat token ids with the boundaries of everything larger, and `Shards`, many
+seen as one.
 
-Files of a shard: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.boundaries.npy` (N,) uint8, bits below; `NAME.documents.npy` (D + 1,) int64,
-where documents begin; `NAME.ordered.npy` (D,) bool.
+Files of a shard: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.boundaries.npy` (N,) uint8, bits below;
+`NAME.documents.npy` (D + 1,) int64, where documents begin; `NAME.ordered.npy` (D,) bool.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import write_array
 
 MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
-"""A token that begins one of these has its bit. A document begins a paragraph, a paragraph a sentence, and so on down."""
+"""A token that begins one of these has its bit. A document begins a paragraph, a paragraph a sentence, and so on
+down."""
 
 FIELDS = ("ids", "boundaries", "documents", "ordered")
 
@@ -45,7 +47,9 @@ def open_shard(folder: Path, name: str) -> Shard:
     try:
         shard = Shard(*(np.load(shard_path(folder, name, field), mmap_mode="r") for field in FIELDS))
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"shard {name} in {folder} cannot be read ({error}); make it again with --redo shards") from None
+        raise UserError(
+            f"shard {name} in {folder} cannot be read ({error}); make it again with --redo shards"
+        ) from None
     tokens = len(shard.ids)
     ends = shard.documents[-1:].tolist()
     if len(shard.boundaries) != tokens or ends != [tokens] or len(shard.ordered) != len(shard.documents) - 1:
@@ -76,12 +80,13 @@ class Shards:
         return zip(self.offsets.tolist(), self.shards, strict=False)
 
     def tokens(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and boundaries of the tokens from `start` to `end` (exclusive), which lie in one shard: two arrays of shape (end - start,)."""
+        """Ids and boundaries of the tokens from `start` to `end` (exclusive), which lie in one shard: two arrays of
+        shape (end - start,)."""
         return self.gather(np.array([start]), np.array([end - start]))
 
     def gather(self, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The stretches of `lengths` tokens from `starts`, behind one another, each of which lies in one shard: ids (T,) int64 and boundaries
-        (T,) uint8."""
+        """The stretches of `lengths` tokens from `starts`, behind one another, each of which lies in one shard: ids
+        (T,) int64 and boundaries (T,) uint8."""
         numbers = np.searchsorted(self.offsets, starts, side="right") - 1
         targets = np.cumsum(lengths) - lengths
         ids, boundaries = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)

@@ -1,5 +1,5 @@
-"""Analysed documents + tokenizer -> shards. Ids come from the stored cuts, so no analyzer runs here; they equal the ids that the saved
-tokenizer gives for the raw text."""
+"""Analysed documents + tokenizer -> shards. Ids come from the stored cuts, so no analyzer runs here; they equal the ids
+that the saved tokenizer gives for the raw text."""
 
 import hashlib
 from collections.abc import Iterable
@@ -16,7 +16,17 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
-from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, FIELDS, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_path, write_shard
+from kobert_pipeline.shards.format import (
+    DOCUMENT,
+    EOJEOL,
+    FIELDS,
+    MORPHEME,
+    PARAGRAPH,
+    SENTENCE,
+    Shard,
+    shard_path,
+    write_shard,
+)
 
 VERSION = 1
 SPLITS = ("train", "held_out")
@@ -32,7 +42,8 @@ class ShardsOptions(Options):
 
 
 def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
-    """Write a train and a held-out shard per part of the analysis. Raises UserError when a split would be empty, before any work."""
+    """Write a train and a held-out shard per part of the analysis. Raises UserError when a split would be empty, before
+    any work."""
     refuse_empty_split(options, analysis)
     backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
     backend.encode_special_tokens = True  # a document that says "[MASK]" says six characters
@@ -43,7 +54,9 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
         counts = finished_part(mark)
         if counts is None:
             counts = write_part(options, backend, path, out, number)
-            finish_part(mark, counts, *(shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS))
+            finish_part(
+                mark, counts, *(shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
+            )
         total = {key: total[key] + counts[key] for key in total}
     return total
 
@@ -54,7 +67,8 @@ def refuse_empty_split(options: ShardsOptions, analysis: Path) -> None:
     held_out = sum(is_held_out(id_, options.held_out) for id_ in ids)
     if not 0 < held_out < len(ids):
         raise UserError(
-            f"shards.held_out = {options.held_out} keeps {held_out} of {len(ids)} documents from training, and both sides need some; "
+            f"shards.held_out = {options.held_out} keeps {held_out} of {len(ids)} documents from training, and both "
+            "sides need some; "
             f"change the share or add documents"
         )
 
@@ -80,7 +94,9 @@ def is_held_out(document_id: str, share: float) -> bool:
 
 def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
     """Encode the cuts of `documents`."""
-    encodings = backend.encode_batch([document.words() for document in documents], is_pretokenized=True, add_special_tokens=False)
+    encodings = backend.encode_batch(
+        [document.words() for document in documents], is_pretokenized=True, add_special_tokens=False
+    )
     kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
     words = [np.array(encoding.word_ids, np.int64) for encoding in encodings]
     boundaries = [boundaries_of(document, word) for document, word in zip(documents, words, strict=True)]

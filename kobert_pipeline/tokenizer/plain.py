@@ -1,8 +1,8 @@
-"""The same vocabulary for people without an analyzer: eojeols and punctuation, spelled by the subword model. Its cuts differ from the
-morphemes' where the model would not have cut, which the report measures.
+"""The same vocabulary for people without an analyzer: eojeols and punctuation, spelled by the subword model. Its cuts
+differ from the morphemes' where the model would not have cut, which the report measures.
 
-A limit: offsets in decomposed text end at the first jamo of a token's last syllable, because the NFC of `tokenizers` gives a composed
-syllable that place alone. The ids are those of the composed text.
+A limit: offsets in decomposed text end at the first jamo of a token's last syllable, because the NFC of `tokenizers`
+gives a composed syllable that place alone. The ids are those of the composed text.
 """
 
 import re

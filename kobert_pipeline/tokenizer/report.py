@@ -1,4 +1,5 @@
-"""What a vocabulary does to texts: tokens per eojeol, unknown rates, losses, how much of it is used, and the best EM it allows."""
+"""What a vocabulary does to texts: tokens per eojeol, unknown rates, losses, how much of it is used, and the best EM it
+allows."""
 
 import re
 import string
@@ -23,12 +24,15 @@ KINDS = {
     "emoji": re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\u2b50\u2b55]"),
     "slang": re.compile("[\u3131-\u3163]{2,}"),
     "hanja": re.compile("[\u2e80-\u2fdf\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]"),
-    "old_hangul": re.compile("[\u1113-\u115f\u1176-\u11a7\u11c3-\u11ff\ua960-\ua97c\ud7b0-\ud7fb\u3164-\u318e\u302e\u302f]"),
+    "old_hangul": re.compile(
+        "[\u1113-\u115f\u1176-\u11a7\u11c3-\u11ff\ua960-\ua97c\ud7b0-\ud7fb\u3164-\u318e\u302e\u302f]"
+    ),
 }
 """What a Korean vocabulary is most likely to lack: emoji, runs of jamo (ㅋㅋ), Hanja, old Hangul and its tone marks."""
 
 UNSEEN_MARKS = frozenset(string.punctuation + "《》〈〉‘’")
-"""What EM does not see at the ends of an answer, besides white space, by KorQuAD's official definition (as in `features.metrics`)."""
+"""What EM does not see at the ends of an answer, besides white space, by KorQuAD's official definition (as in
+`features.metrics`)."""
 
 BATCH = 256
 SAMPLES = 5
@@ -51,7 +55,9 @@ class Tally:
     lossy: list[str] = field(default_factory=list)
     used: Counter[int] = field(default_factory=Counter)
 
-    def add(self, text: str, ids: list[int], spans: list[tuple[int, int]], morphemes: int, plain_ids: list[list[int]]) -> None:
+    def add(
+        self, text: str, ids: list[int], spans: list[tuple[int, int]], morphemes: int, plain_ids: list[list[int]]
+    ) -> None:
         """Count one text. `plain_ids` are the ids of each eojeol by the plain tokenizer."""
         own = by_eojeol(text, ids, spans)
         self.texts += 1
@@ -83,14 +89,19 @@ class Tally:
             "characters_per_token": round(self.characters / max(self.tokens, 1), 4),
             "unknown_rate": round(self.unknown / max(self.tokens, 1), 6),
             "unknown_rate_of": {
-                kind: {"tokens": self.of_kind[kind], "rate": round(self.unknown_of_kind[kind] / max(self.of_kind[kind], 1), 6)}
+                kind: {
+                    "tokens": self.of_kind[kind],
+                    "rate": round(self.unknown_of_kind[kind] / max(self.of_kind[kind], 1), 6),
+                }
                 for kind in KINDS
             },
             "texts_with_loss": len(self.lossy),
             "loss_samples": self.lossy[:SAMPLES],
             "agreement_with_plain": round(self.agreeing / max(self.eojeols, 1), 4),
             "tokens_used": len(counts),
-            "share_of_text_by_commonest": {str(rank): round(float(reach[min(rank, len(reach)) - 1]), 4) for rank in ranks if len(reach)},
+            "share_of_text_by_commonest": {
+                str(rank): round(float(reach[min(rank, len(reach)) - 1]), 4) for rank in ranks if len(reach)
+            },
         }
 
 
@@ -118,18 +129,22 @@ def measure(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: 
 
 
 def answered(path: Path) -> Iterator[dict[str, Any]]:
-    """The paragraphs of a file in SQuAD form. Raises UserError for a question without the key `answers` (an empty list is one)."""
+    """The paragraphs of a file in SQuAD form. Raises UserError for a question without the key `answers` (an empty list
+    is one)."""
     for paragraph in paragraphs(path):
         for question in paragraph["qas"]:
             if "answers" not in question:
-                raise UserError(f"tokenizer.report.answers: {path}, question {question.get('id')} has no answers; name a file with answers")
+                raise UserError(
+                    f"tokenizer.report.answers: {path}, question {question.get('id')} has no answers; name a file with "
+                    "answers"
+                )
         yield paragraph
 
 
 def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, Any]:
-    """How many questions (SQuAD form) have an answer that tokens can spell: no model over this tokenizer can have a better EM.
-    `answers_on_borders_percent` asks for both ends on token borders; `ceiling_exact_match` forgives white space and marks at the ends, as
-    the metric does."""
+    """How many questions (SQuAD form) have an answer that tokens can spell: no model over this tokenizer can have a
+    better EM. `answers_on_borders_percent` asks for both ends on token borders; `ceiling_exact_match` forgives white
+    space and marks at the ends, as the metric does."""
     answers = exact = reachable = 0
     missed: list[str] = []
     rows = list(paragraphs)
@@ -139,7 +154,10 @@ def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, A
         for paragraph, found in zip(batch, spans, strict=True):
             text, begins, ends = paragraph["context"], {one for one, _ in found}, {two for _, two in found}
             for question in paragraph["qas"]:
-                places = [(answer["answer_start"], answer["answer_start"] + len(answer["text"])) for answer in question["answers"]]
+                places = [
+                    (answer["answer_start"], answer["answer_start"] + len(answer["text"]))
+                    for answer in question["answers"]
+                ]
                 answers += bool(places)
                 exact += any(left in begins and right in ends for left, right in places)
                 if any(same_answer(text, left, begins) and same_answer(text, right, ends) for left, right in places):

@@ -29,7 +29,8 @@ ANALYZER_FILE = "analyzer.json"
 PLAIN = "plain"
 """Folder of the tokenizer that needs no analyzer."""
 WRITES = (
-    *tokenizer_files(), f"{PLAIN}/tokenizer.json", f"{PLAIN}/tokenizer_config.json", ORIGINS_FILE, "vocabulary.txt", "report.json",
+    *tokenizer_files(), f"{PLAIN}/tokenizer.json", f"{PLAIN}/tokenizer_config.json", ORIGINS_FILE, "vocabulary.txt",
+    "report.json",
     "report.md", "vocabulary_use.png",
 )  # fmt: skip
 """Patterns of every file that the stage writes to its folder."""
@@ -58,8 +59,8 @@ class TokenizerOptions(Options):
     subword: Subword = WordPiece()
     """The subword model."""
     limit_alphabet: int | None = Field(None, gt=0)
-    """Characters that get a token of their own; the rest is [UNK]. Default: all of them, up to a quarter of the vocabulary (half of a
-    small one, up to 2,000)."""
+    """Characters that get a token of their own; the rest is [UNK]. Default: all of them, up to a quarter of the
+    vocabulary (half of a small one, up to 2,000)."""
     unused: int = Field(0, ge=0)
     """Slots `[unused0]`, ... behind the special tokens, for tokens that a user names later."""
     base: str | None = None
@@ -67,15 +68,18 @@ class TokenizerOptions(Options):
     base_license: str | None = Field(None, exclude=True)
     """Licence of `base`, which a published model's card names; with `keep: all` its vocabulary is passed on."""
     keep: Literal["all", "nothing"] = "all"
-    """With `base`: `all` of its tokens keep their ids and new ones are added up to vocab_size (WordPiece), or `nothing` is kept and the
-    vocabulary is trained anew. Either way `origins.json` says which old tokens spell a new one, for the embeddings to start from."""
+    """With `base`: `all` of its tokens keep their ids and new ones are added up to vocab_size (WordPiece), or `nothing`
+    is kept and the vocabulary is trained anew. Either way `origins.json` says which old tokens spell a new one, for the
+    embeddings to start from."""
     report: ReportOptions = ReportOptions()
     """What is measured."""
 
     @model_validator(mode="after")
     def _grows(self) -> "TokenizerOptions":
         if self.base and self.keep == "all" and not self.subword.grows:
-            raise ValueError(f"a {self.subword.name} vocabulary cannot grow, its tokens need merges or scores; say keep: nothing")
+            raise ValueError(
+                f"a {self.subword.name} vocabulary cannot grow, its tokens need merges or scores; say keep: nothing"
+            )
         return self
 
 
@@ -85,7 +89,10 @@ def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
     answers = [data_dir / options.report.answers] if options.report.answers else []
     for path in answers:
         if not path.is_file():
-            raise UserError(f"tokenizer.report.answers: {path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
+            raise UserError(
+                f"tokenizer.report.answers: {path} does not exist; check the path in the recipe and data_dir (now "
+                f"{data_dir})"
+            )
     return [*base, *(path for reader in options.report.sources.values() for path in reader.files(data_dir)), *answers]
 
 
@@ -104,29 +111,41 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
             + smaller(found, len(alphabet), options.limit_alphabet)
         )
     save(backend, analyzer, out)
-    return {"vocab_size": backend.get_vocab_size(), "alphabet": len(alphabet), **report(options.report, analysis, data_dir, out)}
+    return {
+        "vocab_size": backend.get_vocab_size(),
+        "alphabet": len(alphabet),
+        **report(options.report, analysis, data_dir, out),
+    }
 
 
 def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer]:
-    """The alphabet, and a backend with at most `vocab_size` tokens. Raises UserError when the special tokens and the alphabet alone are
-    more."""
+    """The alphabet, and a backend with at most `vocab_size` tokens. Raises UserError when the special tokens and the
+    alphabet alone are more."""
     size = options.subword.vocab_size
     alphabet = alphabet_of(lines(), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
     special_tokens = SPECIAL_TOKENS + unused_tokens(options.unused)
     if len(alphabet) + len(special_tokens) > size:
-        largest = f"unused (now {options.unused})" if options.unused > len(alphabet) else f"limit_alphabet (now {len(alphabet)})"
+        largest = (
+            f"unused (now {options.unused})"
+            if options.unused > len(alphabet)
+            else f"limit_alphabet (now {len(alphabet)})"
+        )
         raise UserError(
-            f"tokenizer.subword.vocab_size is {size}, which has no room for {len(alphabet)} characters and {len(special_tokens)} special "
+            f"tokenizer.subword.vocab_size is {size}, which has no room for {len(alphabet)} characters and "
+            f"{len(special_tokens)} special "
             f"tokens and unused slots; raise it, or lower tokenizer.{largest}"
         )
     return alphabet, options.subword.train(lines, alphabet, special_tokens)
 
 
 def smaller(found: int, alphabet: int, limit_alphabet: int | None) -> str:
-    """What to do about a corpus that supports `found` tokens over `alphabet` characters, too few for the size asked for."""
+    """What to do about a corpus that supports `found` tokens over `alphabet` characters, too few for the size asked
+    for."""
     if found >= MIN_VOCAB_SIZE:
         return f"set it to {found} with tokenizer.limit_alphabet {alphabet}, or add text"
-    more = "add text" if limit_alphabet is None else f"raise tokenizer.limit_alphabet (now {limit_alphabet}), or add text"
+    more = (
+        "add text" if limit_alphabet is None else f"raise tokenizer.limit_alphabet (now {limit_alphabet}), or add text"
+    )
     return f"the smallest vocabulary has {MIN_VOCAB_SIZE}, so {more}"
 
 
@@ -143,7 +162,8 @@ def documents(analysis: Path) -> Iterator[AnalyzedDocument]:
 
 
 def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
-    """Save the backend as a `MorphemeTokenizer` with the settings `analyzer`, and below `plain/` as one that needs no analyzer."""
+    """Save the backend as a `MorphemeTokenizer` with the settings `analyzer`, and below `plain/` as one that needs no
+    analyzer."""
     # imported here: transformers takes half a second, and `kobert check` reads only this file's options
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
@@ -165,13 +185,22 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     texts = {"corpus": sample(analysis, options.documents)}
     texts |= {name: (document.text for document in reader.read(data_dir)) for name, reader in options.sources.items()}
     figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.cutter.style}}
-    figures["sources"] = {name: measure(of_source, encode, without_analyzer, len(tokenizer)) for name, of_source in texts.items()}
+    figures["sources"] = {
+        name: measure(of_source, encode, without_analyzer, len(tokenizer)) for name, of_source in texts.items()
+    }
     if options.answers:
         figures["answers"] = ceiling(answered(data_dir / options.answers), encode)
     write_json(out / "report.json", figures)
     (out / "report.md").write_text(markdown(figures), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")
-    told = ("tokens_per_morpheme", "tokens_per_eojeol", "unknown_rate", "texts_with_loss", "agreement_with_plain", "tokens_used")
+    told = (
+        "tokens_per_morpheme",
+        "tokens_per_eojeol",
+        "unknown_rate",
+        "texts_with_loss",
+        "agreement_with_plain",
+        "tokens_used",
+    )
     return {name: figures["sources"]["corpus"][name] for name in told} | (
         {"ceiling_exact_match": figures["answers"]["ceiling_exact_match"]} if options.answers else {}
     )

@@ -29,20 +29,21 @@ class Subword(Plugin):
 
     @abstractmethod
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
-        """A backend with a trained model, `special_tokens` as the first ids, no characters but those of `alphabet`, and nothing else.
-        Every character of `alphabet` has a piece, and `vocab_size` has room for them and `special_tokens`. Nothing is ever merged across
-        two morphemes. Deterministic."""
+        """A backend with a trained model, `special_tokens` as the first ids, no characters but those of `alphabet`, and
+        nothing else. Every character of `alphabet` has a piece, and `vocab_size` has room for them and
+        `special_tokens`. Nothing is ever merged across two morphemes. Deterministic."""
 
 
 def spelled_by(lines: Lines, alphabet: list[str]) -> Iterator[str]:
-    """`lines` without the morphemes that hold other characters: trainers drop such a character and merge what stood on its sides."""
+    """`lines` without the morphemes that hold other characters: trainers drop such a character and merge what stood on
+    its sides."""
     known = {" ", *alphabet}
     return (" ".join(piece for piece in line.split(" ") if known.issuperset(piece)) for line in lines())
 
 
 def alphabet_of(lines: Iterable[str], limit: int) -> list[str]:
-    """The `limit` commonest characters in code order. Ties are broken by code, so that the same corpus gives the same vocabulary
-    (the trainers' own limit breaks them by chance)."""
+    """The `limit` commonest characters in code order. Ties are broken by code, so that the same corpus gives the same
+    vocabulary (the trainers' own limit breaks them by chance)."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line)

@@ -1,7 +1,7 @@
 """Everything a training needs to resume, in safetensors and JSON (nothing pickled), complete or not there.
 
-A checkpoint is a folder `step-00000500`: `model.safetensors`, `optimizer.safetensors`, `random.safetensors`, and `checkpoint.json`
-with the SHA-256 of the others and its own digest.
+A checkpoint is a folder `step-00000500`: `model.safetensors`, `optimizer.safetensors`, `random.safetensors`, and
+`checkpoint.json` with the SHA-256 of the others and its own digest.
 """
 
 import re
@@ -15,7 +15,14 @@ from safetensors.torch import load_file, save_file
 
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import Damaged
-from kobert_pipeline.files import PART_SUFFIX, read_json_with_digest, remove_files, remove_if_empty, sha256, write_json_with_digest
+from kobert_pipeline.files import (
+    PART_SUFFIX,
+    read_json_with_digest,
+    remove_files,
+    remove_if_empty,
+    sha256,
+    write_json_with_digest,
+)
 from kobert_pipeline.training.fsdp import distribute_like, full_params, get_full_tensor, reshard
 from kobert_pipeline.training.plan import CHECKPOINT_FILES
 
@@ -30,7 +37,8 @@ def save_checkpoint(
     keep: int,
     engine: Accelerator | None = None,
 ) -> Path:
-    """Write the state after `step` steps; drop all but the newest `keep`. Of several processes, which `engine` knows, one writes."""
+    """Write the state after `step` steps; drop all but the newest `keep`. Of several processes, which `engine` knows,
+    one writes."""
     random = _random_states(engine)
     moments = _optimizer_state(module, optimizer)
     path = folder / f"step-{step:08d}"
@@ -75,8 +83,8 @@ def _remove(checkpoint: Path) -> None:
 
 
 def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer, process: int = 0) -> int:
-    """Restore the newest checkpoint, and the random state of this `process` if it has one there; return its step, 0 when there is none.
-    Raises UserError, naming the file, when it is damaged."""
+    """Restore the newest checkpoint, and the random state of this `process` if it has one there; return its step, 0
+    when there is none. Raises UserError, naming the file, when it is damaged."""
     found = checkpoints(folder)
     if not found:
         return 0
@@ -133,13 +141,17 @@ def _optimizer_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) 
     return tensors
 
 
-def _restore_optimizer(tensors: dict[str, torch.Tensor], module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def _restore_optimizer(
+    tensors: dict[str, torch.Tensor], module: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
     for name, parameter in module.named_parameters():
         state: dict[str, Any] = {}
         for key, value in tensors.items():
             if key.rpartition(":")[0] == name:
                 # the number of steps is nobody's slice
-                state[key.rpartition(":")[2]] = distribute_like(value, parameter) if value.ndim else value.to(parameter.device)
+                state[key.rpartition(":")[2]] = (
+                    distribute_like(value, parameter) if value.ndim else value.to(parameter.device)
+                )
         if state:
             optimizer.state[parameter] = state
 
@@ -151,7 +163,9 @@ def _random_states(engine: Accelerator | None) -> dict[str, torch.Tensor]:
         own["cuda"] = torch.cuda.get_rng_state()
     found: dict[str, torch.Tensor] = {}
     for kind, state in own.items():
-        rows = engine.gather(state.to(engine.device)[None]).cpu() if engine and engine.num_processes > 1 else state[None]
+        rows = (
+            engine.gather(state.to(engine.device)[None]).cpu() if engine and engine.num_processes > 1 else state[None]
+        )
         found |= {f"{kind}.{process}": row.clone() for process, row in enumerate(rows)}
     return found
 

@@ -16,22 +16,33 @@ from kobert_pipeline.training.plan import Plan
 
 def device() -> torch.device:
     """This process's own GPU, or the CPU."""
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if torch.cuda.is_available() else torch.device("cpu")
+    return (
+        torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        if torch.cuda.is_available()
+        else torch.device("cpu")
+    )
 
 
 def accelerator(plan: Plan) -> Accelerator:
-    """An Accelerator for this plan: one process, or one of those that `torchrun` or `accelerate launch` started. A process trains several
-    plans in turn, so the shared state is set anew."""
+    """An Accelerator for this plan: one process, or one of those that `torchrun` or `accelerate launch` started. A
+    process trains several plans in turn, so the shared state is set anew."""
     AcceleratorState._reset_state()
-    warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")  # accelerate has no word for what takes its place yet
+    warnings.filterwarnings(
+        "ignore", "`broadcast_buffers` is deprecated"
+    )  # accelerate has no word for what takes its place yet
     parallel = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
-    engine = Accelerator(mixed_precision=plan.mixed_precision, cpu=not torch.cuda.is_available(), kwargs_handlers=[parallel])
-    engine.gradient_accumulation_steps = 1  # the loop does it itself; `accelerate config` may have set another, and losses be divided by it
+    engine = Accelerator(
+        mixed_precision=plan.mixed_precision, cpu=not torch.cuda.is_available(), kwargs_handlers=[parallel]
+    )
+    engine.gradient_accumulation_steps = (
+        1  # the loop does it itself; `accelerate config` may have set another, and losses be divided by it
+    )
     return engine
 
 
 def peak_flops(engine: Accelerator) -> float:
-    """Operations a second that a large matrix product reaches here, in all processes together: what a step is held against."""
+    """Operations a second that a large matrix product reaches here, in all processes together: what a step is held
+    against."""
     cuda = engine.device.type == "cuda"
     size, kind = (4096 if cuda else 1024), torch.bfloat16 if engine.mixed_precision == "bf16" else torch.float32
     matrix = torch.ones(size, size, device=engine.device, dtype=kind)
@@ -49,7 +60,9 @@ def all_reduce_any(engine: Accelerator, *wishes: bool) -> list[bool]:
     """Of each wish whether any process has it, known to all."""
     if engine.num_processes == 1:
         return list(wishes)
-    found: list[bool] = (engine.reduce(torch.tensor(wishes, dtype=torch.float32, device=engine.device), "sum") > 0).tolist()
+    found: list[bool] = (
+        engine.reduce(torch.tensor(wishes, dtype=torch.float32, device=engine.device), "sum") > 0
+    ).tolist()
     return found
 
 
@@ -59,10 +72,13 @@ def check_same_step(engine: Accelerator, step: int, folder: Path) -> None:
         found = engine.gather(torch.tensor([step], device=engine.device)).tolist()
         if len(set(found)) > 1:
             raise UserError(
-                f"the processes go on from different steps ({', '.join(map(str, found))}): {folder} must lie where every node sees it"
+                f"the processes go on from different steps ({', '.join(map(str, found))}): {folder} must lie where "
+                "every node sees it"
             )
 
 
 def all_reduce_sum(engine: Accelerator, values: dict[str, Any]) -> dict[str, Any]:
     """The sums of scalar tensors over all processes."""
-    return values if engine.num_processes == 1 else {name: engine.reduce(value, "sum") for name, value in values.items()}
+    return (
+        values if engine.num_processes == 1 else {name: engine.reduce(value, "sum") for name, value in values.items()}
+    )

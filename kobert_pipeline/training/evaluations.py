@@ -17,13 +17,16 @@ def rounded(values: dict[str, float]) -> dict[str, float]:
 
 
 def read_evaluations(path: Path) -> dict[int, dict[str, float]]:
-    """{step: {name: value}} of a training, {} where nothing was measured yet. Raises Damaged for a file that was changed."""
-    return {int(step): values for step, values in read_json_with_digest(path)["values"].items()} if path.exists() else {}
+    """{step: {name: value}} of a training, {} where nothing was measured yet. Raises Damaged for a file that was
+    changed."""
+    return (
+        {int(step): values for step, values in read_json_with_digest(path)["values"].items()} if path.exists() else {}
+    )
 
 
 class Evaluations:
-    """{step: {name: value}} in a JSON file, with the SHA-256 of the model that was the best so far; measuring a step again writes the same
-    numbers."""
+    """{step: {name: value}} in a JSON file, with the SHA-256 of the model that was the best so far; measuring a step
+    again writes the same numbers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,7 +40,8 @@ class Evaluations:
         return self.values[step]
 
     def add(self, step: int, values: dict[str, float], kept: Path | None = None) -> dict[str, float]:
-        """Note the values of `step`, rounded to `DECIMALS`; returns them. `kept` is the folder of its model, if it is the best so far."""
+        """Note the values of `step`, rounded to `DECIMALS`; returns them. `kept` is the folder of its model, if it is
+        the best so far."""
         self.values[step] = rounded(values)
         if is_main_process():
             if kept:
@@ -47,8 +51,11 @@ class Evaluations:
         return self.values[step]
 
     def verify_kept(self, folder: Path) -> None:
-        """Raise Damaged unless the folder holds the model that was the best, unchanged: a training may have been stopped meanwhile."""
+        """Raise Damaged unless the folder holds the model that was the best, unchanged: a training may have been
+        stopped meanwhile."""
         for name, expected in self.kept.items():
             if not (folder / name).is_file() or sha256(folder / name) != expected:
                 said = "has changed since it was written" if (folder / name).is_file() else "is missing"
-                raise Damaged(f"{folder / name}, of the model of the best step, {said}; make the stage again with --redo")
+                raise Damaged(
+                    f"{folder / name}, of the model of the best step, {said}; make the stage again with --redo"
+                )

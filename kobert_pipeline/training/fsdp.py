@@ -1,6 +1,7 @@
-"""A model shared out among processes (FSDP; Zhao et al. 2023, "PyTorch FSDP"), by torch's `fully_shard`: each keeps a slice of every
-weight, of its gradient and of its moments, and gathers a layer's weights when it computes with them. Where a step is taken in parts, the
-gradients of each part are averaged at once: held back until the last one, they would have to be held whole.
+"""A model shared out among processes (FSDP; Zhao et al. 2023, "PyTorch FSDP"), by torch's `fully_shard`: each keeps a
+slice of every weight, of its gradient and of its moments, and gathers a layer's weights when it computes with them.
+Where a step is taken in parts, the gradients of each part are averaged at once: held back until the last one, they
+would have to be held whole.
 
 Files are made of whole tensors, so they do not tell how many processes made them, nor whether they shared.
 """
@@ -19,12 +20,13 @@ from kobert_pipeline.errors import UserError
 
 
 def shard_model(module: torch.nn.Module, engine: Accelerator) -> None:
-    """Cut every parameter of `module` up among the processes of `engine`, each layer a group that is gathered when it is computed, the rest
-    another. The module stays the same object, its parameters do not: optimizers are made afterwards. Raises UserError where one process is
-    alone."""
+    """Cut every parameter of `module` up among the processes of `engine`, each layer a group that is gathered when it
+    is computed, the rest another. The module stays the same object, its parameters do not: optimizers are made
+    afterwards. Raises UserError where one process is alone."""
     if engine.num_processes == 1:
         raise UserError(
-            "plan.fsdp shares a model out among processes, and this one is alone; start several by torchrun (--nproc_per_node=2 or more), "
+            "plan.fsdp shares a model out among processes, and this one is alone; start several by torchrun "
+            "(--nproc_per_node=2 or more), "
             "or leave plan.fsdp out"
         )
     for tensor in (*module.parameters(), *module.buffers()):
@@ -36,7 +38,8 @@ def shard_model(module: torch.nn.Module, engine: Accelerator) -> None:
 
 
 def layers(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """What stands in a row, inner rows first. A row of one is none: ALBERT's only layer would be gathered anew every time it is passed."""
+    """What stands in a row, inner rows first. A row of one is none: ALBERT's only layer would be gathered anew every
+    time it is passed."""
     rows = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) > 1]
     return [layer for row in reversed(rows) for layer in row]
 
@@ -50,8 +53,8 @@ def reshard(module: torch.nn.Module) -> None:
 
 @contextmanager
 def full_params(module: torch.nn.Module) -> Iterator[None]:
-    """Within, the first process has every parameter whole, on the CPU, where the slices were; tied ones stay tied. All processes must come
-    here together. Does nothing to a module that is not shared out."""
+    """Within, the first process has every parameter whole, on the CPU, where the slices were; tied ones stay tied. All
+    processes must come here together. Does nothing to a module that is not shared out."""
     reshard(module)
     slices = [
         (owner, name, parameter)
@@ -79,7 +82,8 @@ def get_full_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def distribute_like(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """`tensor`, which every process has whole, where `like` is: on its device, and of what is shared out this process's slice."""
+    """`tensor`, which every process has whole, where `like` is: on its device, and of what is shared out this process's
+    slice."""
     tensor = tensor.to(like.device)
     if not isinstance(like, DTensor):
         return tensor

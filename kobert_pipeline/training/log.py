@@ -1,5 +1,5 @@
-"""Progress: a JSON line per logged step, a line on stderr, and TensorBoard where it is installed. Never part of a result. Of several
-processes one writes."""
+"""Progress: a JSON line per logged step, a line on stderr, and TensorBoard where it is installed. Never part of a
+result. Of several processes one writes."""
 
 import json
 import os
@@ -34,7 +34,9 @@ class Log:
         if "learning_rate" in values:
             values |= self._speed(step, values.pop("tokens", None), values.pop("flops", None))
         rounded = {name: round(value, 6) for name, value in values.items()}
-        self.file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n")
+        self.file.write(
+            json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n"
+        )
         self.file.flush()
         shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
         print(f"{self.name} {step}/{self.steps}  {shown}", file=sys.stderr, flush=True)
@@ -52,8 +54,8 @@ class Log:
             self.resting += time.monotonic() - began
 
     def _speed(self, step: int, tokens: float | None, flops: float | None) -> dict[str, float]:
-        """Tokens a second since the last line of its kind (`tokens`: the mean of a step), what share its arithmetic (`flops`) is of the
-        `peak` a second (MFU, Chowdhery et al. 2022), and minutes to the end at that pace."""
+        """Tokens a second since the last line of its kind (`tokens`: the mean of a step), what share its arithmetic
+        (`flops`) is of the `peak` a second (MFU, Chowdhery et al. 2022), and minutes to the end at that pace."""
         now, last = time.monotonic() - self.resting, self.last
         self.last = (step, now)
         if last is None or step <= last[0]:

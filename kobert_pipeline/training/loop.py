@@ -1,8 +1,10 @@
-"""The training loop. It gets a module that turns a batch into a loss, and a function from the step to the batch, and nothing else.
+"""The training loop. It gets a module that turns a batch into a loss, and a function from the step to the batch, and
+nothing else.
 
-Because the batch is a function of the step, resuming needs only weights, optimizer, random state and the step: a run that was stopped
-and resumed equals one that never was, bit for bit on CPU. A step may be taken in parts, one after the other (`gradient_accumulation_steps`)
-and by several processes (`torchrun`): their losses add up to that of the whole batch, so nothing changes but rounding.
+Because the batch is a function of the step, resuming needs only weights, optimizer, random state and the step: a run
+that was stopped and resumed equals one that never was, bit for bit on CPU. A step may be taken in parts, one after the
+other (`gradient_accumulation_steps`) and by several processes (`torchrun`): their losses add up to that of the whole
+batch, so nothing changes but rounding.
 """
 
 import signal
@@ -27,7 +29,8 @@ from kobert_pipeline.training.prefetch import BatchAt, prefetch
 from kobert_pipeline.training.schedule import learning_rate
 
 LossModule = torch.nn.Module
-"""`forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log, which add up over the parts of a step."""
+"""`forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log, which add up over the parts
+of a step."""
 
 Evaluate = Callable[[int], dict[str, float]]
 
@@ -42,7 +45,8 @@ class NotFinite(Exception):
 
 @dataclass
 class Trained:
-    """What a finished loop reports; `loss` is that of the last step, which does not depend on where a run was stopped."""
+    """What a finished loop reports; `loss` is that of the last step, which does not depend on where a run was
+    stopped."""
 
     steps: int
     loss: float = float("nan")
@@ -63,10 +67,10 @@ def train(
 ) -> Trained:
     """Train for `steps` steps, going on from the newest checkpoint in `folder/checkpoints`.
 
-    `evaluate(step)` is called every `plan.evaluate_every` steps and after the last, in every process; the training ends early behind one
-    after which `enough(step)`, a function of what was measured up to there. `shares`: parameters that learn slower. Raises `Stopped` after
-    `plan.max_minutes` or on SIGTERM or SIGINT, `NotFinite` when the loss is not finite (the step and the file of its batch are in the
-    message).
+    `evaluate(step)` is called every `plan.evaluate_every` steps and after the last, in every process; the training ends
+    early behind one after which `enough(step)`, a function of what was measured up to there. `shares`: parameters that
+    learn slower. Raises `Stopped` after `plan.max_minutes` or on SIGTERM or SIGINT, `NotFinite` when the loss is not
+    finite (the step and the file of its batch are in the message).
     """
     engine = accelerator(plan)
     if plan.fsdp:
@@ -94,7 +98,9 @@ def train(
             try:
                 loss, values = take_step(engine, module, optimizer, parts, plan)
             except NotFinite as error:
-                kept = save_tensors(folder / "logs" / f"not-finite-step-{step}-{engine.process_index}.safetensors", parts)
+                kept = save_tensors(
+                    folder / "logs" / f"not-finite-step-{step}-{engine.process_index}.safetensors", parts
+                )
                 raise NotFinite(
                     f"{error} at step {step} (not taken); the last checkpoint is step {saved}, the batch is in {kept}"
                 ) from None
@@ -118,7 +124,8 @@ def train(
                     save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
                 saved, saved_at = step, time.monotonic()
                 if stopping:
-                    engine.wait_for_everyone()  # a launcher ends all when one has ended: none may before the checkpoint is whole
+                    # a launcher ends all when one has ended: none may before the checkpoint is whole
+                    engine.wait_for_everyone()
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
             if last:
                 result.steps, result.loss = step, float(all_reduce_sum(engine, {"loss": loss})["loss"])
@@ -138,14 +145,17 @@ def means(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
 def take_step(
     engine: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, parts: Sequence[Any], plan: Plan
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """One update; returns this process's part of the loss and of what is logged. Raises `NotFinite` before the weights are touched."""
+    """One update; returns this process's part of the loss and of what is logged. Raises `NotFinite` before the weights
+    are touched."""
     module.train()
     losses, logged = [], []
     for number, part in enumerate(parts, 1):
         with nullcontext() if number == len(parts) else engine.no_sync(module):
             with engine.autocast():
                 loss, values = module(part)
-            engine.backward(loss * engine.num_processes if engine.num_processes > 1 else loss)  # the mean over processes is taken
+            engine.backward(
+                loss * engine.num_processes if engine.num_processes > 1 else loss
+            )  # the mean over processes is taken
         losses.append(loss.detach())
         logged.append(values)
     norm = get_full_tensor(engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
@@ -159,8 +169,8 @@ def take_step(
 
 @contextmanager
 def stop_on_signal() -> Iterator[list[int]]:
-    """Yields a list that gets an entry when the process is asked to terminate or interrupted; elsewhere than in the main thread it stays
-    empty."""
+    """Yields a list that gets an entry when the process is asked to terminate or interrupted; elsewhere than in the
+    main thread it stays empty."""
     asked: list[int] = []
     signals = (signal.SIGTERM, signal.SIGINT)
     try:

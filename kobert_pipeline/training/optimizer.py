@@ -1,5 +1,5 @@
-"""AdamW (Loshchilov & Hutter 2019) with BERT's exceptions from weight decay, and as an option Muon (Jordan et al. 2024) for the matrices of
-hidden layers."""
+"""AdamW (Loshchilov & Hutter 2019) with BERT's exceptions from weight decay, and as an option Muon (Jordan et al. 2024)
+for the matrices of hidden layers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -19,7 +19,11 @@ LrScales = Mapping[torch.nn.Parameter, float]
 
 def optimizer_of(module: torch.nn.Module, plan: Plan, lr_scales: LrScales | None = None) -> torch.optim.Optimizer:
     """The plan's optimizer over every trained parameter of `module`."""
-    return MuonAndAdamW(module, plan, lr_scales) if plan.optimizer == "muon" else adamw(module.parameters(), plan, lr_scales)
+    return (
+        MuonAndAdamW(module, plan, lr_scales)
+        if plan.optimizer == "muon"
+        else adamw(module.parameters(), plan, lr_scales)
+    )
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -55,13 +59,16 @@ def hidden_matrices(module: torch.nn.Module) -> list[torch.nn.Parameter]:
     return [
         parameter
         for name, parameter in module.named_parameters()
-        if parameter.ndim == 2 and parameter.requires_grad and id(parameter) not in embeddings and min(parameter.shape) >= NARROW
+        if parameter.ndim == 2
+        and parameter.requires_grad
+        and id(parameter) not in embeddings
+        and min(parameter.shape) >= NARROW
     ]
 
 
 class MuonAndAdamW(torch.optim.Optimizer):
-    """Muon for `hidden_matrices`, AdamW for the rest, under one learning rate: Muon's updates are scaled to the size that AdamW's have (Liu
-    et al. 2025, "Muon is Scalable for LLM Training")."""
+    """Muon for `hidden_matrices`, AdamW for the rest, under one learning rate: Muon's updates are scaled to the size
+    that AdamW's have (Liu et al. 2025, "Muon is Scalable for LLM Training")."""
 
     def __init__(self, module: torch.nn.Module, plan: Plan, lr_scales: LrScales | None = None) -> None:
         matrices = hidden_matrices(module)
@@ -69,14 +76,17 @@ class MuonAndAdamW(torch.optim.Optimizer):
         others = [parameter for parameter in module.parameters() if id(parameter) not in chosen]
         super().__init__([*matrices, *(parameter for parameter in others if parameter.requires_grad)], {})
         groups = split_by_lr_scale({"params": matrices}, lr_scales)
-        muon = torch.optim.Muon(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw")
+        muon = torch.optim.Muon(
+            groups, lr=plan.learning_rate, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw"
+        )
         self.parts: list[torch.optim.Optimizer] = [muon, adamw(others, plan, lr_scales)]
         self.param_groups = [group for part in self.parts for group in part.param_groups]
         self.state: Any = defaultdict(dict)
         self._share()
 
     def _share(self) -> None:
-        """One state and one list of groups, where checkpoints look and the loop sets the learning rate, for both parts."""
+        """One state and one list of groups, where checkpoints look and the loop sets the learning rate, for both
+        parts."""
         begin = 0
         for part in self.parts:
             part.state, part.param_groups = self.state, self.param_groups[begin : begin + len(part.param_groups)]
@@ -84,7 +94,8 @@ class MuonAndAdamW(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._share()  # loading a state dict, as `accelerate` does when it wraps an optimizer, puts new objects in the old ones' place
+        # loading a state dict, as `accelerate` does when it wraps an optimizer, puts new objects in the old ones' place
+        self._share()
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One update by each. `closure` is not taken: the loop has the gradients already."""

@@ -1,5 +1,5 @@
-"""Batches in the order of the steps, made ahead of time by threads if asked. A batch is a function of the step, so however many make them,
-they are the same."""
+"""Batches in the order of the steps, made ahead of time by threads if asked. A batch is a function of the step, so
+however many make them, they are the same."""
 
 from collections import deque
 from collections.abc import Generator

@@ -16,10 +16,20 @@ from typing import Any
 
 def circumstances(*libraries: str) -> dict[str, Any]:
     """Command, machine, date and versions."""
-    model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "",
+    )
     return {
         "command": " ".join(
-            [f"scripts/bench/{Path(sys.argv[0]).name}", *("DATA" if Path(word).is_dir() else Path(word).name for word in sys.argv[1:-1])]
+            [
+                f"scripts/bench/{Path(sys.argv[0]).name}",
+                *("DATA" if Path(word).is_dir() else Path(word).name for word in sys.argv[1:-1]),
+            ]
         ),
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": model or platform.processor(),
@@ -37,7 +47,8 @@ def _version(name: str) -> str:
 
 
 def watched(command: list[str], **options: Any) -> dict[str, float]:
-    """Run `command` to its end; wall seconds, CPU seconds of it and its children, and the peak of their resident memory (PSS, MiB)."""
+    """Run `command` to its end; wall seconds, CPU seconds of it and its children, and the peak of their resident memory
+    (PSS, MiB)."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     process = subprocess.Popen(command, **options)

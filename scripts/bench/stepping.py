@@ -51,7 +51,12 @@ class Ground:
         self.shards = Shards.open(shards, "train")
         backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
         self.tokenizer = PreTrainedTokenizerFast(
-            tokenizer_object=backend, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]"
+            tokenizer_object=backend,
+            pad_token="[PAD]",
+            unk_token="[UNK]",
+            cls_token="[CLS]",
+            sep_token="[SEP]",
+            mask_token="[MASK]",
         )
 
     def sequences(self, max_length: int) -> Sequences:
@@ -86,12 +91,16 @@ class Bench:
         self.optimizer = optimizer_of(self.module, Plan())
         self.sequences = self.ground.sequences(case.max_length)
         self.rows = self.ground.batches(self.sequences, case.tokens, case.rounds)
-        self.collator = DataCollatorForLanguageModeling(self.ground.tokenizer, mlm_probability=OBJECTIVE.mlm_probability)
+        self.collator = DataCollatorForLanguageModeling(
+            self.ground.tokenizer, mlm_probability=OBJECTIVE.mlm_probability
+        )
 
     def made(self, rows: np.ndarray, step: int) -> Batch:
         """Our batch. A model with a smaller vocabulary than the data's takes ids folded into it: they cost the same."""
         size = self.case.vocab_size
-        batch = OBJECTIVE.batch(self.ground.shards, self.sequences, rows, min(size, len(self.ground.tokenizer)), generator(1, 0, 1 + step))
+        batch = OBJECTIVE.batch(
+            self.ground.shards, self.sequences, rows, min(size, len(self.ground.tokenizer)), generator(1, 0, 1 + step)
+        )
         return replace(batch, input_ids=batch.input_ids % size, labels=batch.labels % size)
 
     def ours(self, step: int, mixed_precision: str) -> int:
@@ -173,7 +182,9 @@ class Bench:
                 return found
             labels = batch.pop("labels")
             logits = model(**batch).prediction_logits
-            return torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=IGNORE_INDEX)
+            return torch.nn.functional.cross_entropy(
+                logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=IGNORE_INDEX
+            )
 
     def timed(self, name: str, call: Callable[[], int]) -> None:
         """Keep the seconds of a call and the tokens it saw."""
@@ -202,7 +213,8 @@ class Bench:
         return {"ours": round(float(ours), 6), "HF padded": round(float(theirs), 6)}
 
     def flops(self) -> float:
-        """Of a step, on average: what the matrices of the encoder, attention and the head at masked places cost, forward and backward."""
+        """Of a step, on average: what the matrices of the encoder, attention and the head at masked places cost,
+        forward and backward."""
         layers, width = self.case.size["num_hidden_layers"], self.case.size["hidden_size"]
         lengths = np.concatenate([self.sequences.lengths[rows] for rows in self.rows]).astype(float)
         body = 12 * layers * width**2 * lengths.sum() + 2 * layers * width * (lengths**2).sum()
@@ -260,24 +272,36 @@ def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) ->
         "HF grouped": lambda step: bench.grouped(step, "no"),
     }
     if mixed and best == "bf16":
-        ways |= {"ours bf16": lambda step: bench.ours(step, "bf16"), "HF padded bf16": lambda step: bench.padded(step, "bf16")}
+        ways |= {
+            "ours bf16": lambda step: bench.ours(step, "bf16"),
+            "HF padded bf16": lambda step: bench.padded(step, "bf16"),
+        }
     if compiled:
-        ways |= {"ours compiled": bench.compiled, "HF grouped compiled": lambda step: bench.grouped(step, best, compiled=True)}
+        ways |= {
+            "ours compiled": bench.compiled,
+            "HF grouped compiled": lambda step: bench.grouped(step, best, compiled=True),
+        }
     losses = bench.losses()
     first = {}
-    for name, way in ways.items() if case.rounds > 3 or compiled else ():  # memory is found, kernels are chosen and made
+    for name, way in (
+        ways.items() if case.rounds > 3 or compiled else ()
+    ):  # memory is found, kernels are chosen and made
         began = time.perf_counter()
         way(0)
         first[name] = round(time.perf_counter() - began, 1)
     for step in range(case.rounds):
         for name, way in ways.items():
             bench.timed(name, lambda way=way, step=step: way(step))
-    speed = {name: sum(bench.tokens[name]) / sum(bench.seconds[name]) for name in ways}  # batches differ in how full they are
+    speed = {
+        name: sum(bench.tokens[name]) / sum(bench.seconds[name]) for name in ways
+    }  # batches differ in how full they are
     ours = {"no": "ours", "bf16": "ours bf16", "bf16 compiled": "ours compiled"}
     found = {
         "tokens_a_step": case.tokens,
         "batch_fill_padded": round(bench.fill(), 3),
-        "batch_fill_of_each": [round(float(n.sum() / n.max() / len(n)), 3) for n in (bench.sequences.lengths[rows] for rows in bench.rows)],
+        "batch_fill_of_each": [
+            round(float(n.sum() / n.max() / len(n)), 3) for n in (bench.sequences.lengths[rows] for rows in bench.rows)
+        ],
         "loss_on_one_batch": losses,
         "seconds_of_the_first_step": first,
         "parts_of_a_step_of_the_plain_ways": bench.parts,
@@ -302,8 +326,8 @@ def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) ->
 
 
 def apart(bench: Bench) -> dict[str, float]:
-    """Milliseconds of forward and backward of one step's largest parts alone, in the best type: one layer's attention, one layer's
-    matrices, and the head at the masked places."""
+    """Milliseconds of forward and backward of one step's largest parts alone, in the best type: one layer's attention,
+    one layer's matrices, and the head at the masked places."""
     case, kind = bench.case, torch.bfloat16 if best_dtype() == "bf16" else torch.float32
     heads, width = case.size["num_attention_heads"], case.size["hidden_size"]
     batch = bench.made(bench.rows[0], 0)
@@ -314,7 +338,12 @@ def apart(bench: Bench) -> dict[str, float]:
         return torch.randn(*shape, device=device(), dtype=kind, requires_grad=True)
 
     q, k, v = (random(1, heads, tokens, width // heads) for _ in range(3))
-    hidden, rows, inner, out = random(tokens, width), random(predicted, width), random(width, 4 * width), random(4 * width, width)
+    hidden, rows, inner, out = (
+        random(tokens, width),
+        random(predicted, width),
+        random(width, 4 * width),
+        random(4 * width, width),
+    )
     square, head = random(width, 4 * width), random(width, case.vocab_size)
     calls: dict[str, Callable[[], torch.Tensor]] = {
         "attention of a layer": lambda: packed_attention(bench.model, q, k, v, None, packing)[0].float().sum(),

@@ -1,8 +1,9 @@
 """What a machine that only trains needs of a run, packed into archives of a size that travels, and unpacked there.
 
-A pack is a tar of files, each compressed by itself (xz, which every Python reads; few read zstd without a library), so that every pack can
-be unpacked alone, in any order. `index.json` beside the packs lists packs and files with their SHA-256; it travels with each load.
-Nothing but the standard library is needed to unpack, for the libraries that a machine lacks are in the packs.
+A pack is a tar of files, each compressed by itself (xz, which every Python reads; few read zstd without a library), so
+that every pack can be unpacked alone, in any order. `index.json` beside the packs lists packs and files with their
+SHA-256; it travels with each load. Nothing but the standard library is needed to unpack, for the libraries that a
+machine lacks are in the packs.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ RUN, WHEELS, SITE = "run", "wheels", "site"
 """Folders of the training machine: the run, wheels as they came, and what was in them."""
 READ_BY_TRAINING = ("tokenizer", "shards", "features")
 ONLY_SAID = ("corpus", "analysis")
-"""Of these stages the manifest goes along: the run is compared with the recipe back to its beginning, but their files are not read."""
+"""Of these stages the manifest goes along: the run is compared with the recipe back to its beginning, but their files
+are not read."""
 MIB = 2**20
 LIMIT_MIB = 60.0
 WHEELS_WANTED = ("pydantic",)
@@ -46,9 +48,14 @@ def digest(data: bytes) -> str:
 
 
 def files_of(run_dir: Path) -> Iterator[tuple[str, Path]]:
-    """(name on the training machine, file) of everything that training reads. Raises Refused for a stage that is not finished."""
+    """(name on the training machine, file) of everything that training reads. Raises Refused for a stage that is not
+    finished."""
     for stage in (*ONLY_SAID, *READ_BY_TRAINING):
-        folders = sorted((run_dir / stage).iterdir()) if stage == "features" and (run_dir / stage).is_dir() else [run_dir / stage]
+        folders = (
+            sorted((run_dir / stage).iterdir())
+            if stage == "features" and (run_dir / stage).is_dir()
+            else [run_dir / stage]
+        )
         for folder in folders:
             manifest = folder / "manifest.json"
             if not manifest.is_file():
@@ -69,15 +76,28 @@ def fetch_wheels(python: str, folder: Path, constraints: Path) -> list[Path]:
         "--platform",
         "manylinux_2_28_x86_64",
     ]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", *platform, "--dest", str(folder), "--constraint", str(constraints)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        *platform,
+        "--dest",
+        str(folder),
+        "--constraint",
+        str(constraints),
+    ]
     if subprocess.run([*command, *WHEELS_WANTED], check=False).returncode:
-        raise Refused(f"pip could not download wheels for Python {python}; try again, or leave them out with --wheels-for none")
+        raise Refused(
+            f"pip could not download wheels for Python {python}; try again, or leave them out with --wheels-for none"
+        )
     return sorted(folder.glob("*.whl"))
 
 
 def pack(files: list[tuple[str, Path]], packs: Path, limit: int, about: dict[str, Any]) -> dict[str, Any]:
-    """Write `000.tar`, `001.tar`, ... of at most `limit` bytes, in the order given, and the index, which is also returned. Raises Refused
-    for a file that is larger by itself, and for a folder that holds anything but packs."""
+    """Write `000.tar`, `001.tar`, ... of at most `limit` bytes, in the order given, and the index, which is also
+    returned. Raises Refused for a file that is larger by itself, and for a folder that holds anything but packs."""
     for path in sorted(packs.iterdir()) if packs.exists() else ():
         if path.name != INDEX and not re.fullmatch(r"\d{3,}\.tar", path.name):
             raise Refused(f"{path} is not a pack, so nothing in {packs} is overwritten; give a new or empty folder")
@@ -92,7 +112,8 @@ def pack(files: list[tuple[str, Path]], packs: Path, limit: int, about: dict[str
             needed = -(-len(data) // 512) * 512 + 1024  # a member's header and padding
             if needed + 10240 > limit:
                 raise Refused(
-                    f"{name} is {len(data) / MIB:.1f} MiB compressed, too large for a pack of {limit / MIB:.1f}; raise --pack-mib"
+                    f"{name} is {len(data) / MIB:.1f} MiB compressed, too large for a pack of {limit / MIB:.1f}; raise "
+                    "--pack-mib"
                 )
             if members and size + needed + 10240 > limit:
                 _write(packs, members, index)
@@ -122,8 +143,8 @@ def _write(packs: Path, members: list[tuple[str, bytes]], index: dict[str, Any])
 
 
 def unpack(packs: Path, work: Path) -> list[str]:
-    """Unpack the packs of the index that lie in `packs`; the names of files that are still missing then. Raises Refused for a pack or file
-    that is damaged or not of this index."""
+    """Unpack the packs of the index that lie in `packs`; the names of files that are still missing then. Raises Refused
+    for a pack or file that is damaged or not of this index."""
     if not (packs / INDEX).is_file():
         raise Refused(f"{packs} has no {INDEX}; it travels with every load of packs")
     index = json.loads((packs / INDEX).read_text(encoding="utf-8"))
@@ -150,7 +171,12 @@ def _extract(path: Path, work: Path, files: dict[str, Any]) -> None:
 
 def _place(member: tuple[str, bytes], work: Path, files: dict[str, Any]) -> None:
     name, data = member[0], lzma.decompress(member[1])
-    if name not in files or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() or digest(data) != files[name]["sha256"]:
+    if (
+        name not in files
+        or ".." in PurePosixPath(name).parts
+        or PurePosixPath(name).is_absolute()
+        or digest(data) != files[name]["sha256"]
+    ):
         raise Refused(f"{name} in a pack is not what {INDEX} lists; make the packs again")
     target = work / name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -165,4 +191,8 @@ def missing(work: Path) -> list[str]:
     if not (work / INDEX).is_file():
         raise Refused(f"{work} has no {INDEX}; unpack into it first")
     files = json.loads((work / INDEX).read_text(encoding="utf-8"))["files"]
-    return [name for name, file in files.items() if not (work / name).is_file() or (work / name).stat().st_size != file["size"]]
+    return [
+        name
+        for name, file in files.items()
+        if not (work / name).is_file() or (work / name).stat().st_size != file["size"]
+    ]

@@ -1,5 +1,5 @@
-"""The whole campaign on the CPU with the bundled corpora and a tiny model: the very commands of the real one, the training in processes
-that cannot import what the training machine lacks."""
+"""The whole campaign on the CPU with the bundled corpora and a tiny model: the very commands of the real one, the
+training in processes that cannot import what the training machine lacks."""
 
 import os
 import shutil
@@ -10,12 +10,23 @@ from pathlib import Path
 from packs import INDEX, Refused
 from slices import REPO, STOPPED
 
-LACKING = ("kiwipiepy", "kiwipiepy_model", "datatrove", "datasets", "pyarrow", "pebble", "zstandard", "ftfy", "mwparserfromhell")
+LACKING = (
+    "kiwipiepy",
+    "kiwipiepy_model",
+    "datatrove",
+    "datasets",
+    "pyarrow",
+    "pebble",
+    "zstandard",
+    "ftfy",
+    "mwparserfromhell",
+)
 """What the training machine lacks. The real one may have some of these; training must do without all."""
 TINY = [
     "tokenizer.subword.vocab_size=1500",
     "corpus.part_characters=30000",
-    "pretrain.architecture={name: bert, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 256}",
+    "pretrain.architecture={name: bert, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, "
+    "max_position_embeddings: 256}",
     "pretrain.total_tokens=120000",
     "pretrain.phases=[{share: 0.4, batch_tokens: 2048}, {share: 0.6, batch_tokens: 4096}]",
     "pretrain.plan.log_every=1",
@@ -67,7 +78,9 @@ def rehearse(work: Path) -> int:
         if call("train", there, work / "out", "--minutes", 0.5, "--margin", 5, expected=(0, STOPPED), env=lacking) == 0:
             break
     else:
-        raise Refused(f"{MOST_SLICES} slices of half a minute were not enough for a rehearsal; this machine is too busy for one")
+        raise Refused(
+            f"{MOST_SLICES} slices of half a minute were not enough for a rehearsal; this machine is too busy for one"
+        )
     call("collect", work / "out", work / "results", "--name", "rehearsal")
     print(f"rehearsed in {work}: {', '.join(sorted(path.name for path in (work / 'results').iterdir()))}")
     return 0
@@ -78,7 +91,9 @@ def call(*words: object, expected: int | tuple[int, ...] = 0, env: dict[str, str
     line = [str(word) for word in words]
     print(f"$ scripts/gpu_campaign {' '.join(line[:3])} ...", flush=True)
     surroundings = (env or dict(os.environ)) | {"OMP_NUM_THREADS": "1"}
-    code = subprocess.run([sys.executable, str(REPO / "scripts" / "gpu_campaign"), *line], check=False, env=surroundings).returncode
+    code = subprocess.run(
+        [sys.executable, str(REPO / "scripts" / "gpu_campaign"), *line], check=False, env=surroundings
+    ).returncode
     if code not in (expected if isinstance(expected, tuple) else (expected,)):
         raise Refused(f"`{line[0]}` ended with {code}, not {expected}; see above")
     return code

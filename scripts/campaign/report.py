@@ -1,5 +1,5 @@
-"""What came back from a campaign, as docs/results has it: JSON, Markdown and the curve of the loss. Every number is read from the manifests
-and logs in the archive."""
+"""What came back from a campaign, as docs/results has it: JSON, Markdown and the curve of the loss. Every number is
+read from the manifests and logs in the archive."""
 
 import importlib.util
 import json
@@ -46,7 +46,9 @@ def told(back: Path, name: str, hardware: str | None) -> tuple[dict[str, Any], s
     hardware = hardware or f"{', '.join(machine.get('gpus', [])) or 'no GPU'}, {machine.get('cores', '?')} cores"
     curve, speed = curve_of(run / "pretrain")
     found: dict[str, Any] = {}
-    text = f"# Results of recipe `{name}`\n\nPretraining is not finished; what there is of it stands below. {hardware}.\n"
+    text = (
+        f"# Results of recipe `{name}`\n\nPretraining is not finished; what there is of it stands below. {hardware}.\n"
+    )
     if (run / "pretrain" / "manifest.json").is_file():
         module = shipped_results()
         found = module.collected(run, "; ".join(STEPS.values()), hardware)
@@ -65,7 +67,10 @@ def _chapters(found: dict[str, Any], name: str) -> list[str]:
     if found["speed"]:
         chapters += [
             "Tokens a second between two lines of the log. Lines in which something was measured, saved or compiled are slower for it.\n",
-            table(["median", "slowest tenth", "fastest tenth", "lines"], [[f"{value:,}" for value in found["speed"].values()]]),
+            table(
+                ["median", "slowest tenth", "fastest tenth", "lines"],
+                [[f"{value:,}" for value in found["speed"].values()]],
+            ),
         ]
     seeds = [
         [row["finetune"], metric, f"{value['mean']:.2f}", f"{value['max'] - value['min']:.2f}", str(row["seeds"])]
@@ -73,7 +78,10 @@ def _chapters(found: dict[str, Any], name: str) -> list[str]:
         for metric, value in row["scores"].items()
     ]
     if seeds:
-        chapters += ["\n## Spread over seeds\n", table(["fine-tuning", "metric", "mean", "spread (largest less smallest)", "seeds"], seeds)]
+        chapters += [
+            "\n## Spread over seeds\n",
+            table(["fine-tuning", "metric", "mean", "spread (largest less smallest)", "seeds"], seeds),
+        ]
     chapters += ["\n## Loss\n", f"![training and held-out loss by step]({name}.svg)", "\n## Done and left\n"]
     chapters += [table(["job", "status"], [[row["job"], row["status"]] for row in found["jobs"]]), ""]
     return chapters
@@ -100,7 +108,8 @@ def starts_of(stage: str, log: Path) -> int:
 
 
 def curve_of(folder: Path) -> tuple[dict[str, list[list[float]]], dict[str, int]]:
-    """[step, loss] of training and held-out text, a step that was done again once; and what is to be said of tokens a second."""
+    """[step, loss] of training and held-out text, a step that was done again once; and what is to be said of tokens a
+    second."""
     rows = log_of(folder)
     trained = {row["step"]: row["loss"] for row in rows if "loss" in row}
     held_out = {row["step"]: row["evaluation_loss"] for row in rows if "evaluation_loss" in row}
@@ -110,11 +119,18 @@ def curve_of(folder: Path) -> tuple[dict[str, list[list[float]]], dict[str, int]
     speeds = sorted(row["tokens_per_second"] for row in rows if "tokens_per_second" in row)
     tenth = len(speeds) // 10
     speed = (
-        {"median": round(statistics.median(speeds)), "slowest": round(speeds[tenth]), "fastest": round(speeds[-1 - tenth])}
+        {
+            "median": round(statistics.median(speeds)),
+            "slowest": round(speeds[tenth]),
+            "fastest": round(speeds[-1 - tenth]),
+        }
         if speeds
         else {}
     )
-    curve = {"train": [[*one] for one in sorted(trained.items())], "held_out": [[*one] for one in sorted(held_out.items())]}
+    curve = {
+        "train": [[*one] for one in sorted(trained.items())],
+        "held_out": [[*one] for one in sorted(held_out.items())],
+    }
     return curve, speed | {"lines": len(speeds)} if speeds else {}
 
 
@@ -128,7 +144,14 @@ def draw(curve: dict[str, list[list[float]]], path: Path) -> None:
     axes = figure.subplots()
     for label, marker in (("train", ""), ("held_out", "o")):
         points = curve[label]
-        axes.plot([step for step, _ in points], [loss for _, loss in points], marker=marker, markersize=3, linewidth=1, label=label)
+        axes.plot(
+            [step for step, _ in points],
+            [loss for _, loss in points],
+            marker=marker,
+            markersize=3,
+            linewidth=1,
+            label=label,
+        )
     axes.set(xlabel="step", ylabel="loss")
     axes.legend()
     axes.grid(alpha=0.3)

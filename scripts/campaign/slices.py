@@ -1,7 +1,8 @@
 """Training in slices of a few minutes: each goes on where the last one stopped, and ends in time.
 
-The stages are those of `kobert pretrain` and `kobert finetune`, run as processes of their own, which get SIGTERM a little before the end
-(they then save a checkpoint and exit with 75) and SIGKILL shortly after it. They need neither the analyzer nor the corpus libraries.
+The stages are those of `kobert pretrain` and `kobert finetune`, run as processes of their own, which get SIGTERM a
+little before the end (they then save a checkpoint and exit with 75) and SIGKILL shortly after it. They need neither the
+analyzer nor the corpus libraries.
 """
 
 import io
@@ -21,7 +22,8 @@ from packs import RECIPE, RUN, SITE, Refused, missing
 STOPPED = 75
 """More to do: the same command goes on."""
 GRACE = 12.0
-"""Seconds after the end of a slice when a process that has not stopped is killed; bringing the results takes a few more."""
+"""Seconds after the end of a slice when a process that has not stopped is killed; bringing the results takes a few
+more."""
 MACHINE, PROGRESS, LOG = "machine.json", "progress.json", "train.log"
 RESULTS, MOST = "results.tar.xz", 15 * 2**20
 """What is brought back, and how large it may be."""
@@ -29,11 +31,14 @@ REPO = Path(__file__).resolve().parents[2]
 
 
 def surroundings(work: Path) -> dict[str, str]:
-    """The environment of the processes: the libraries from the packs, this checkout, and caches that stay from slice to slice."""
+    """The environment of the processes: the libraries from the packs, this checkout, and caches that stay from slice to
+    slice."""
     paths = [str(work.absolute() / SITE), str(REPO), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(paths),
-        "KOBERT_DATA": str(work.absolute()),  # training reads no data but what was prepared; the option wants some folder
+        "KOBERT_DATA": str(
+            work.absolute()
+        ),  # training reads no data but what was prepared; the option wants some folder
         "HF_HUB_OFFLINE": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(work.absolute() / "compiled"),
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",  # batches of five sizes follow one another
@@ -44,9 +49,14 @@ def train(work: Path, out: Path, minutes: float, settings: list[str], margin: fl
     """One slice; 0 when all is done, 75 when there is more to do, otherwise what the process that failed said."""
     deadline = time.monotonic() + 60 * minutes
     if 60 * minutes < 2 * margin:
-        raise Refused(f"--minutes {minutes:g} leaves nothing beside twice --margin {margin:g} (seconds); give more minutes or less margin")
+        raise Refused(
+            f"--minutes {minutes:g} leaves nothing beside twice --margin {margin:g} (seconds); give more minutes or "
+            "less margin"
+        )
     if lacking := missing(work):
-        raise Refused(f"{work} lacks {len(lacking)} files of the packs ({lacking[0]}, ...); unpack the other packs first")
+        raise Refused(
+            f"{work} lacks {len(lacking)} files of the packs ({lacking[0]}, ...); unpack the other packs first"
+        )
     if not (work / MACHINE).is_file():
         (work / MACHINE).write_text(json.dumps(machine(work), indent=1) + "\n", encoding="utf-8")
     status = 0
@@ -63,8 +73,14 @@ def train(work: Path, out: Path, minutes: float, settings: list[str], margin: fl
     for row in rows:
         print(f"{row['status']:8} {row['job']}  {row['told']}")
     if status not in (0, STOPPED):
-        print("".join((work / LOG).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-30:]), file=sys.stderr)
-    print(f"{'all is done' if not status else 'there is more to do' if status == STOPPED else 'it failed'}; results in {out / RESULTS}")
+        print(
+            "".join((work / LOG).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-30:]),
+            file=sys.stderr,
+        )
+    print(
+        f"{'all is done' if not status else 'there is more to do' if status == STOPPED else 'it failed'}; results in "
+        f"{out / RESULTS}"
+    )
     return status
 
 
@@ -142,7 +158,9 @@ def bring(work: Path, out: Path) -> Path:
             if (work / name).is_file():  # a slice that was over before it began a stage has no log
                 _add(tar, name, (work / name).read_bytes()[-(2**20) :])
     if (size := (out / RESULTS).stat().st_size) > MOST:
-        raise Refused(f"{out / RESULTS} has {size:,} bytes, more than comes back ({MOST:,}); log less often (plan.log_every)")
+        raise Refused(
+            f"{out / RESULTS} has {size:,} bytes, more than comes back ({MOST:,}); log less often (plan.log_every)"
+        )
     return out / RESULTS
 
 
@@ -173,21 +191,28 @@ def machine(work: Path) -> dict[str, Any]:
         "from kobert_pipeline.training.attention import has_varlen\n"
         "gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]\n"
         "versions = {'python': platform.python_version(), 'torch': torch.__version__, 'transformers': transformers.__version__}\n"
-        "print(json.dumps({'gpus': gpus, 'cores': os.cpu_count(), 'kernel_for_packed_sequences': has_varlen(), **versions}))"
+        "print(json.dumps({'gpus': gpus, 'cores': os.cpu_count(), 'kernel_for_packed_sequences': has_varlen(), "
+        "**versions}))"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=surroundings(work))
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=surroundings(work)
+    )
     return json.loads(told.stdout) if told.returncode == 0 else {"unknown": told.stderr[-500:]}
 
 
 def bench(work: Path, out: Path, minutes: float, arguments: list[str]) -> int:
-    """`scripts/bench/step` on this machine for so long at most, its JSON in `out/step.json`; 75 when it was cut short."""
+    """`scripts/bench/step` on this machine for so long at most, its JSON in `out/step.json`; 75 when it was cut
+    short."""
     script = REPO / "scripts" / "bench" / "step"
     if not script.is_file():
         raise Refused(
-            "there is no scripts/bench/step in this checkout, so no speed can be measured; train measures tokens a second as well"
+            "there is no scripts/bench/step in this checkout, so no speed can be measured; train measures tokens a "
+            "second as well"
         )
     if lacking := missing(work):
-        raise Refused(f"{work} lacks {len(lacking)} files of the packs ({lacking[0]}, ...); unpack the other packs first")
+        raise Refused(
+            f"{work} lacks {len(lacking)} files of the packs ({lacking[0]}, ...); unpack the other packs first"
+        )
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(script), str(work / RUN), *arguments, str(out / "step.json")]
     process = subprocess.Popen(command, env=surroundings(work), start_new_session=True)

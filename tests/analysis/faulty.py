@@ -1,4 +1,5 @@
-"""A cutter that does what native analyzers have done on absurd input; in a module of its own, since workers import it."""
+"""A cutter that does what native analyzers have done on absurd input; in a module of its own, since workers import
+it."""
 
 import os
 import signal

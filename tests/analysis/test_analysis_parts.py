@@ -37,7 +37,9 @@ def test_cuts_come_back_as_they_were(tmp_path_factory, analyzer, texts):
 def test_distances_are_wide_enough_for_far_and_long_morphemes(tmp_path):
     text = "가" * 300_000
     starts, ends, sentences = np.array([[0, 40_000, 0], [200_000, 200_001, 1], [200_001, 300_000, 2]], np.int32).T
-    row = AnalyzedDocument(Document("1", "s", text), Segmentation(starts, ends, sentences, initials(text, starts, ends)))
+    row = AnalyzedDocument(
+        Document("1", "s", text), Segmentation(starts, ends, sentences, initials(text, starts, ends))
+    )
     write_analysis(tmp_path / "part-00000.parquet", [row])
     assert list(read_analysis(tmp_path / "part-00000.parquet")) == [row]
 
@@ -49,7 +51,9 @@ def test_tokens_are_the_marked_morphemes(kiwi):
 
 
 def test_the_stage_stores_the_analyzers_cuts_of_every_part(front_end, kiwi):
-    assert [path.name for path in analysis_parts(front_end.analysis)] == [path.name for path in document_parts(front_end.corpus)]
+    assert [path.name for path in analysis_parts(front_end.analysis)] == [
+        path.name for path in document_parts(front_end.corpus)
+    ]
     assert len(analysis_parts(front_end.analysis)) > 1
     for path in document_parts(front_end.corpus):
         documents = list(read_documents(path))
@@ -63,7 +67,8 @@ def small(tmp_path):
     """A corpus of two parts."""
     for number, texts in enumerate([["무대 위에서 했다.\n갔다. 또 갔다"], ["그래", "정말 재밌었다 그치"]]):
         write_documents(
-            tmp_path / "corpus" / f"part-{number:05d}.parquet", [Document(f"{number}.{i}", "s", text) for i, text in enumerate(texts)]
+            tmp_path / "corpus" / f"part-{number:05d}.parquet",
+            [Document(f"{number}.{i}", "s", text) for i, text in enumerate(texts)],
         )
     return tmp_path
 

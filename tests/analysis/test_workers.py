@@ -1,4 +1,5 @@
-"""A text on which the analyzer dies or hangs costs itself, is named, and nothing else changes; absurd texts cost nothing at all."""
+"""A text on which the analyzer dies or hangs costs itself, is named, and nothing else changes; absurd texts cost
+nothing at all."""
 
 import os
 import subprocess
@@ -24,7 +25,10 @@ GOOD = [f"{number}번 글이 왔다" for number in range(40)]
 
 def outcome(texts, num_workers=2, timeout=60.0):
     with Workers(Moody(), num_workers, timeout) as workers:
-        return [cut.reason if isinstance(cut, Failed) else cut.words(text) for text, cut in zip(texts, workers.segment(texts), strict=True)]
+        return [
+            cut.reason if isinstance(cut, Failed) else cut.words(text)
+            for text, cut in zip(texts, workers.segment(texts), strict=True)
+        ]
 
 
 def alone(text):
@@ -34,7 +38,10 @@ def alone(text):
 
 @pytest.mark.parametrize(
     ("word", "reason"),
-    [("죽는다", "the analyzer died on it (exit code -9)"), ("거절한다", "the analyzer refused it (RuntimeError: not this one)")],
+    [
+        ("죽는다", "the analyzer died on it (exit code -9)"),
+        ("거절한다", "the analyzer refused it (RuntimeError: not this one)"),
+    ],
 )
 @pytest.mark.parametrize("places", [[0], [39], [7, 8, 30]])
 def test_only_the_guilty_texts_are_lost(word, reason, places):
@@ -109,13 +116,21 @@ def test_a_document_that_fails_is_named_in_the_counts_and_left_out(tmp_path, mon
     assert counts["documents_failed"] == 1
     assert counts["failed"] == [{"id": "글-1", "reason": "the analyzer died on it (exit code -9)"}]
     assert [row.document.text for row in read_analysis(tmp_path / "out" / "part-00000.parquet")] == GOOD[:2]
-    assert run(AnalysisOptions(analyzer="whitespace"), corpus, tmp_path, tmp_path / "out") == counts, "also when taken from the marks"
+    assert run(AnalysisOptions(analyzer="whitespace"), corpus, tmp_path, tmp_path / "out") == counts, (
+        "also when taken from the marks"
+    )
 
 
 def test_an_analyzer_that_fails_everywhere_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "Workers", lambda cutter, *rest: Workers(Moody(), *rest))
     with pytest.raises(UserError, match=r"failed on every document; the first: .*글-0"):
-        run(AnalysisOptions(), corpus_of(tmp_path, ["거절한다", "또 거절한다"]), tmp_path, tmp_path / "out", num_workers=1)
+        run(
+            AnalysisOptions(),
+            corpus_of(tmp_path, ["거절한다", "또 거절한다"]),
+            tmp_path,
+            tmp_path / "out",
+            num_workers=1,
+        )
 
 
 SCRIPT = """
@@ -132,7 +147,9 @@ if __name__ == "__main__":
 def test_no_worker_outlives_a_killed_parent(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen([sys.executable, str(tmp_path / "script.py")], stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
         process.stdout.readline()
         children = children_of(process.pid, 2)
         process.kill()
@@ -148,7 +165,9 @@ def children_of(pid, count):
     while time.monotonic() < deadline:
         found = [
             int(line.split()[0])
-            for line in subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.splitlines()
+            for line in subprocess.run(
+                ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True
+            ).stdout.splitlines()
         ]
         if len(found) >= count:
             return found
@@ -175,7 +194,12 @@ def test_workers_that_cannot_begin_are_no_documents_fault():
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("모델\tXYZ\n", "refuses a word"), ("모델\tNNP\tviel\n", "the third column is a score"), (None, "is not a file"), ("", "is empty")],
+    [
+        ("모델\tXYZ\n", "refuses a word"),
+        ("모델\tNNP\tviel\n", "the third column is a score"),
+        (None, "is not a file"),
+        ("", "is empty"),
+    ],
 )
 def test_a_user_dictionary_that_does_not_serve_is_refused_and_a_mended_one_taken(tmp_path, line, said):
     write_documents(tmp_path / "corpus" / "part-00000.parquet", [Document("1", "s", "새로운 모델을 만들었다.")])

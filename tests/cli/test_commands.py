@@ -1,4 +1,5 @@
-"""The command line as people meet it: what they see when all is well, and one sentence and exit status 2 when the mistake is theirs."""
+"""The command line as people meet it: what they see when all is well, and one sentence and exit status 2 when the
+mistake is theirs."""
 
 import contextlib
 import errno
@@ -101,7 +102,10 @@ BAD_CORPUS = {
         lambda data: (data / "documents" / "blog.txt").write_text("한국어로 쓴 글이다. " * 20, encoding="johab"),
         ["blog.txt", "not text in UTF-8, CP949 or UTF-16", "johab"],
     ),
-    "cut off": (lambda data: (data / "documents" / "blog.txt").write_bytes("한국어로 쓴 글".encode()[:-1]), ["blog.txt", "cut off"]),
+    "cut off": (
+        lambda data: (data / "documents" / "blog.txt").write_bytes("한국어로 쓴 글".encode()[:-1]),
+        ["blog.txt", "cut off"],
+    ),
     "not SQuAD": (lambda data: (data / "qa_dev.json").write_text('{"data": [{}]}'), ["qa_dev.json", "SQuAD form"]),
     "not JSON": (lambda data: (data / "qa_dev.json").write_text('{"data": '), ["qa_dev.json", "not a JSON file"]),
     "test set without its column": (
@@ -123,7 +127,16 @@ def test_bad_corpus_file_is_refused_with_its_name(kind: str, data_copy, tiny, tm
 
 
 def test_corpus_goes_on_once_the_file_is_mended(data_copy, tiny, tmp_path, kobert, corpora) -> None:
-    arguments = ("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x", "--set", f"data_dir={data_copy}", "--until", "corpus")
+    arguments = (
+        "run",
+        tiny.recipe,
+        "--run-dir",
+        tmp_path / "runs" / "x",
+        "--set",
+        f"data_dir={data_copy}",
+        "--until",
+        "corpus",
+    )
     (data_copy / "documents" / "blog.txt").write_bytes(b"")
     assert kobert(*arguments).code == 2
     shutil.copyfile(corpora / "documents" / "blog.txt", data_copy / "documents" / "blog.txt")
@@ -142,7 +155,10 @@ BAD_TASK = {
         lambda data: rewrite_korquad(data / "qa_train.json", wrong_answer),
         ["qa_train.json", "question", "answer_start", "not the answer"],
     ),
-    "question lacks a key": (lambda data: rewrite_korquad(data / "qa_train.json", lacking_question), ["qa_train.json", "'question'"]),
+    "question lacks a key": (
+        lambda data: rewrite_korquad(data / "qa_train.json", lacking_question),
+        ["qa_train.json", "'question'"],
+    ),
     "column missing": (
         lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(0, "id\tdocument\trating")),
         ["reviews_train.txt", "no column 'label'", "first line"],
@@ -155,7 +171,10 @@ BAD_TASK = {
         lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(4, "5\t좋다\t5")),
         ["reviews_train.txt, line 5", "label is '5'", "allowed"],
     ),
-    "only a header": (lambda data: (data / "reviews_train.txt").write_text("id\tdocument\tlabel\n"), ["split", "is empty"]),
+    "only a header": (
+        lambda data: (data / "reviews_train.txt").write_text("id\tdocument\tlabel\n"),
+        ["split", "is empty"],
+    ),
 }
 
 
@@ -170,7 +189,9 @@ def test_bad_task_file_is_refused_with_its_name_and_place(kind: str, data_copy, 
     assert not list((run_dir / "features").glob(f"{'nsmc' if 'reviews' in said[0] else 'korquad'}/manifest.json"))
 
 
-def test_vocabulary_larger_than_the_text_supports_is_refused_and_a_smaller_one_then_works(tiny, tmp_path, kobert) -> None:
+def test_vocabulary_larger_than_the_text_supports_is_refused_and_a_smaller_one_then_works(
+    tiny, tmp_path, kobert
+) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
     arguments = ("tokenizer", tiny.recipe, "--run-dir", run_dir)
     complaint = kobert(*arguments, "--set", "tokenizer.subword.vocab_size=100000").complaint
@@ -187,7 +208,9 @@ def test_vocabulary_larger_than_the_text_supports_is_refused_and_a_smaller_one_t
         ("pretrain.max_length=257", ["pretrain", "257", "max_position_embeddings 256"]),
     ],
 )
-def test_length_beyond_the_positions_is_refused_before_anything_runs(setting: str, said: list[str], tiny, tmp_path, kobert) -> None:
+def test_length_beyond_the_positions_is_refused_before_anything_runs(
+    setting: str, said: list[str], tiny, tmp_path, kobert
+) -> None:
     run_dir = tmp_path / "runs" / "x"
     result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting)
     for words in said:
@@ -197,9 +220,12 @@ def test_length_beyond_the_positions_is_refused_before_anything_runs(setting: st
 
 @contextlib.contextmanager
 def small_disk(place: Path, kilobytes: int) -> Iterator[Callable[[str], None]]:
-    """`place` as a file system of its own of this size; yields a function that remounts it with other options. Skips without the right."""
+    """`place` as a file system of its own of this size; yields a function that remounts it with other options. Skips
+    without the right."""
     place.mkdir(parents=True)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], capture_output=True, check=False
+    )
     if mounted.returncode:
         pytest.skip("mounting a small file system needs root")
     try:
@@ -213,9 +239,15 @@ def kilobytes_of(folder: Path) -> int:
     return sum(4 * -(-path.stat().st_size // 4096) for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.skipif(shutil.which("mount") is None or os.geteuid() != 0, reason="mounting a small file system needs root")
-@pytest.mark.parametrize("stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage in ("finetune", "publish"))) for stage in STAGES])
-def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(stage: str, tiny, tmp_path, kobert_process) -> None:
+@pytest.mark.skipif(
+    shutil.which("mount") is None or os.geteuid() != 0, reason="mounting a small file system needs root"
+)
+@pytest.mark.parametrize(
+    "stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage in ("finetune", "publish"))) for stage in STAGES]
+)
+def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(
+    stage: str, tiny, tmp_path, kobert_process
+) -> None:
     """The room given is for `started.json` and a little more: the stage's own files don't fit."""
     before = tiny.copy_before(tmp_path / "before", stage)
     needed = kilobytes_of(before) if before.exists() else 0
@@ -233,7 +265,8 @@ def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(sta
 
 
 def test_file_limit_is_one_sentence(tiny, tmp_path) -> None:
-    """Without root: the limit on a file's size (`ulimit -f`, as on shared machines) takes the place of the full disk."""
+    """Without root: the limit on a file's size (`ulimit -f`, as on shared machines) takes the place of the full
+    disk."""
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
     code = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
@@ -283,14 +316,17 @@ def test_redo_beyond_until_is_refused_and_deletes_nothing(tiny, tmp_path, kobert
 def test_stages_are_given_absolute_paths_and_people_the_ones_they_gave(tiny, tmp_path, monkeypatch, kobert) -> None:
     """Workers on other machines or in other folders work on the paths that the stages hand them."""
     given = []
-    monkeypatch.setattr(stages.corpus_stage, "run", lambda options, data_dir, out, num_workers=None: given.extend([data_dir, out]) or {})
+    monkeypatch.setattr(
+        stages.corpus_stage, "run", lambda options, data_dir, out, num_workers=None: given.extend([data_dir, out]) or {}
+    )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").symlink_to(tiny_data := Path(recipe_file.load(str(tiny.recipe), [])["data_dir"]))
     rows = kobert("corpus", tiny.recipe, "--set", "data_dir=data", "--run-dir", "x", "--json").json["stages"]
     assert given == [tmp_path / "data", tmp_path / "x" / "corpus"]
     assert rows[0]["folder"] == "x/corpus"
     planned = stages.jobs(
-        Recipe.model_validate(recipe_file.load(str(tiny.recipe), [])), stages.Run("tiny", tiny_data.relative_to("/"), Path("x"))
+        Recipe.model_validate(recipe_file.load(str(tiny.recipe), [])),
+        stages.Run("tiny", tiny_data.relative_to("/"), Path("x")),
     )
     paths = [path for job in planned for path in handed(job.run)]
     assert len(paths) > 15
@@ -314,7 +350,9 @@ def test_list_names_recipes_and_every_variant(kobert) -> None:
     assert all(text for members in found.values() for text in members.values())
     table = kobert("list").out
     assert all(name in table for members in found.values() for name in members)
-    assert all(text in table for members in found.values() for text in members.values()), "a row is not cut where there is no terminal"
+    assert all(text in table for members in found.values() for text in members.values()), (
+        "a row is not cut where there is no terminal"
+    )
     assert set(kobert("list", "readers", "--json").json) == {"readers"}
 
 
@@ -376,7 +414,9 @@ def test_standard_input_of_another_encoding_or_none_is_refused(tiny, kobert_proc
 
 
 def test_what_is_made_from_a_stale_stage_is_not_called_done(tiny, kobert) -> None:
-    rows = kobert("status", tiny.recipe, "--run-dir", tiny.run_dir, "--set", "tokenizer.subword.vocab_size=1400", "--json").json["stages"]
+    rows = kobert(
+        "status", tiny.recipe, "--run-dir", tiny.run_dir, "--set", "tokenizer.subword.vocab_size=1400", "--json"
+    ).json["stages"]
     states = {row["job"]: row["status"].split(":")[0] for row in rows}
     assert states["analysis"] == "done"
     assert states["tokenizer"] == states["shards"] == states["pretrain"] == states["publish nsmc"] == "stale"
@@ -392,7 +432,9 @@ def test_explain_counts_an_architecture_like_its_real_model(kobert) -> None:
 
 
 @pytest.mark.parametrize("kind", BAD_TASK)
-def test_check_refuses_what_the_stage_refuses_of_a_task_file(kind: str, data_copy, tiny, tmp_path, monkeypatch, kobert) -> None:
+def test_check_refuses_what_the_stage_refuses_of_a_task_file(
+    kind: str, data_copy, tiny, tmp_path, monkeypatch, kobert
+) -> None:
     change, said = BAD_TASK[kind]
     change(data_copy)
     monkeypatch.chdir(tmp_path)
@@ -418,10 +460,21 @@ def test_check_refuses_what_the_stage_refuses_of_a_task_file(kind: str, data_cop
 def test_check_reads_the_files_of_a_task_of_ones_own(
     files: dict[str, str], said: str, data_copy, tiny, tmp_path, monkeypatch, kobert
 ) -> None:
-    good = {"train": "text,label\n" + "".join(f"글 {i},{'하나' if i % 2 else '둘'}\n" for i in range(60)), "test": "text,label\n새 글,둘\n"}
+    good = {
+        "train": "text,label\n" + "".join(f"글 {i},{'하나' if i % 2 else '둘'}\n" for i in range(60)),
+        "test": "text,label\n새 글,둘\n",
+    }
     monkeypatch.chdir(tmp_path)
-    arguments = ["--set", f"data_dir={data_copy}", "--set", "features.own={task: classification, train: train.csv, test: test.csv}"]
-    for content, judge in ((good, lambda result: result.code == 0), (good | files, lambda result: said in result.complaint)):
+    arguments = [
+        "--set",
+        f"data_dir={data_copy}",
+        "--set",
+        "features.own={task: classification, train: train.csv, test: test.csv}",
+    ]
+    for content, judge in (
+        (good, lambda result: result.code == 0),
+        (good | files, lambda result: said in result.complaint),
+    ):
         for name, text in content.items():
             (data_copy / f"{name}.csv").write_text(text, encoding="utf-8")
         assert judge(kobert("check", tiny.recipe, *arguments))
@@ -437,14 +490,19 @@ def test_a_library_that_publishing_wants_is_missed_before_anything_begins(tiny, 
     assert "onnxgone" in kobert("run", tiny.recipe, "--run-dir", run_dir, *wanted).complaint
     assert not list(run_dir.glob("*/*")), "no stage has begun"
     monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxgone", "ortgone", "numpy", "scriptgone"))
-    assert "wants onnxgone, ortgone and scriptgone, which are not installed" in kobert("check", tiny.recipe, *wanted).complaint
+    assert (
+        "wants onnxgone, ortgone and scriptgone, which are not installed"
+        in kobert("check", tiny.recipe, *wanted).complaint
+    )
     tiny.copy(run_dir)
     assert kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "finetune", *wanted).code == 0
     monkeypatch.setattr(onnx_file, "LIBRARIES", ("numpy",))
     assert kobert("check", tiny.recipe, *wanted).code == 0
 
 
-def test_an_analyzer_without_its_library_is_missed_before_the_corpus_is_read(tiny, tmp_path, monkeypatch, kobert) -> None:
+def test_an_analyzer_without_its_library_is_missed_before_the_corpus_is_read(
+    tiny, tmp_path, monkeypatch, kobert
+) -> None:
     from kobert_pipeline.morphemes import segmenter
 
     def gone(name: str) -> None:
@@ -502,7 +560,9 @@ def test_tokenize_shows_tokens_whose_offsets_cut_the_text(tiny, kobert) -> None:
 
 def test_tokenize_reads_lines_from_standard_input(tiny, kobert_process) -> None:
     result = kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", "--json", input="첫 줄\n\n둘째 줄\n")
-    assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "", "둘째 줄"], "results line up with lines"
+    assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "", "둘째 줄"], (
+        "results line up with lines"
+    )
 
 
 def test_predict_labels_texts(tiny, kobert) -> None:
@@ -525,7 +585,9 @@ def test_predict_answers_from_the_text(tiny, kobert) -> None:
 
 
 def test_predict_fills_masks(tiny, kobert) -> None:
-    found = kobert("predict", tiny.run_dir / "publish" / "mlm", "대한민국의 [MASK]는 [MASK]이다.", "--top-k", "3", "--json").json
+    found = kobert(
+        "predict", tiny.run_dir / "publish" / "mlm", "대한민국의 [MASK]는 [MASK]이다.", "--top-k", "3", "--json"
+    ).json
     assert [len(mask) for mask in found["masks"]] == [3, 3]
 
 

@@ -1,4 +1,5 @@
-"""Wiki markup as prose, said plainly: each node is looked for in the whole page and put away, one after the other. Slow on large pages."""
+"""Wiki markup as prose, said plainly: each node is looked for in the whole page and put away, one after the other. Slow
+on large pages."""
 
 from contextlib import suppress
 
@@ -25,7 +26,9 @@ def plain_prose(markup):
         if str(link.title).strip().lower().startswith(NOT_TEXT):
             put(code, link, "")
     text = code.strip_code(normalize=True, collapse=True)
-    return "\n".join(line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line))
+    return "\n".join(
+        line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line)
+    )
 
 
 def put(code, node, text):

@@ -125,7 +125,17 @@ def test_a_compressed_file_with_flipped_bits_is_refused(tmp_path, suffix):
         ('{"id": 3, "text": ["가"]}', "text"),
         ("[" * 100_000, "JSON"),
     ],
-    ids=["no JSON", "half a line", "list", "string", "text key", "id key", "null text", "text of another type", "too deep"],
+    ids=[
+        "no JSON",
+        "half a line",
+        "list",
+        "string",
+        "text key",
+        "id key",
+        "null text",
+        "text of another type",
+        "too deep",
+    ],
 )
 def test_a_broken_json_line_is_numbered(tmp_path, line, said):
     (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "text": "가"}}\n\n{line}\n', encoding="utf-8")
@@ -174,7 +184,8 @@ def test_a_parquet_file_damaged_in_its_middle_is_refused(table):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [({"text": "txet"}, "did you mean 'text'"), ({"group_by": "movie"}, "'movie'"), ({"id": "numbr"}, "number")]
+    ("options", "said"),
+    [({"text": "txet"}, "did you mean 'text'"), ({"group_by": "movie"}, "'movie'"), ({"id": "numbr"}, "number")],
 )
 def test_a_missing_parquet_column_is_answered_with_a_guess(table, options, said):
     assert said in complaint(Parquet(path="a.parquet", **options), table.parent, "a.parquet")
@@ -196,7 +207,9 @@ def test_bytes_in_a_text_column_that_are_no_text_have_their_row(tmp_path, column
     values = ["가".encode()] * 10_500
     sound = pyarrow.array(values, pyarrow.binary()).cast(pyarrow.string())
     values[10_233] = "가".encode("cp949")
-    broken = pyarrow.Array.from_buffers(pyarrow.string(), len(values), pyarrow.array(values, pyarrow.binary()).buffers())
+    broken = pyarrow.Array.from_buffers(
+        pyarrow.string(), len(values), pyarrow.array(values, pyarrow.binary()).buffers()
+    )
     table = pyarrow.table({"text": sound, "key": sound} | {column: broken})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     assert "row 10234: not UTF-8" in complaint(Parquet(path="a.parquet", id="key"), tmp_path, "a.parquet")

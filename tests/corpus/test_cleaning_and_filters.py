@@ -14,7 +14,22 @@ from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, shares
 from kobert_pipeline.morphemes.normalization import nfc_with_offsets
 
 entities = st.sampled_from(
-    ["&amp;", "&lt;", "&#x200b;", "&#13;", "&nbsp;", "&quot;", "&amp", "amp;", "&#0;", "&#x70;", "&", ";", "lt;", "&nosuch;"]
+    [
+        "&amp;",
+        "&lt;",
+        "&#x200b;",
+        "&#13;",
+        "&nbsp;",
+        "&quot;",
+        "&amp",
+        "amp;",
+        "&#0;",
+        "&#x70;",
+        "&",
+        ";",
+        "lt;",
+        "&nosuch;",
+    ]
 )
 texts = st.lists(st.one_of(any_text, entities, st.text(st.characters(), max_size=5)), max_size=8).map("".join)
 
@@ -115,7 +130,8 @@ def seconds(function, text):
 
 
 def test_no_text_makes_cleaning_take_time_that_grows_with_its_square():
-    """Four times the text takes about four times as long, where it took sixteen; a hundredth of a second is forgiven to the clock."""
+    """Four times the text takes about four times as long, where it took sixteen; a hundredth of a second is forgiven to
+    the clock."""
     for name, text in HOSTILE.items():
         for function in (clean, nfc_with_offsets):
             assert seconds(function, text * 4) < 9 * seconds(function, text) + 0.01, f"{function.__name__}: {name}"

@@ -16,7 +16,12 @@ from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.stage import run
 from kobert_pipeline.errors import UserError
 
-WORDS = [f"{one}{two}{ending}" for one in "가나다라마바사아" for two in "강산물불길꽃별달" for ending in ("은", "을", "에서", "처럼")]
+WORDS = [
+    f"{one}{two}{ending}"
+    for one in "가나다라마바사아"
+    for two in "강산물불길꽃별달"
+    for ending in ("은", "을", "에서", "처럼")
+]
 
 
 def prose(rng, eojeols):
@@ -57,7 +62,9 @@ def test_of_a_cluster_the_first_in_order_stays(tmp_path_factory, pairs):
         (folder / f"{number:05d}_00.dups").write_bytes(
             b"".join(struct.pack("<4I", *pair) for pair in pairs[number::2] if pair[:2] != pair[2:])
         )
-    MinhashDedupCluster(str(folder), str(folder / "clusters"), config=MinhashConfig(num_buckets=2), save_cluster_id=True).run()
+    MinhashDedupCluster(
+        str(folder), str(folder / "clusters"), config=MinhashConfig(num_buckets=2), save_cluster_id=True
+    ).run()
     seen, expected = set(), []
     for number in range(4):
         path = folder / "clusters" / f"{number:06d}.clusters"
@@ -129,7 +136,9 @@ def test_dropped_documents_are_laid_aside_with_their_reason(tmp_path):
     text = prose(rng, 100)
     gather(tmp_path, [text, "짧다", text, changed(rng, text, 1)], keep_dropped=True)
     rows = [
-        row for path in sorted((tmp_path / "out" / "dropped").glob("*.parquet")) for row in pyarrow.parquet.read_table(path).to_pylist()
+        row
+        for path in sorted((tmp_path / "out" / "dropped").glob("*.parquet"))
+        for row in pyarrow.parquet.read_table(path).to_pylist()
     ]
     assert sorted((row["id"], row["reason"]) for row in rows) == [
         ("a.txt#1", "short"),

@@ -28,7 +28,11 @@ def gather(folder, documents, held=(), **options):
         "id\tdocument\tlabel\n" + "".join(f"{i}\t{text}\t1\n" for i, text in enumerate(held)), encoding="utf-8"
     )
     options = {"decontaminate": [Nsmc(path="test.txt")] if held else [], **options}
-    counts = run(CorpusOptions.model_validate({"sources": [Text(path="a.txt", ordered=False)], **options}), folder, folder / "out")
+    counts = run(
+        CorpusOptions.model_validate({"sources": [Text(path="a.txt", ordered=False)], **options}),
+        folder,
+        folder / "out",
+    )
     return [document for part in document_parts(folder / "out") for document in read_documents(part)], counts
 
 
@@ -36,7 +40,11 @@ EXACT_ONLY = {"minhash": None}
 
 
 def dropped(counts):
-    return {key.removeprefix("documents_dropped_"): value for key, value in counts.items() if key.startswith("documents_dropped_")}
+    return {
+        key.removeprefix("documents_dropped_"): value
+        for key, value in counts.items()
+        if key.startswith("documents_dropped_")
+    }
 
 
 def add_up(counts):
@@ -44,7 +52,9 @@ def add_up(counts):
 
 
 def test_a_contaminated_review_goes_and_the_rest_of_its_film_stays(tmp_path):
-    documents, counts = gather(tmp_path, [f"{OTHER}\n{HELD.replace(' ', '  ')}\n{THIRD}", THIRD + " 두 번째"], held=[HELD])
+    documents, counts = gather(
+        tmp_path, [f"{OTHER}\n{HELD.replace(' ', '  ')}\n{THIRD}", THIRD + " 두 번째"], held=[HELD]
+    )
     assert [document.text for document in documents] == [f"{OTHER}\n{THIRD}", THIRD + " 두 번째"]
     assert not documents[0].ordered
     assert counts["paragraphs_contaminated"] == 1
@@ -123,7 +133,9 @@ def test_dropped_documents_are_masked_like_the_kept_ones(tmp_path):
 
 
 def test_half_a_character_costs_nothing_but_itself(tmp_path):
-    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "\ud83d1", "text": f"{OTHER}\ud83d\n{THIRD}"}), encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"id": "\ud83d1", "text": f"{OTHER}\ud83d\n{THIRD}"}), encoding="utf-8"
+    )
     options = CorpusOptions(sources=[JsonLines(path="a.jsonl")], keep_dropped=True)
     counts = run(options, tmp_path, tmp_path / "out")
     (document,) = [document for part in document_parts(tmp_path / "out") for document in read_documents(part)]
@@ -167,7 +179,9 @@ def test_the_stage_reads_what_it_says_it_reads():
 
 
 def test_the_stage_makes_the_same_files_twice(tmp_path):
-    options = CorpusOptions(sources=[Text(path="documents/*.txt")], decontaminate=[Nsmc(path="reviews_test.txt")], part_characters=30_000)
+    options = CorpusOptions(
+        sources=[Text(path="documents/*.txt")], decontaminate=[Nsmc(path="reviews_test.txt")], part_characters=30_000
+    )
     counts = [run(options, CORPORA, tmp_path / name) for name in "ab"]
     assert counts[0] == counts[1]
     first, second = ({path.name: path.read_bytes() for path in document_parts(tmp_path / name)} for name in "ab")

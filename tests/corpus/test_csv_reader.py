@@ -1,5 +1,5 @@
-"""The reader of CSV and TSV files: what a CSV writer writes it reads, wrong files are told in a sentence, evaluation sets of pairs are kept
-out of the corpus by both of their texts."""
+"""The reader of CSV and TSV files: what a CSV writer writes it reads, wrong files are told in a sentence, evaluation
+sets of pairs are kept out of the corpus by both of their texts."""
 
 import bz2
 import csv
@@ -46,14 +46,19 @@ def test_the_ending_tells_the_delimiter_in_every_compression_and_encoding(tmp_pa
 
 
 cells = st.text(
-    st.one_of(st.sampled_from('",\t;\r\n 가'), st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff")), max_size=9
+    st.one_of(
+        st.sampled_from('",\t;\r\n 가'), st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff")
+    ),
+    max_size=9,
 )
 """Neither null bytes, which no text holds, nor byte order marks, which are swallowed at the beginning of lines."""
 
 
 @PROPERTY
 @given(
-    table=st.integers(1, 3).flatmap(lambda width: st.lists(st.lists(cells, min_size=width, max_size=width), max_size=5)),
+    table=st.integers(1, 3).flatmap(
+        lambda width: st.lists(st.lists(cells, min_size=width, max_size=width), max_size=5)
+    ),
     delimiter=st.sampled_from(",;\t|"),
     ends=st.sampled_from(["\n", "\r\n"]),
     every=st.booleans(),
@@ -61,11 +66,15 @@ cells = st.text(
 @example(table=[[""], ["\n"], ['"']], delimiter=",", ends="\n", every=False)
 @example(table=[["\u2028가", "\x85\x0b"]], delimiter="\t", ends="\r\n", every=False)
 def test_what_a_csv_writer_writes_is_read(tmp_path_factory, table, delimiter, ends, every):
-    assume(every or ends == "\r\n" or not any("\r" in cell for row in table for cell in row))  # Python 3.11 forgets to quote those
+    assume(
+        every or ends == "\r\n" or not any("\r" in cell for row in table for cell in row)
+    )  # Python 3.11 forgets to quote those
     path = tmp_path_factory.getbasetemp() / "written.csv"
     columns = ["가", "나", "다"][: len(table[0]) if table else 1]
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter, lineterminator=ends, quoting=csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL)
+        writer = csv.writer(
+            file, delimiter=delimiter, lineterminator=ends, quoting=csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL
+        )
         writer.writerows([columns, *table])
     reader = Csv(path=str(path), text=columns, delimiter=delimiter, quoted=True, encoding="utf-8")
     assert [document.text for document in reader.read(path.parent)] == [cell for row in table for cell in row]
@@ -88,12 +97,16 @@ def test_groups_are_pseudo_documents_of_one_line_a_cell_without_order(tmp_path):
     assert [document.text for document in found] == ['첫 줄, 그리고 "둘째" 줄\n별로', ""]
     assert not any(document.ordered for document in found)
     assert [document.id for document in found] == ["a.csv#0:1", "a.csv#1:2"]
-    assert [document.text for document in read(tmp_path, "a.csv", CSV, group_by="film", text=["id", "text"])][1] == "c\n"
+    assert [document.text for document in read(tmp_path, "a.csv", CSV, group_by="film", text=["id", "text"])][
+        1
+    ] == "c\n"
 
 
 def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
     assert [document.text for document in read(tmp_path, "a.dat", 'text|x\n"가|나"|1\n', delimiter="|")] == ["가|나"]
-    assert [document.text for document in read(tmp_path, "a.csv", 'text;x\n"가";1\n', delimiter=";", quoted=False)] == ['"가"']
+    assert [document.text for document in read(tmp_path, "a.csv", 'text;x\n"가";1\n', delimiter=";", quoted=False)] == [
+        '"가"'
+    ]
     assert [document.text for document in read(tmp_path, "a.tsv", 'text\tx\n"가\n나"\t1\n', quoted=True)] == ["가\n나"]
     assert [document.text for document in read(tmp_path, "A.CSV", "text,x\n가,1\n")] == ["가"]
 
@@ -111,19 +124,23 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
         ("a.csv", "\n\n", {}, r"no column 'text' in its first line \(found: nothing\)"),
         ("a.csv", b"\xef\xbb\xbf", {}, "no column 'text'"),
         ("a.csv", "text,text\n가,나\n", {}, "two columns of its first line are called 'text'; rename one"),
-        ("a.csv", 'text,label\n가,0\n"나,1\n', {}, r"line 3: not CSV \(unexpected end of data\); a cell with a quote in it"),
+        ("a.csv", 'text,label\n가,0\n"나,1\n', {},
+        r"line 3: not CSV \(unexpected end of data\); a cell with a quote in it"),
         ("a.csv", 'text,label\n"가"나,0\n', {}, "line 2: not CSV"),
         ("a.csv", "text,label\r가,0\r", {}, r"line 1: not CSV \(new-line character seen in unquoted field\);"),
         ("a.csv", "text,label\n가,0\n나\n", {}, "line 3: 1 columns, 2 were expected, as in the first line"),
         ("a.csv", 'text,label\n"가\n나",0\n다,1,2\n', {}, "line 4: 3 columns, 2 were expected"),
         ("a.tsv", "text\tlabel\n가\t0\t1\n", {}, "line 2: 3 columns, 2 were expected"),
         ("a.csv", b"", {}, "is empty"),
-        ("a.csv", b"text\n\x00\x00\x01", {}, r"binary file .*text in UTF-8, CP949 or UTF-16 was expected; of a source .*`encoding`"),
-        ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), {}, "not text in UTF-8, CP949 or UTF-16.*option `encoding`"),
+        ("a.csv", b"text\n\x00\x00\x01", {},
+        r"binary file .*text in UTF-8, CP949 or UTF-16 was expected; of a source .*`encoding`"),
+        ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), {},
+        "not text in UTF-8, CP949 or UTF-16.*option `encoding`"),
         ("a.csv", "text\n가나다\n".encode("cp949"), {"encoding": "utf-8"}, "is not utf-8"),
         ("a.csv", "text\n가나다\n".encode()[:-2], {}, "cut off in the middle of a character"),
         ("a.csv.gz", gzip.compress(b"text\n" * 999, mtime=0)[:-9], {}, "damaged"),
-        ("a.xls", "text\n가\n", {}, r"say what parts its cells by the option delimiter; it is known of \.csv, \.tsv, \.txt files"),
+        ("a.xls", "text\n가\n", {},
+        r"say what parts its cells by the option delimiter; it is known of \.csv, \.tsv, \.txt files"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_told_in_one_sentence(tmp_path, name, content, options, said):
@@ -181,7 +198,8 @@ def test_both_texts_of_pairs_are_kept_out_of_the_corpus(tmp_path, columns, kept)
     (tmp_path / "pairs.csv").write_text(line.getvalue(), encoding="utf-8")
     (tmp_path / "a.txt").write_text("\n\n".join([*PAIRS[0], "이 글은 어디에도 없는 글이라서 남는다"]), encoding="utf-8")
     options = CorpusOptions(
-        sources=[{"name": "text", "path": "a.txt"}], decontaminate=[{"name": "csv", "path": "pairs.csv", "text": columns}]
+        sources=[{"name": "text", "path": "a.txt"}],
+        decontaminate=[{"name": "csv", "path": "pairs.csv", "text": columns}],
     )
     counts = stage.run(options, tmp_path, tmp_path / "out", num_workers=1)
     assert counts["documents_kept"] == kept
@@ -192,7 +210,9 @@ def test_both_texts_of_pairs_are_kept_out_of_the_corpus(tmp_path, columns, kept)
 
 @pytest.mark.parametrize("group_by", [None, "movie"])
 def test_gathered_reviews_of_an_evaluation_set_are_each_kept_out(tmp_path, group_by):
-    (tmp_path / "test.csv").write_text("movie,text\n1,배우들 연기가 정말 좋았다\n1,지루해서 졸다가 나왔음\n", encoding="utf-8")
+    (tmp_path / "test.csv").write_text(
+        "movie,text\n1,배우들 연기가 정말 좋았다\n1,지루해서 졸다가 나왔음\n", encoding="utf-8"
+    )
     (tmp_path / "a.txt").write_text("지루해서 졸다가 나왔음\n\n이 글은 어디에도 없는 글이라서 남는다", encoding="utf-8")
     held = {"name": "csv", "path": "test.csv", "group_by": group_by}
     options = CorpusOptions(sources=[{"name": "text", "path": "a.txt"}], decontaminate=[held])

@@ -13,8 +13,8 @@ any_alphabet = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 def naive(evaluation, paragraph):
-    """The definition, read aloud: a shared run of 30 characters, or the whole of a text of at least 10 letters of 3 kinds, white space
-    ignored."""
+    """The definition, read aloud: a shared run of 30 characters, or the whole of a text of at least 10 letters of 3
+    kinds, white space ignored."""
     text = "".join(paragraph.split())
     for one in ("".join(one.split()) for one in evaluation):
         found = list(filter(str.isalnum, one))
@@ -26,7 +26,10 @@ def naive(evaluation, paragraph):
 
 
 @PROPERTY
-@given(evaluation=st.lists(st.one_of(small_alphabet, any_alphabet), max_size=4), paragraph=st.one_of(small_alphabet, any_alphabet))
+@given(
+    evaluation=st.lists(st.one_of(small_alphabet, any_alphabet), max_size=4),
+    paragraph=st.one_of(small_alphabet, any_alphabet),
+)
 @example(evaluation=["가나다라마바사아자차"], paragraph="가나다라마바사아자차")
 @example(evaluation=[""], paragraph="")
 def test_it_agrees_with_the_definition(evaluation, paragraph):
@@ -34,7 +37,11 @@ def test_it_agrees_with_the_definition(evaluation, paragraph):
 
 
 @PROPERTY
-@given(data=st.data(), text=st.text(st.characters(exclude_categories=["Cs"]), min_size=40, max_size=120), blanks=st.integers(0, 9))
+@given(
+    data=st.data(),
+    text=st.text(st.characters(exclude_categories=["Cs"]), min_size=40, max_size=120),
+    blanks=st.integers(0, 9),
+)
 def test_a_planted_run_is_found_wherever_it_stands_and_however_spaced(data, text, blanks):
     run = squeezed(text)
     assume(len(run) >= RUN)

@@ -28,12 +28,15 @@ WORDS = "바다 하늘 구름 나무 마을 사람 아침 저녁 여름 겨울 �
 def prose(seed, lines=40):
     """Korean text that no filter drops and that no other seed gives."""
     draw = random.Random(seed)
-    return "".join(f"{' '.join(draw.choices(WORDS.split(), k=9))}에 대한 {seed}번째 이야기이다.\n" for _ in range(lines))
+    return "".join(
+        f"{' '.join(draw.choices(WORDS.split(), k=9))}에 대한 {seed}번째 이야기이다.\n" for _ in range(lines)
+    )
 
 
 def page(seed):
     return (
-        f"<!DOCTYPE html><html><head><title>글 {seed}</title><script>var x = '광고';</script></head><body><nav><a href='/'>홈</a></nav>"
+        f"<!DOCTYPE html><html><head><title>글 {seed}</title><script>var x = '광고';</script></head><body><nav><a "
+        "href='/'>홈</a></nav>"
         f"<article><p>{'</p><p>'.join(prose(seed, 6).splitlines())}</p></article></body></html>"
     )
 
@@ -87,8 +90,10 @@ def corpus(on_error="refuse", **more):
 
 UNFIT = {
     "text/binary.txt": "binary", "text/cut.txt.gz": "damaged", "text/cut.txt.zst": "damaged", "text/empty.txt": "empty",
-    "text/page.txt": "html", "text/report.txt": "pdf", "text/letter.txt": "office_file", "text/office.txt": "office_file",
-    "rows/broken.jsonl": "not_json", "tables/tabs.csv": "columns", "tables/columns.csv": "columns", "parquet/cut.parquet": "damaged",
+    "text/page.txt": "html", "text/report.txt": "pdf", "text/letter.txt": "office_file",
+    "text/office.txt": "office_file",
+    "rows/broken.jsonl": "not_json", "tables/tabs.csv": "columns", "tables/columns.csv": "columns",
+    "parquet/cut.parquet": "damaged",
 }  # fmt: skip
 WAYS_OUT = {
     "text/page.txt": "reader html", "text/report.txt": "pdftotext", "text/letter.txt": "docx", "text/office.txt": "hwp",
@@ -97,7 +102,12 @@ WAYS_OUT = {
 
 
 def test_check_names_every_unfit_file_at_once_with_the_way_out(dirty, tmp_path, kobert):
-    content = recipe_file.load("quickstart", []) | {"data_dir": str(dirty), "features": {}, "finetune": {}, "publish": {}}
+    content = recipe_file.load("quickstart", []) | {
+        "data_dir": str(dirty),
+        "features": {},
+        "finetune": {},
+        "publish": {},
+    }
     content["corpus"] = {"sources": corpus().dump()["sources"]}
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     result = kobert("check", tmp_path / "r.yaml")
@@ -124,12 +134,16 @@ def test_a_run_refuses_the_first_with_the_way_to_skip_it_in_any_number_of_proces
 
 
 def test_what_is_skipped_is_counted_by_reason_and_listed_alike_by_any_number_of_processes(dirty, tmp_path):
-    one, three = (run(corpus("skip", executor={"name": "local", "workers": workers}), dirty, tmp_path / f"{workers}") for workers in (1, 3))
+    one, three = (
+        run(corpus("skip", executor={"name": "local", "workers": workers}), dirty, tmp_path / f"{workers}")
+        for workers in (1, 3)
+    )
     assert one == three
     parts = [sorted(path.read_bytes() for path in (tmp_path / name).glob("part-*.parquet")) for name in "13"]
     assert parts[0] == parts[1]
     expected = {
-        "files_skipped": 8, "files_skipped_binary": 1, "files_skipped_empty": 1, "files_skipped_html": 1, "files_skipped_pdf": 1,
+        "files_skipped": 8, "files_skipped_binary": 1, "files_skipped_empty": 1, "files_skipped_html": 1,
+        "files_skipped_pdf": 1,
         "files_skipped_office_file": 2, "files_skipped_columns": 1, "files_skipped_damaged": 1,
         "files_read_in_part": 2, "files_read_in_part_damaged": 2,
         "rows_skipped": 4, "rows_skipped_not_json": 1, "rows_skipped_missing_key": 1, "rows_skipped_wrong_type": 1,
@@ -142,7 +156,9 @@ def test_what_is_skipped_is_counted_by_reason_and_listed_alike_by_any_number_of_
 
 
 def test_a_source_of_which_nothing_can_be_read_is_described_wrongly_not_dirty(tmp_path):
-    (tmp_path / "a.jsonl").write_text("".join(f'{{"id": "{i}", "body": "{SENTENCE}"}}\n' for i in range(LISTED + 50)), encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(
+        "".join(f'{{"id": "{i}", "body": "{SENTENCE}"}}\n' for i in range(LISTED + 50)), encoding="utf-8"
+    )
     (tmp_path / "a.txt").write_text(prose("곁"), encoding="utf-8")
     sources = [{"name": "text", "path": "a.txt"}, {"name": "jsonl", "path": "a.jsonl", "on_error": "skip"}]
     with pytest.raises(UserError, match=r"nothing of a\.jsonl could be read.*there is no key 'text'.*found: body"):
@@ -155,7 +171,9 @@ def test_every_reader_skips_rows_and_broken_files(tmp_path):
     fit = {"id": "1", "paragraph": [{"form": SENTENCE}]}
     cells = pyarrow.array([b"\xea\xb0\x80", b"\xb0\xa1", b"\xea\xb0\x81"], pyarrow.binary())
     undecodable = pyarrow.Array.from_buffers(pyarrow.string(), 3, cells.buffers())
-    pyarrow.parquet.write_table(pyarrow.table({"text": undecodable, "film": ["가", "가", "나"]}), tmp_path / "rows.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": undecodable, "film": ["가", "가", "나"]}), tmp_path / "rows.parquet"
+    )
     contents = {
         "jsonl": f'{{"id": 1, "text": "{SENTENCE}"}}\n[]\n{{"id": 2, "text": "{SENTENCE}"}}\n',
         "csv": f'text,film\n{SENTENCE},가\n"나"다,가\n{SENTENCE},나\n',
@@ -166,7 +184,9 @@ def test_every_reader_skips_rows_and_broken_files(tmp_path):
     }
     options = {"json": {"documents_at": "*", "text": "body"}}
     for name in (*contents, "parquet", "wikipedia", "text", "html"):
-        reader = Reader.choose({"name": name, "path": [f"rows.{name}", f"broken.{name}"], "on_error": "skip", **options.get(name, {})})
+        reader = Reader.choose(
+            {"name": name, "path": [f"rows.{name}", f"broken.{name}"], "on_error": "skip", **options.get(name, {})}
+        )
         if name == "csv":
             reader = reader.model_copy(update={"delimiter": ","})
         (tmp_path / f"broken.{name}").write_bytes(b"\x00\x00\x01\x02" + random.Random(6).randbytes(500))
@@ -176,7 +196,9 @@ def test_every_reader_skips_rows_and_broken_files(tmp_path):
         skipped = Skipped()
         files = [tmp_path / file for file in reader.path][0 if rows else 1 :]
         read = list(reader.read_files(files, skipped))
-        assert (len(read), skipped.counts["rows_skipped"], skipped.counts["files_skipped"]) == ((2, 1, 1) if rows else (0, 0, 1)), name
+        assert (len(read), skipped.counts["rows_skipped"], skipped.counts["files_skipped"]) == (
+            (2, 1, 1) if rows else (0, 0, 1)
+        ), name
         strictly = reader.model_copy(update={"on_error": "refuse"})
         with pytest.raises(Unfit, match="on_error: skip"):
             list(strictly.read_files(files, Skipped()))
@@ -188,7 +210,10 @@ def test_every_reader_skips_rows_and_broken_files(tmp_path):
 
 def test_texts_that_are_measured_or_kept_out_of_training_are_never_skipped():
     skipping = {"name": "text", "path": "a", "on_error": "skip"}
-    for make in (lambda: corpus(decontaminate=[skipping]), lambda: ReportOptions.model_validate({"sources": {"a": skipping}})):
+    for make in (
+        lambda: corpus(decontaminate=[skipping]),
+        lambda: ReportOptions.model_validate({"sources": {"a": skipping}}),
+    ):
         with pytest.raises(ValueError, match="must be read whole, so a cannot have on_error: skip"):
             make()
 

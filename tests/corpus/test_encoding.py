@@ -50,7 +50,9 @@ def test_a_line_in_no_encoding_is_marked_not_guessed(tmp_path):
     assert "\ufffd" not in "".join(document.text.split("\n")[:-1])
 
 
-@pytest.mark.parametrize("text", ["ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ", "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일"])
+@pytest.mark.parametrize(
+    "text", ["ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ", "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일"]
+)
 def test_slang_and_marks_do_not_hide_that_a_file_is_cp949(tmp_path, text):
     (tmp_path / "a.txt").write_bytes(text.encode("cp949"))
     assert [document.text for document in Text(path="a.txt").read(tmp_path)] == [text]
@@ -87,10 +89,14 @@ def test_an_encoding_that_is_given_is_kept_to(tmp_path):
 
 
 @PROPERTY
-@given(st.text(st.sampled_from("가나다라힣 abc,.!\n"), min_size=1), st.sampled_from(["utf-8", "cp949"]), st.integers(0, 3))
+@given(
+    st.text(st.sampled_from("가나다라힣 abc,.!\n"), min_size=1), st.sampled_from(["utf-8", "cp949"]), st.integers(0, 3)
+)
 def test_a_head_cut_inside_a_character_does_not_disturb(text, encoding, cut):
     content = (text + "가나다").encode(encoding)
-    assert detect(content[: len(content) - cut]) in ({encoding} if any(c > "\x7f" for c in text) or not cut else {"utf-8", encoding})
+    assert detect(content[: len(content) - cut]) in (
+        {encoding} if any(c > "\x7f" for c in text) or not cut else {"utf-8", encoding}
+    )
 
 
 @PROPERTY

@@ -1,4 +1,5 @@
-"""The same documents with any number of workers and on every executor; what finished before a crash is not done again."""
+"""The same documents with any number of workers and on every executor; what finished before a crash is not done
+again."""
 
 import errno
 import json
@@ -72,7 +73,9 @@ def test_nothing_but_results_and_logs_is_left(plain, tmp_path):
 
 
 def test_a_users_mistake_in_a_worker_comes_back_as_one_sentence(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "그는 오늘도 학교에 갔다."}\n{"id": "2"}\n', encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(
+        '{"id": "1", "text": "그는 오늘도 학교에 갔다."}\n{"id": "2"}\n', encoding="utf-8"
+    )
     (tmp_path / "b.txt").write_text("그는 오늘도 학교에 갔다.", encoding="utf-8")
     sources = [{"name": "text", "path": "b.txt"}, {"name": "jsonl", "path": "a.jsonl"}]
     for workers in (1, 2):
@@ -110,7 +113,9 @@ def test_killed_again_and_again_it_ends_with_the_same_files(plain, tmp_path):
     command = [sys.executable, "-c", SCRIPT, str(CORPORA), str(tmp_path / "out"), json.dumps(chosen)]
     rng = random.Random(7)
     for _ in range(6):
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        ) as process:
             time.sleep(rng.uniform(0.5, 4))
             os.killpg(process.pid, signal.SIGKILL)
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -233,7 +238,11 @@ def test_a_mistake_in_a_slurm_task_comes_back(tmp_path, fake_slurm):
     (tmp_path / "a.jsonl").write_text("no json\n", encoding="utf-8")
     executor = {"name": "slurm", "partition": "cpu", "poll_seconds": 0.2}
     with pytest.raises(UserError, match=r"a\.jsonl, line 1: not JSON"):
-        run(options(sources=[{"name": "jsonl", "path": "a.jsonl"}], decontaminate=[], executor=executor), tmp_path, tmp_path / "out")
+        run(
+            options(sources=[{"name": "jsonl", "path": "a.jsonl"}], decontaminate=[], executor=executor),
+            tmp_path,
+            tmp_path / "out",
+        )
 
 
 def test_without_slurm_there_is_a_sentence(tmp_path, monkeypatch):
@@ -256,7 +265,9 @@ def test_a_ray_cluster_of_two_nodes_makes_the_same_files(tmp_path):
     finally:
         ray.shutdown()
         cluster.shutdown()
-    assert counts == run(options(executor={"name": "local", "workers": 1}, part_characters=40_000), CORPORA, tmp_path / "local")
+    assert counts == run(
+        options(executor={"name": "local", "workers": 1}, part_characters=40_000), CORPORA, tmp_path / "local"
+    )
     assert content(tmp_path / "ray") == content(tmp_path / "local")
 
 

@@ -31,7 +31,8 @@ def dump(folder: Path, *pages: str) -> Path:
 
 
 def growth(function: Callable[[str], object], text: str) -> float:
-    """How many times longer eight times the text takes (the least of three, and not counting a hundredth of a second)."""
+    """How many times longer eight times the text takes (the least of three, and not counting a hundredth of a
+    second)."""
 
     def seconds(text: str) -> float:
         taken = []
@@ -77,7 +78,8 @@ def test_documents_that_are_too_long_are_dropped_by_every_reader_of_lines(tmp_pa
 
 
 def test_bombs_are_read_in_bounded_memory(tmp_path, fresh) -> None:
-    """256 MB of one letter, in half a megabyte (gzip) or twenty kilobytes (zstd), with a limit of 150 MB on what the process may add."""
+    """256 MB of one letter, in half a megabyte (gzip) or twenty kilobytes (zstd), with a limit of 150 MB on what the
+    process may add."""
     with gzip.open(tmp_path / "a.txt.gz", "wb", 1) as file:
         for _ in range(256):
             file.write(b"x" * 2**20)
@@ -103,7 +105,9 @@ def test_a_dropped_document_is_counted_and_kept_out_of_evaluation_sets(tmp_path,
     data = tmp_path / "data"
     data.mkdir()
     sentence = "한국어 위키백과의 글입니다. 내용은 여러 가지가 있습니다.\n"
-    (data / "a.txt").write_text(f"{sentence}\n{sentence * 1000}\n\n이것은 다른 글입니다. 짧지만 글은 글입니다.\n", encoding="utf-8")
+    (data / "a.txt").write_text(
+        f"{sentence}\n{sentence * 1000}\n\n이것은 다른 글입니다. 짧지만 글은 글입니다.\n", encoding="utf-8"
+    )
     text = f"data_dir: {data}\ncorpus:\n  sources: [{{name: text, path: a.txt, max_document_bytes: 5000}}]\n  keep_dropped: true\n"
     (tmp_path / "r.yaml").write_text(text, encoding="utf-8")
     assert kobert("corpus", tmp_path / "r.yaml", "--run-dir", tmp_path / "x").code == 0
@@ -149,8 +153,16 @@ def test_wiki_pages_of_marks_that_never_close_are_dropped_before_they_take_minut
     for name, unit in NEVER_CLOSED.items():
         assert effort(without_comments(unit * 20_000)) > MOST_EFFORT, name
         assert growth(lambda text: effort(without_comments(text)), unit * 1000) < 24, name
-    path = dump(tmp_path, PAGE.format(1, "{{a|" * 20_000), PAGE.format(2, "서울은 수도이다."), PAGE.format(3, "&lt;!--" * 20_000))
-    assert [(one.text, one.dropped) for one in Wikipedia(path=path.name).read(tmp_path)] == [("", BROKEN), ("제목\n서울은 수도이다.", "")]
+    path = dump(
+        tmp_path,
+        PAGE.format(1, "{{a|" * 20_000),
+        PAGE.format(2, "서울은 수도이다."),
+        PAGE.format(3, "&lt;!--" * 20_000),
+    )
+    assert [(one.text, one.dropped) for one in Wikipedia(path=path.name).read(tmp_path)] == [
+        ("", BROKEN),
+        ("제목\n서울은 수도이다.", ""),
+    ]
 
 
 def test_a_dump_of_pages_in_pages_or_endless_tags_is_refused(tmp_path) -> None:
@@ -161,6 +173,8 @@ def test_a_dump_of_pages_in_pages_or_endless_tags_is_refused(tmp_path) -> None:
         f"<!--{'x' * 300_000}-->": "a tag or comment of more than",
         f'<!DOCTYPE a [<!ENTITY a0 "xxxxxxxxxx">{laughs}]><a>&a8;</a>': "amplification",
     }.items():
-        (tmp_path / "wiki.xml").write_text(content if content.startswith("<!DOC") else f"<mediawiki>{content}", encoding="utf-8")
+        (tmp_path / "wiki.xml").write_text(
+            content if content.startswith("<!DOC") else f"<mediawiki>{content}", encoding="utf-8"
+        )
         with pytest.raises(UserError, match=f"not a whole MediaWiki XML dump.*{said}"):
             list(pages(tmp_path / "wiki.xml", 100_000))

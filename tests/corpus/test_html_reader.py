@@ -1,4 +1,5 @@
-"""Pages as Korean sites write them: the title and the main text are read, menus and scripts are not, in the charset the page is in."""
+"""Pages as Korean sites write them: the title and the main text are read, menus and scripts are not, in the charset the
+page is in."""
 
 import gzip
 import sys
@@ -71,9 +72,7 @@ def test_pages_of_other_makes(tmp_path):
 
 
 def test_what_is_no_page_is_unfit(tmp_path):
-    empty = (
-        "<html><head><title>앱</title><script src=app.js></script></head><body><div id=root></div><noscript>켜 주세요.</noscript></body>"
-    )
+    empty = "<html><head><title>앱</title><script src=app.js></script></head><body><div id=root></div><noscript>켜 주세요.</noscript></body>"
     cases = {
         "no_text": empty.encode(),
         "not_html": "그는 오늘도 학교에 갔다. 3 < 5".encode(),

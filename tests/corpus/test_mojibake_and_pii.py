@@ -46,7 +46,18 @@ def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost):
 
 @pytest.mark.parametrize(
     "text",
-    ["그래서…… 말이다.", "――그렇군요――", "····", "“인용‘안’”", "café déjà vu, Müller", "£€¥©®", "大韓民國", "ㅋㅋㅋ😀", "ﾊﾝｶｸ", "±°²³"],
+    [
+        "그래서…… 말이다.",
+        "――그렇군요――",
+        "····",
+        "“인용‘안’”",
+        "café déjà vu, Müller",
+        "£€¥©®",
+        "大韓民國",
+        "ㅋㅋㅋ😀",
+        "ﾊﾝｶｸ",
+        "±°²³",
+    ],
 )
 def test_sound_text_stays_as_it_is(text):
     assert repaired(text) == (text, 0, 0)
@@ -97,7 +108,9 @@ def test_what_identifies_a_person_is_hidden_only_when_it_is_asked_for(text, kind
 LONG = 200_000
 
 
-@pytest.mark.parametrize("text", ["a" * LONG, "a.b-" * (LONG // 4), "a@" + "b." * (LONG // 2), "a" * 64 + "@" + "b" * LONG])
+@pytest.mark.parametrize(
+    "text", ["a" * LONG, "a.b-" * (LONG // 4), "a@" + "b." * (LONG // 2), "a" * 64 + "@" + "b" * LONG]
+)
 def test_a_long_run_of_letters_without_an_address_is_searched_in_time(text):
     began = time.process_time()
     assert redact(text, ("email",)) == text
@@ -137,7 +150,8 @@ def test_repeated_lines(text, share):
 
 
 @pytest.mark.parametrize(
-    ("text", "share"), [("가 나 다 라 마", 0), ("가 나 다", 0), ("가 " * 5, 0.5), ("가 나 다 라 가 나 다 라", 0.2), ("", 0)]
+    ("text", "share"),
+    [("가 나 다 라 마", 0), ("가 나 다", 0), ("가 " * 5, 0.5), ("가 나 다 라 가 나 다 라", 0.2), ("", 0)],
 )
 def test_repeated_eojeols(text, share):
     assert repeated_eojeols(text) == pytest.approx(share)
@@ -162,12 +176,19 @@ def test_repeated_eojeols_equal_a_plain_count():
 )
 def test_repetition_and_symbols_have_their_reason(text, reason):
     assert reason_to_drop(Document("1", "s", text), FilterOptions()) == reason
-    assert reason_to_drop(Document("1", "s", text), FilterOptions(max_symbols=1, max_repeated_lines=1, max_repeated_eojeols=1)) is None
+    assert (
+        reason_to_drop(
+            Document("1", "s", text), FilterOptions(max_symbols=1, max_repeated_lines=1, max_repeated_eojeols=1)
+        )
+        is None
+    )
 
 
 @PROPERTY
 @given(any_text)
 def test_shares_equal_a_plain_count(text):
     letters = sum(one.isalpha() for one in text if one < "\U00010000")
-    hangul = sum("\uac00" <= one <= "\ud7a3" or "\u3131" <= one <= "\u318e" or "\u1100" <= one <= "\u11ff" for one in text)
+    hangul = sum(
+        "\uac00" <= one <= "\ud7a3" or "\u3131" <= one <= "\u318e" or "\u1100" <= one <= "\u11ff" for one in text
+    )
     assert shares(text)[0] == pytest.approx(hangul / letters if letters else 0)

@@ -26,7 +26,11 @@ PAGE = "<page><title>{title}</title><ns>{ns}</ns><id>{id}</id>{redirect}<revisio
 DUMP = (
     '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo><sitename>위키백과</sitename></siteinfo>'
     + PAGE.format(
-        title="한글", ns=0, id=1, redirect="", text="'''한글'''은 [[세종대왕|세종]]이 만들었다.&lt;ref&gt;출처&lt;/ref&gt;\n\n둘째 문단."
+        title="한글",
+        ns=0,
+        id=1,
+        redirect="",
+        text="'''한글'''은 [[세종대왕|세종]]이 만들었다.&lt;ref&gt;출처&lt;/ref&gt;\n\n둘째 문단.",
     )
     + PAGE.format(title="훈민정음", ns=0, id=2, redirect='<redirect title="한글" />', text="#넘겨주기 [[한글]]")
     + PAGE.format(title="토론:한글", ns=1, id=3, redirect="", text="잡담")
@@ -51,7 +55,10 @@ def test_a_dump_gives_its_articles_as_prose(tmp_path, name):
         ("* 하나\n* 둘", "하나\n둘"),
         ("[http://a.kr 누리집]이다. {{출처|가}}", "누리집이다."),
         ("값은 <math>x^2</math>이다.<br/>다음", "값은 이다.\n다음"),
-        ("{{lang|en|Hangul}}(한글)은 {{nobr|{{llang|ja|ハングル}} 또는}} {{lang-en|[[Korean]]}}", "Hangul(한글)은 ハングル 또는 Korean"),
+        (
+            "{{lang|en|Hangul}}(한글)은 {{nobr|{{llang|ja|ハングル}} 또는}} {{lang-en|[[Korean]]}}",
+            "Hangul(한글)은 ハングル 또는 Korean",
+        ),
         ("{{nobr}}{{lang|en}} 글", "글"),
         ("A &amp; B &lt; 다", "A & B < 다"),
         ("[[분류:한글]]\n[[파일:x.png|섬네일|[[세종]]의 {{틀}} 그림]]", ""),
@@ -64,7 +71,22 @@ def test_markup_becomes_prose(markup, text):
 
 
 names = st.sampled_from(
-    ["lang", "nobr", "lang-en", "출처", " Big ", "ref", "br", "table", "b", "math", "div", "파일:가.png", "분류:나", "문서"]
+    [
+        "lang",
+        "nobr",
+        "lang-en",
+        "출처",
+        " Big ",
+        "ref",
+        "br",
+        "table",
+        "b",
+        "math",
+        "div",
+        "파일:가.png",
+        "분류:나",
+        "문서",
+    ]
 )
 words = st.sampled_from(
     [
@@ -104,7 +126,9 @@ def around(inner):
         "[http://a.kr/%s %s]%s",
         "{{{%s|%s}}}%s",
     ]
-    return st.builds(lambda form, *parts: form % (*parts, parts[0])[: form.count("%s")], st.sampled_from(forms), one, one, one)
+    return st.builds(
+        lambda form, *parts: form % (*parts, parts[0])[: form.count("%s")], st.sampled_from(forms), one, one, one
+    )
 
 
 markups = st.lists(st.recursive(st.one_of(words, names), around, max_leaves=12), max_size=8).map("".join)
@@ -126,7 +150,9 @@ def test_a_page_is_walked_through_a_few_times_however_many_templates_it_has(monk
     assert len(asked) == 900  # for tags, templates, links
 
 
-@pytest.mark.parametrize("content", [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]])
+@pytest.mark.parametrize(
+    "content", [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]]
+)
 def test_half_a_dump_is_refused_by_name(tmp_path, content):
     name = "d.xml.bz2" if content[:3] == b"BZh" else "d.xml"
     (tmp_path / name).write_bytes(content)
@@ -176,23 +202,35 @@ def test_rows_without_an_id_are_numbered_not_all_called_none(tmp_path):
     assert [document.id for document in Parquet(path="a.parquet", id="id").read(tmp_path)] == ["a.parquet#0", "b"]
 
 
-@pytest.mark.parametrize("content", [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}])
+@pytest.mark.parametrize(
+    "content", [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}]
+)
 def test_what_is_no_modu_corpus_is_refused(tmp_path, content):
     write(tmp_path, content)
     with pytest.raises(UserError, match=r"a\.json.*Modu"):
         list(Modu(path="a.json").read(tmp_path))
 
 
-AI_HUB = {"data": [{"doc": {"no": "7"}, "paragraphs": [{"context": "첫째"}, {"context": "둘째"}]}, {"doc": {"no": "8"}, "paragraphs": []}]}
+AI_HUB = {
+    "data": [
+        {"doc": {"no": "7"}, "paragraphs": [{"context": "첫째"}, {"context": "둘째"}]},
+        {"doc": {"no": "8"}, "paragraphs": []},
+    ]
+}
 
 
 def test_paths_of_keys_lead_to_documents_texts_and_ids(tmp_path):
     write(tmp_path, AI_HUB)
     reader = Json(path="a.json", documents_at="data.*", text="paragraphs.*.context", id="doc.no")
     assert [(document.id, document.text) for document in reader.read(tmp_path)] == [("7", "첫째\n둘째"), ("8", "")]
-    assert [document.text for document in Json(path="a.json", text="data.*.paragraphs.*.context").read(tmp_path)] == ["첫째\n둘째"]
+    assert [document.text for document in Json(path="a.json", text="data.*.paragraphs.*.context").read(tmp_path)] == [
+        "첫째\n둘째"
+    ]
     write(tmp_path, {"가": {"t": "하나"}, "나": {"t": "둘"}})
-    assert [document.text for document in Json(path="a.json", documents_at="*", text="t").read(tmp_path)] == ["하나", "둘"]
+    assert [document.text for document in Json(path="a.json", documents_at="*", text="t").read(tmp_path)] == [
+        "하나",
+        "둘",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +264,9 @@ def test_a_folder_in_the_form_of_a_data_set_is_streamed(tmp_path):
 
 def test_rows_without_a_text_or_an_id_are_empty_and_numbered(tmp_path):
     (tmp_path / "set").mkdir()
-    pyarrow.parquet.write_table(pyarrow.table({"key": ["a", None], "text": [None, "글"]}), tmp_path / "set" / "train.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"key": ["a", None], "text": [None, "글"]}), tmp_path / "set" / "train.parquet"
+    )
     found = [(document.id, document.text) for document in HubDataset(path="set", id="key").read(tmp_path)]
     assert found == [("a", ""), ("set#1", "글")]
 

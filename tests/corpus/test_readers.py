@@ -57,7 +57,9 @@ def test_contexts_are_read_in_every_compression(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_files_glued_of_several_compressed_ones_are_read_to_the_end(tmp_path, suffix):
-    (tmp_path / f"file{suffix}").write_bytes(COMPRESSIONS[suffix]("하나\n".encode()) + COMPRESSIONS[suffix]("둘\n".encode()))
+    (tmp_path / f"file{suffix}").write_bytes(
+        COMPRESSIONS[suffix]("하나\n".encode()) + COMPRESSIONS[suffix]("둘\n".encode())
+    )
     assert texts(Text(path=f"file{suffix}", documents_by="line"), tmp_path) == ["하나", "둘"]
 
 
@@ -67,7 +69,9 @@ def test_windows_line_ends_are_no_part_of_a_text(tmp_path):
         assert texts(kind(path=name), tmp_path) == wanted
 
 
-@pytest.mark.parametrize(("by", "wanted"), [("blank_line", ["가\n나", "다"]), ("line", ["가", "나", "다"]), ("file", ["가\n나\n다"])])
+@pytest.mark.parametrize(
+    ("by", "wanted"), [("blank_line", ["가\n나", "다"]), ("line", ["가", "나", "다"]), ("file", ["가\n나\n다"])]
+)
 def test_text_documents_end_where_they_are_told_to(tmp_path, by, wanted):
     (tmp_path / "a.txt").write_text("\n가\n나\n \n\n다", encoding="utf-8")
     documents = list(Text(path="a.txt", documents_by=by, ordered=False).read(tmp_path))
@@ -91,15 +95,26 @@ def test_json_lines_take_other_keys_and_number_lines_without_ids(tmp_path):
 
 @pytest.fixture
 def reviews(tmp_path):
-    table = pyarrow.table({"movie": [1, 1, 2, 2, 1], "body": ["가\n나", None, "다", "라", "마"], "key": ["a", "b", "c", "d", "e"]})
+    table = pyarrow.table(
+        {"movie": [1, 1, 2, 2, 1], "body": ["가\n나", None, "다", "라", "마"], "key": ["a", "b", "c", "d", "e"]}
+    )
     pyarrow.parquet.write_table(table, tmp_path / "r.parquet")
     return tmp_path
 
 
 def test_parquet_rows_are_documents(reviews):
     documents = list(Parquet(path="r.parquet", text="body", id="key").read(reviews))
-    assert [(document.id, document.text) for document in documents] == [("a", "가\n나"), ("b", ""), ("c", "다"), ("d", "라"), ("e", "마")]
-    assert [document.id for document in Parquet(path="r.parquet", text="body").read(reviews)][:2] == ["r.parquet#0", "r.parquet#1"]
+    assert [(document.id, document.text) for document in documents] == [
+        ("a", "가\n나"),
+        ("b", ""),
+        ("c", "다"),
+        ("d", "라"),
+        ("e", "마"),
+    ]
+    assert [document.id for document in Parquet(path="r.parquet", text="body").read(reviews)][:2] == [
+        "r.parquet#0",
+        "r.parquet#1",
+    ]
 
 
 def test_parquet_groups_are_pseudo_documents_of_one_line_a_row_without_order(reviews):
@@ -110,7 +125,12 @@ def test_parquet_groups_are_pseudo_documents_of_one_line_a_row_without_order(rev
 
 
 def test_squad_contexts_are_documents(tmp_path):
-    content = {"data": [{"paragraphs": [{"context": "가", "qas": []}, {"context": "나", "qas": [{"id": "1"}]}]}, {"paragraphs": []}]}
+    content = {
+        "data": [
+            {"paragraphs": [{"context": "가", "qas": []}, {"context": "나", "qas": [{"id": "1"}]}]},
+            {"paragraphs": []},
+        ]
+    }
     (tmp_path / "qa.json").write_text(json.dumps(content), encoding="utf-8-sig")
     assert texts(Squad(path="qa.json"), tmp_path) == ["가", "나"]
     assert [len(paragraph["qas"]) for paragraph in paragraphs(tmp_path / "qa.json")] == [0, 1]
@@ -147,7 +167,10 @@ def test_real_files_are_read_whole(real_data):
         assert len(reviews) == rows
         assert {review.label for review in reviews} == {"0", "1"}
     assert len(texts(Squad(path="qa/KorQuAD_v1.0_dev.json"), real_data)) == 964
-    assert sum(map(len, texts(JsonLines(path="corpora/kowiki-00-of-08.jsonl.zst", limit_characters=100_000), real_data))) >= 100_000
+    assert (
+        sum(map(len, texts(JsonLines(path="corpora/kowiki-00-of-08.jsonl.zst", limit_characters=100_000), real_data)))
+        >= 100_000
+    )
 
 
 def written_twice(text):
@@ -170,7 +193,20 @@ def test_quotes_written_twice_are_undone(text):
 
 
 @pytest.mark.parametrize(
-    "text", ['그는 "좋다"고 했다', '"좋다" "나쁘다"', '"연기', '연기"', '좋다""', '""좋다', '"', "", "좋다", '"가"나"', "'좋다'"]
+    "text",
+    [
+        '그는 "좋다"고 했다',
+        '"좋다" "나쁘다"',
+        '"연기',
+        '연기"',
+        '좋다""',
+        '""좋다',
+        '"',
+        "",
+        "좋다",
+        '"가"나"',
+        "'좋다'",
+    ],
 )
 def test_texts_that_merely_hold_quotes_stay(text):
     assert unquoted(text) == text
@@ -179,7 +215,8 @@ def test_texts_that_merely_hold_quotes_stay(text):
 def test_reviews_come_unquoted_from_a_file(tmp_path):
     wanted = ['"최고"라는 말', 'a"b', "없다", ""]
     (tmp_path / "r.txt").write_text(
-        "id\tdocument\tlabel\n" + "".join(f"{i}\t{written_twice(text)}\t1\n" for i, text in enumerate(wanted)), encoding="utf-8"
+        "id\tdocument\tlabel\n" + "".join(f"{i}\t{written_twice(text)}\t1\n" for i, text in enumerate(wanted)),
+        encoding="utf-8",
     )
     assert [review.document for review in read_reviews(tmp_path / "r.txt")] == wanted
 
@@ -187,7 +224,8 @@ def test_reviews_come_unquoted_from_a_file(tmp_path):
 @PROPERTY
 @given(
     documents=st.lists(
-        st.builds(Document, *[st.text(st.characters(exclude_categories=["Cs"]), max_size=20)] * 3, st.booleans()), max_size=6
+        st.builds(Document, *[st.text(st.characters(exclude_categories=["Cs"]), max_size=20)] * 3, st.booleans()),
+        max_size=6,
     )
 )
 def test_documents_come_back_from_their_part(tmp_path_factory, documents):
@@ -224,7 +262,9 @@ def test_brackets_in_a_name_are_no_pattern_and_folders_no_files(tmp_path, folder
         assert [path.name for path in Text(path=str(data / pattern)).files(tmp_path / "elsewhere")] == names
 
 
-@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())], ids=str
+)
 def test_text_columns_of_every_kind_are_read(tmp_path, kind):
     pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array(["가", "나"]).cast(kind)}), tmp_path / "a.parquet")
     assert texts(Parquet(path="a.parquet"), tmp_path) == ["가", "나"]

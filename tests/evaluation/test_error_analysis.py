@@ -98,7 +98,10 @@ def featurized(corpora: Path, tiny: Any, max_length: int = 128) -> Features:
 def test_answers_off_borders_are_as_many_as_the_tokenizers_report_counts(corpora: Path, tiny: Any) -> None:
     features = featurized(corpora, tiny)
     rows = [
-        {"context": one["context"], "qas": [{"answers": [{"text": text, "answer_start": start} for text, start in one["answers"]]}]}
+        {
+            "context": one["context"],
+            "qas": [{"answers": [{"text": text, "answer_start": start} for text, start in one["answers"]]}],
+        }
         for one in features.examples
     ]
     tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
@@ -119,7 +122,10 @@ def test_categories_are_all_the_errors_and_no_more(seed: int, features: Features
     for number, example in enumerate(features.examples):
         text, start = example["answers"][0]
         left = max(start - rng.choice([-1, 0, 0, 1, 6]), 0)
-        spans[number] = (left, min(max(left, start + len(text) + rng.choice([-1, 0, 0, 1, 9])), len(example["context"])))
+        spans[number] = (
+            left,
+            min(max(left, start + len(text) + rng.choice([-1, 0, 0, 1, 9])), len(example["context"])),
+        )
     if seed:  # some far away, some none; with seed 0 all are near
         spans |= dict.fromkeys(range(seed, len(spans), 9), (0, 2))
         spans = {number: span for number, span in spans.items() if number % 11 != seed}
@@ -138,14 +144,21 @@ def test_categories_are_all_the_errors_and_no_more(seed: int, features: Features
 def test_ends_are_counted_with_the_particles_among_them() -> None:
     example = {"id": "q", "group": "", "question": "?", "context": CONTEXT, "answers": [["세종대왕", 4]]}
     # one window a question, whose tokens are [CLS], 세종대왕 and 이
-    three = {"windows": np.array([0, 3, 6, 9]), "offsets": np.tile([(-1, -1), (4, 8), (8, 9)], (3, 1)), "example": np.arange(3)}
+    three = {
+        "windows": np.array([0, 3, 6, 9]),
+        "offsets": np.tile([(-1, -1), (4, 8), (8, 9)], (3, 1)),
+        "example": np.arange(3),
+    }
     spans = {0: (4, 9), 1: (2, 9), 2: (4, 15)}
     predictions = [CONTEXT[start:end] for start, end in spans.values()]
     found = analysis(predicted(Features(three, [example] * 3), predictions, spans), LONGEST)
     ends = found["ends"]["too_much"]
     assert "이" in PARTICLES
     assert ends == {"by_a_particle": 1, "particles": {"이": 1}, "before": {"은": 1}, "behind": {"이": 2}}
-    assert {one["name"]: one["count"] for one in found["categories"] if one["count"]} == {"too_much": 2, "overlapping": 1}
+    assert {one["name"]: one["count"] for one in found["categories"] if one["count"]} == {
+        "too_much": 2,
+        "overlapping": 1,
+    }
     shown = found["samples"]["too_much"][0]
     assert shown["answered_in"] == "한글은 [세종대왕]이 1443년에 만"
     assert shown["predicted_in"] == "한글은 [세종대왕이] 1443년에 만들"

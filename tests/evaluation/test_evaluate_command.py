@@ -1,4 +1,5 @@
-"""`kobert measure` on the tiny run's checkpoints: its clean scores are those of fine-tuning; a wish that cannot be is one sentence."""
+"""`kobert evaluate` on the tiny run's checkpoints: its clean scores are those of fine-tuning; a wish that cannot be is
+one sentence."""
 
 import json
 import shutil
@@ -23,11 +24,21 @@ def checkpoints(tiny: Any) -> dict[str, Checkpoint]:
 
 
 def figures(checkpoint: Checkpoint, file: Path, noises: list[Noise] | None = None, **wishes: Any) -> dict[str, Any]:
-    return evaluate(checkpoint, file, noises or [], wishes.pop("names", []), wishes.pop("explain", False), say=lambda _: None, **wishes)
+    return evaluate(
+        checkpoint,
+        file,
+        noises or [],
+        wishes.pop("names", []),
+        wishes.pop("explain", False),
+        say=lambda _: None,
+        **wishes,
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_clean_scores_are_those_that_fine_tuning_measured_on_the_same_file(name: str, tiny: Any, checkpoints: dict, corpora: Path) -> None:
+def test_clean_scores_are_those_that_fine_tuning_measured_on_the_same_file(
+    name: str, tiny: Any, checkpoints: dict, corpora: Path
+) -> None:
     """The task with its options, the windows and the weights are found in the published folder alone."""
     found = figures(checkpoints[name], corpora / FILES[name])
     tuned = tiny.manifests()[f"finetune/{name}/1"]["counts"]["test"]
@@ -50,18 +61,24 @@ def test_noise_of_rate_0_changes_no_figure(name: str, checkpoints: dict, corpora
         assert row["predictions_changed"] == 0
 
 
-def test_scores_under_noise_are_those_of_a_file_that_was_spoilt_before(checkpoints: dict, corpora: Path, tmp_path: Path) -> None:
+def test_scores_under_noise_are_those_of_a_file_that_was_spoilt_before(
+    checkpoints: dict, corpora: Path, tmp_path: Path
+) -> None:
     lines = (corpora / FILES["nsmc"]).read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
     spoilt = [rows[0], *([one, text.replace(" ", ""), label] for one, text, label in rows[1:])]
     (tmp_path / "spoilt.txt").write_text("\n".join("\t".join(row) for row in spoilt) + "\n", encoding="utf-8")
     noisy = figures(checkpoints["nsmc"], corpora / FILES["nsmc"], [Noise("spaces-removed", 1.0, 1)])
-    assert noisy["noise"]["conditions"][0]["scores"] == figures(checkpoints["nsmc"], tmp_path / "spoilt.txt")["clean"]["scores"]
+    assert (
+        noisy["noise"]["conditions"][0]["scores"]
+        == figures(checkpoints["nsmc"], tmp_path / "spoilt.txt")["clean"]["scores"]
+    )
     assert noisy["noise"]["conditions"][0]["changed"] > 50
 
 
 def test_answers_are_compared_with_the_noisy_text_and_with_the_original(checkpoints: dict, corpora: Path) -> None:
-    """A model that always finds the place: right in the noisy text, wrong by the original wherever noise went through the answer."""
+    """A model that always finds the place: right in the noisy text, wrong by the original wherever noise went through
+    the answer."""
     oracle = checkpoints["korquad"]
 
     class Oracle(type(oracle.task)):  # type: ignore[misc]
@@ -83,7 +100,9 @@ def test_kinds_of_text_add_up(checkpoints: dict, corpora: Path) -> None:
     assert max(subsets.values()) <= found["clean"]["examples"] <= sum(subsets.values())
 
 
-def test_errors_and_page_of_a_checkpoint_by_the_command(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:
+def test_errors_and_page_of_a_checkpoint_by_the_command(
+    tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable
+) -> None:
     out = tmp_path / "reports" / "korquad.json"
     folder = tiny.run_dir / "publish" / "korquad"
     wishes = ("--errors", "--noise", "spaces-removed", "--limit", 15, "--noise-limit", 5, "--out", out, "--json")
@@ -110,7 +129,9 @@ def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Pa
     assert len(few) == 10 and set(few) < set(more), "a larger sample holds a smaller one"
     assert few != list(range(10))
     backwards = [examples[::-1][number]["id"] for number in sampled(examples[::-1], 10)]
-    assert backwards[::-1] == [examples[number]["id"] for number in few], "an example is chosen for what it is, not where it stands"
+    assert backwards[::-1] == [examples[number]["id"] for number in few], (
+        "an example is chosen for what it is, not where it stands"
+    )
     assert sampled(examples, None) == sampled(examples, 10_000) == list(range(len(examples)))
 
 
@@ -134,16 +155,25 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "more", "said"), WRONG)
-def test_a_wish_that_cannot_be_is_one_sentence(name: str, more: list[str], said: str, tiny: Any, corpora: Path, kobert: Callable) -> None:
+def test_a_wish_that_cannot_be_is_one_sentence(
+    name: str, more: list[str], said: str, tiny: Any, corpora: Path, kobert: Callable
+) -> None:
     file = corpora / FILES.get(name, FILES["nsmc"])
     assert said in kobert("measure", tiny.run_dir / "publish" / name, file, *more).complaint
 
 
-def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_measured(tmp_path: Path, kobert: Callable) -> None:
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_measured(
+    tmp_path: Path, kobert: Callable
+) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "figures.md").mkdir()
-    for out, said in {"file/figures.json": "nothing can be written there", "figures.json": "figures.md is a folder"}.items():
-        assert said in kobert("measure", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out).complaint
+    for out, said in {
+        "file/figures.json": "nothing can be written there",
+        "figures.json": "figures.md is a folder",
+    }.items():
+        assert (
+            said in kobert("measure", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out).complaint
+        )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.md", "file"]
 
 
@@ -156,7 +186,9 @@ def test_files_and_folders_that_are_none_are_named(tiny: Any, corpora: Path, tmp
     assert "holds no examples" in kobert("measure", folder, tmp_path / "empty.txt").complaint
 
 
-def test_a_checkpoint_without_its_history_is_measured_by_what_its_config_says(tiny: Any, corpora: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_without_its_history_is_measured_by_what_its_config_says(
+    tiny: Any, corpora: Path, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "moved"))
     for name in ("training_manifest.json", "manifest.json"):
         (folder / name).unlink()

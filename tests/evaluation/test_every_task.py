@@ -1,4 +1,5 @@
-"""`measure` on models of tasks that the tiny run lacks: labels come from the model, and figures that mean nothing there are left out."""
+"""`measure` on models of tasks that the tiny run lacks: labels come from the model, and figures that mean nothing there
+are left out."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +26,9 @@ MADE = {"tagging": {"name": "tagging", "labels": ["사람", "곳"]}}
 @pytest.fixture(scope="module")
 def model(tiny: Any) -> Callable[[str], Any]:
     def made(name: str) -> Any:
-        return build(Task.choose(MADE.get(name, {"name": name})), tiny.run_dir / "pretrain" / "model", False, FinetunePlan(), 64)
+        return build(
+            Task.choose(MADE.get(name, {"name": name})), tiny.run_dir / "pretrain" / "model", False, FinetunePlan(), 64
+        )
 
     return made
 
@@ -34,7 +37,9 @@ def model(tiny: Any) -> Callable[[str], Any]:
 def figures(tiny: Any, model: Callable, tmp_path: Path) -> Callable:
     def found(name: str, text: str, noises: list[Noise] | None = None, file: str = "file.json") -> dict[str, Any]:
         head = model(name)
-        checkpoint = Checkpoint(head, load_tokenizer(tiny.run_dir / "tokenizer"), fit_to_model(Task.choose({"name": name}), head), 64)
+        checkpoint = Checkpoint(
+            head, load_tokenizer(tiny.run_dir / "tokenizer"), fit_to_model(Task.choose({"name": name}), head), 64
+        )
         (tmp_path / file).write_text(text, encoding="utf-8")
         return evaluate(checkpoint, tmp_path / file, noises or [], [], False, say=lambda _: None) | {"checkpoint": name}
 
@@ -78,7 +83,9 @@ def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable
         ([None, None], None),
     ],
 )
-def test_the_best_exact_match_is_told_of_questions_with_an_answer(answers: list[str | None], said: str | None, figures: Callable) -> None:
+def test_the_best_exact_match_is_told_of_questions_with_an_answer(
+    answers: list[str | None], said: str | None, figures: Callable
+) -> None:
     context = "민수가 부산에 갔다. 영희는 서울에 있다."
     questions = [
         {

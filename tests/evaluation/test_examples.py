@@ -33,7 +33,9 @@ def test_answers_stand_where_noisy_examples_say_and_are_what_the_noise_made_of_t
             changed += text != was
             if kind.startswith("spaces"):
                 assert text.replace(" ", "") == was.replace(" ", "")
-    assert [one["context"] != other["context"] for one, other in zip(made, examples, strict=True)].count(True) == len(examples)
+    assert [one["context"] != other["context"] for one, other in zip(made, examples, strict=True)].count(True) == len(
+        examples
+    )
     assert changed, "some answer was hit, so the equality above says something"
 
 
@@ -61,7 +63,9 @@ def test_noise_goes_where_it_is_wanted(examples: list) -> None:
 
 def test_both_texts_of_a_pair_take_noise_and_the_label_stays() -> None:
     pair = {"id": "1", "group": "", "text": "가 나", "text_pair": "다 라", "label": 1}
-    assert noisy([pair], ("text", "text_pair"), Noise("spaces-removed", 1.0, 1)) == [{**pair, "text": "가나", "text_pair": "다라"}]
+    assert noisy([pair], ("text", "text_pair"), Noise("spaces-removed", 1.0, 1)) == [
+        {**pair, "text": "가나", "text_pair": "다라"}
+    ]
 
 
 @pytest.mark.parametrize(

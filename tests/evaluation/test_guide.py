@@ -1,4 +1,5 @@
-"""docs/measuring.md does what it shows, names every noise, kind of text and category; the page of results comes from figures."""
+"""docs/evaluating.md does what it shows, names every noise, kind of text and category; the page of results comes from
+figures."""
 
 import json
 import re
@@ -15,7 +16,7 @@ from kobert_pipeline.evaluation.error_analysis import CATEGORIES
 from kobert_pipeline.evaluation.noise import KINDS
 
 REPO = Path(__file__).resolve().parents[2]
-GUIDE = (REPO / "docs" / "measuring.md").read_text(encoding="utf-8")
+GUIDE = (REPO / "docs" / "evaluating.md").read_text(encoding="utf-8")
 LINES = [line for block in re.findall(r"^```console\n(.*?)^```", GUIDE, re.M | re.S) for line in block.splitlines()]
 
 
@@ -26,7 +27,11 @@ def figures(tmp_path_factory: pytest.TempPathFactory, tiny: Any, kobert: Callabl
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         for line in LINES:
-            words = line.replace("runs/quickstart", str(tiny.run_dir)).replace("corpora/", f"{REPO}/corpora/").removeprefix("$ kobert ")
+            words = (
+                line.replace("runs/quickstart", str(tiny.run_dir))
+                .replace("corpora/", f"{REPO}/corpora/")
+                .removeprefix("$ kobert ")
+            )
             result = kobert(*shlex.split(words))
             assert result.code == 0, result.err
             assert result.out.startswith("# ")
@@ -56,8 +61,8 @@ def test_the_page_of_results_comes_from_figures_and_copies_no_text(figures: Path
     assert page.endswith("A thought.\n")
     typed = re.findall(r"^\$ (.*)$", page, re.M)
     assert typed == [
-        "kobert measure nsmc reviews_test.txt --noise all --noise-limit 30 --out nsmc.json",
-        "kobert measure korquad qa_dev.json --errors --out korquad.json",
+        "kobert evaluate nsmc reviews_test.txt --noise all --noise-limit 30 --out nsmc.json",
+        "kobert evaluate korquad qa_dev.json --errors --out korquad.json",
     ]
     korquad = json.loads((figures / "korquad.json").read_text(encoding="utf-8"))
     questions = [shown["question"] for samples in korquad["errors"]["samples"].values() for shown in samples]

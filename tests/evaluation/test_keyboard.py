@@ -5,7 +5,18 @@ import unicodedata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kobert_pipeline.evaluation.keyboard import FINALS, LEADS, NEIGHBOURS, ROWS, SHIFTED, VOWELS, keys_of, parts, syllable, typed
+from kobert_pipeline.evaluation.keyboard import (
+    FINALS,
+    LEADS,
+    NEIGHBOURS,
+    ROWS,
+    SHIFTED,
+    VOWELS,
+    keys_of,
+    parts,
+    syllable,
+    typed,
+)
 
 PROPERTY = settings(deadline=None, database=None, derandomize=True)
 SYLLABLES = [chr(code) for code in range(0xAC00, 0xD7A4)]
@@ -78,7 +89,9 @@ def plainly_typed(keys: str) -> str:
 def test_any_row_of_keys_becomes_what_a_plain_input_method_makes_of_it(keys: str) -> None:
     made = list(typed(keys))
     assert "".join(character for character, _, _ in made) == plainly_typed(keys)
-    assert [place for _, start, end in made for place in range(start, end)] == list(range(len(keys))), "no key is lost or used twice"
+    assert [place for _, start, end in made for place in range(start, end)] == list(range(len(keys))), (
+        "no key is lost or used twice"
+    )
     for character, start, end in made:
         if end - start > 1 and "가" <= character <= "힣":
             assert keys_of(character) == keys[start:end]

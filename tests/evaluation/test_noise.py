@@ -19,7 +19,9 @@ TYPOS = [kind for kind in KINDS if kind.startswith("key")]
 SPACES = [kind for kind in KINDS if kind.startswith("spaces")]
 TEXTS = st.text(
     st.one_of(
-        st.characters(), st.sampled_from("가각값없읽어여와 \n\tㅋㅠab1。!😀"), st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3)
+        st.characters(),
+        st.sampled_from("가각값없읽어여와 \n\tㅋㅠab1。!😀"),
+        st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3),
     )
 )
 RATES = st.floats(0, 1)
@@ -45,7 +47,9 @@ def test_characters_can_be_followed_through_any_noise(kind: str, text: str, rate
     assert edited.ends == sorted(edited.ends)
     covered = {place for start, end in zip(edited.begins, edited.ends, strict=True) for place in range(start, end)}
     assert covered <= set(range(len(edited.text)))
-    assert not [place for place in set(range(len(edited.text))) - covered if edited.text[place] != " "], "only spaces come from nowhere"
+    assert not [place for place in set(range(len(edited.text))) - covered if edited.text[place] != " "], (
+        "only spaces come from nowhere"
+    )
     for number, character in enumerate(text):
         start, end = edited.span(number, number + 1)
         if not character.isspace():
@@ -78,12 +82,18 @@ def test_noise_of_spacing_changes_spaces_alone_and_spans_keep_their_characters(
         assert len(edited.text) <= len(text)
     if kind == "spaces-inserted":
         assert [edited.text[place] for place in edited.begins] == list(text), "no character is dropped"
-        assert unicodedata.normalize("NFC", edited.text).replace(" ", "") == unicodedata.normalize("NFC", text).replace(" ", "")
+        assert unicodedata.normalize("NFC", edited.text).replace(" ", "") == unicodedata.normalize("NFC", text).replace(
+            " ", ""
+        )
 
 
 @pytest.mark.parametrize("kind", TYPOS)
 @PROPERTY
-@given(text=st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12), rate=RATES, seed=SEEDS)
+@given(
+    text=st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12),
+    rate=RATES,
+    seed=SEEDS,
+)
 def test_slips_leave_syllables_and_jamo_and_at_most_one_slip_each(kind: str, text: str, rate: float, seed: int) -> None:
     edited = Noise(kind, rate, seed)(text)
     assert all(is_syllable(character) or "ㄱ" <= character <= "ㅣ" for character in edited.text)
@@ -104,7 +114,9 @@ def test_slips_leave_syllables_and_jamo_and_at_most_one_slip_each(kind: str, tex
 def keys(text: str) -> str:
     """The keys of syllables and of jamo that stand alone."""
     compound = {"ㅘ": "ㅗㅏ", "ㅙ": "ㅗㅐ", "ㅚ": "ㅗㅣ", "ㅝ": "ㅜㅓ", "ㅞ": "ㅜㅔ", "ㅟ": "ㅜㅣ", "ㅢ": "ㅡㅣ"}
-    return "".join(keys_of(character) if is_syllable(character) else compound.get(character, character) for character in text)
+    return "".join(
+        keys_of(character) if is_syllable(character) else compound.get(character, character) for character in text
+    )
 
 
 @pytest.mark.parametrize("kind", TYPOS)
@@ -126,7 +138,8 @@ def test_a_mistaken_final_consonant_changes_nothing_else_and_sounds_alike(text: 
 
 
 def sound(character: str) -> str:
-    """The final consonant as it is spoken at the end of a word, by a table of its own (Standard Pronunciation, articles 8 to 11)."""
+    """The final consonant as it is spoken at the end of a word, by a table of its own (Standard Pronunciation, articles
+    8 to 11)."""
     spoken = {
         "ㄱ": "ᆨᆩᆿᆪᆰ", "ㄴ": "ᆫᆬᆭ", "ㄷ": "ᆮᆺᆻᆽᆾᇀᇂ", "ㄹ": "ᆯᆲᆳᆴᆶ", "ㅁ": "ᆷᆱ", "ㅂ": "ᆸᇁᆹᆵ", "ㅇ": "ᆼ",
     }  # fmt: skip
@@ -172,7 +185,9 @@ def test_rates_are_what_they_say_within_four_standard_errors(kind: str, rate: fl
 def test_seeds_and_texts_differ_and_processes_do_not() -> None:
     noise = Noise("spaces-dropped", 0.5, 1)
     assert noise(LONG).text != Noise("spaces-dropped", 0.5, 2)(LONG).text
-    code = f"from kobert_pipeline.evaluation.noise import Noise\nprint(Noise('key-neighbour', 0.3, 1)({LONG[:60]!r}).text)"
+    code = (
+        f"from kobert_pipeline.evaluation.noise import Noise\nprint(Noise('key-neighbour', 0.3, 1)({LONG[:60]!r}).text)"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == Noise("key-neighbour", 0.3, 1)(LONG[:60]).text + "\n"
 

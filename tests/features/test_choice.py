@@ -1,4 +1,5 @@
-"""Choices: the layouts of SWAG and KoBEST, columns by option, wrong rows by file and line, and arrays that keep candidates together."""
+"""Choices: the layouts of SWAG and KoBEST, columns by option, wrong rows by file and line, and arrays that keep
+candidates together."""
 
 import json
 from pathlib import Path
@@ -57,11 +58,22 @@ def test_known_layouts_are_read_without_options(tmp_path: Path, name: str, recor
 
 
 def test_options_name_the_columns(tmp_path: Path) -> None:
-    record = {"sent1": "다른 글", "body": TEXT, "a": ENDINGS[0], "b": ENDINGS[1], "right": 1, "ask": "왜?", "all": ENDINGS}
+    record = {
+        "sent1": "다른 글",
+        "body": TEXT,
+        "a": ENDINGS[0],
+        "b": ENDINGS[1],
+        "right": 1,
+        "ask": "왜?",
+        "all": ENDINGS,
+    }
     path = table(tmp_path / "own.jsonl", record)
     task = Task.choose({"name": "choice", "text": "body", "choices": ["b", "a"], "label": "right", "lead": "ask"})
     assert task.read(path)[0]["choices"] == [f"왜? {ENDINGS[1]}", f"왜? {ENDINGS[0]}"]
-    assert Task.choose({"name": "choice", "text": "body", "choices": "all", "label": "right"}).read(path)[0]["choices"] == ENDINGS
+    assert (
+        Task.choose({"name": "choice", "text": "body", "choices": "all", "label": "right"}).read(path)[0]["choices"]
+        == ENDINGS
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,21 +101,28 @@ def test_a_wrong_row_or_option_is_refused_in_a_sentence(tmp_path: Path, options:
 def test_a_file_without_candidates_is_told_what_is_known(tmp_path: Path) -> None:
     path = table(tmp_path / "own.csv", {"text": TEXT, "one": "가", "label": 0})
     with pytest.raises(
-        UserError, match=r"no columns are the choices of the task choice \(known are ending0, ending1.*found were text, one.*option choices"
+        UserError,
+        match=r"no columns are the choices of the task choice \(known are ending0, ending1.*found were text, one.*option choices",
     ):
         Task.choose("choice").read(path)
 
 
-def test_files_of_other_numbers_of_candidates_are_not_learned_from_together(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
+def test_files_of_other_numbers_of_candidates_are_not_learned_from_together(
+    tmp_path: Path, morpheme_tokenizer_folder: Path
+) -> None:
     for name, count in {"a": 2, "b": 3}.items():
-        records = [LISTED | {"id": i, "text": f"{name} {i}번", "choices": ENDINGS[:count], "label": 0} for i in range(30)]
+        records = [
+            LISTED | {"id": i, "text": f"{name} {i}번", "choices": ENDINGS[:count], "label": 0} for i in range(30)
+        ]
         table(tmp_path / f"{name}.jsonl", *records)
     options = stage.FeaturesOptions(task="choice", train=["a.jsonl", "b.jsonl"], dev_share=0.3)
     with pytest.raises(UserError, match="examples have 2 and 3 candidates"):
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 
 
-def test_windows_are_text_and_candidate_in_the_order_of_the_candidates(tmp_path: Path, morpheme_tokenizer: MorphemeTokenizer) -> None:
+def test_windows_are_text_and_candidate_in_the_order_of_the_candidates(
+    tmp_path: Path, morpheme_tokenizer: MorphemeTokenizer
+) -> None:
     task = Task.choose("choice")
     long = HELLASWAG | {"context": "아주 긴 이야기가 이어진다 " * 20, "label": 1}
     examples = task.read(table(tmp_path / "own.jsonl", HELLASWAG, long))

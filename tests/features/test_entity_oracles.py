@@ -1,4 +1,5 @@
-"""Entity F1 and the macro F1 of characters, against seqeval and scikit-learn on a thousand cases; spans of tags against seqeval's."""
+"""Entity F1 and the macro F1 of characters, against seqeval and scikit-learn on a thousand cases; spans of tags against
+seqeval's."""
 
 import warnings
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ TAGS = ["O", "B-PS", "I-PS", "B-LC", "I-LC", "B-DT", "I-DT"]
 
 
 def tagged() -> Iterator[tuple[list[list[str]], list[list[str]]]]:
-    """Some texts' tags, predicted and right, sequences that no one would write among them; now and then a side without entities."""
+    """Some texts' tags, predicted and right, sequences that no one would write among them; now and then a side without
+    entities."""
     rng = np.random.default_rng(0)
     for case in range(CASES):
         sizes = rng.integers(1, 25, rng.integers(1, 6))
@@ -28,7 +30,10 @@ def tagged() -> Iterator[tuple[list[list[str]], list[list[str]]]]:
             weights = [share] + [(1 - share) / (len(TAGS) - 1)] * (len(TAGS) - 1)
             sides.append([rng.choice(TAGS, size, p=weights).tolist() for size in sizes])
         if case % 2:
-            sides[0] = [[a if rng.random() < 0.3 else b for a, b in zip(*rows, strict=True)] for rows in zip(*sides, strict=True)]
+            sides[0] = [
+                [a if rng.random() < 0.3 else b for a, b in zip(*rows, strict=True)]
+                for rows in zip(*sides, strict=True)
+            ]
         yield sides[0], sides[1]
 
 
@@ -52,7 +57,9 @@ def test_entity_scores_equal_seqeval() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # seqeval's about sides without entities
             for name, theirs in names.items():
-                assert found[name] == pytest.approx(100 * getattr(seqeval_metrics, theirs)(right, given, zero_division=0)), name
+                assert found[name] == pytest.approx(
+                    100 * getattr(seqeval_metrics, theirs)(right, given, zero_division=0)
+                ), name
 
 
 def test_character_macro_f1_equals_scikit_learn() -> None:
@@ -81,7 +88,11 @@ def test_an_entity_must_be_right_in_text_ends_and_type() -> None:
     assert entity_scores(right, right)["entity_f1"] == 100
     for wrong in ([0, 2, "PS"], [1, 3, "PS"], [0, 3, "LC"]):
         scores = entity_scores([[wrong, [5, 7, "LC"]], []], right)
-        assert scores == {"entity_f1": pytest.approx(40), "entity_precision": 50, "entity_recall": pytest.approx(100 / 3)}
+        assert scores == {
+            "entity_f1": pytest.approx(40),
+            "entity_precision": 50,
+            "entity_recall": pytest.approx(100 / 3),
+        }
     assert entity_scores([right[1], right[0]], right)["entity_f1"] == 0, "in another text it is another entity"
     assert set(entity_scores([[], []], right).values()) == set(entity_scores([[]], [[]]).values()) == {0.0}
 
@@ -89,8 +100,10 @@ def test_an_entity_must_be_right_in_text_ends_and_type() -> None:
 @pytest.mark.parametrize(
     ("tag", "expected"),
     [
-        ("O", (False, None)), ("-", (False, None)), ("B-PS", (True, "PS")), ("I-PS", (False, "PS")), ("S-PS", (True, "PS")),
-        ("E-PS", (False, "PS")), ("PER_B", (True, "PER")), ("CVL_I", (False, "CVL")), ("PER", (False, "PER")), ("B-A-B", (True, "A-B")),
+        ("O", (False, None)), ("-", (False, None)), ("B-PS", (True, "PS")), ("I-PS", (False, "PS")), ("S-PS", (True,
+        "PS")),
+        ("E-PS", (False, "PS")), ("PER_B", (True, "PER")), ("CVL_I", (False, "CVL")), ("PER", (False, "PER")), ("B-A-B",
+        (True, "A-B")),
     ],
 )  # fmt: skip
 def test_a_tag_says_type_and_beginning_in_every_spelling(tag: str, expected: tuple) -> None:

@@ -88,7 +88,11 @@ def test_numbers_are_no_tokens_whatever_the_tags_of_a_file_in_naver_s_form(
         lines.append(separator.join(kept))
     found = Task.choose("ner").read(file(tmp_path / "train_data", "\n".join(lines)))
     assert [example["text"] for example in found] == ["끝.", "한지민 작가는 남해 바닷가에서 3 4", "끝."]
-    assert [told(example) for example in found] == [[], [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")], []]
+    assert [told(example) for example in found] == [
+        [],
+        [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")],
+        [],
+    ]
 
 
 def test_conll_is_read_by_its_first_and_last_column(tmp_path: Path) -> None:
@@ -115,7 +119,11 @@ def test_a_number_as_the_first_token_makes_no_file_naver_s(tmp_path: Path) -> No
         assert (example["text"], told(example)) == (f"{number} 년", [(f"{number} 년", "DT")])
     lines = "1\tSN\tB-QT\n2\tSN\tB-QT\n3\tSN\tB-QT\n출발\tNNG\tO\n!\tSF\tO\n\n" + "가자\tVV\tO\n!\tSF\tO\n"
     first, second = Task.choose("ner").read(file(tmp_path / "a.txt", lines))
-    assert (first["text"], told(first), second["text"]) == ("1 2 3 출발 !", [("1", "QT"), ("2", "QT"), ("3", "QT")], "가자 !")
+    assert (first["text"], told(first), second["text"]) == (
+        "1 2 3 출발 !",
+        [("1", "QT"), ("2", "QT"), ("3", "QT")],
+        "가자 !",
+    )
 
 
 def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> None:
@@ -126,7 +134,8 @@ def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> Non
     given = Task.choose({"name": "ner", "labels": ["PER", "LOC", "NUM"]})
     assert given.fit_labels([tmp_path / "not read"]) is given
     with pytest.raises(
-        UserError, match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM, those of .*option labels"
+        UserError,
+        match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM, those of .*option labels",
     ):
         given.read(tmp_path / "b.tsv")
     with pytest.raises(UserError, match=r"d\.txt holds no examples"):
@@ -161,16 +170,20 @@ ROWS: list[tuple[dict, dict, str, list]] = [
     ({}, {"text": TEXT, "entities": ENTITIES, **TOKENS}, TEXT, [("한지민", "PER"), ("남해", "LOC")]),
     ({}, TOKENS, "한지민 작가는 남해 바닷가", [("한지민", "PER"), ("남해 바닷가", "LOC")]),
     ({}, TOKENS | {"tags": ["PER", "O", "LOC", "LOC"]}, "한지민 작가는 남해 바닷가", [("한지민", "PER"), ("남해 바닷가", "LOC")]),
-    ({"separator": ""}, {"words": ["남", "해", " ", "밤"], "ner_tags": ["B-LOC", "I-LOC", "O", "O"]}, "남해 밤", [("남해", "LOC")]),
+    ({"separator": ""}, {"words": ["남", "해", " ", "밤"], "ner_tags": ["B-LOC", "I-LOC", "O", "O"]}, "남해 밤", [("남해",
+    "LOC")]),
     ({"tag_names": ["O", "B-LOC", "I-LOC"]}, {"tokens": ["남해", "밤"], "ner_tags": [1, 0]}, "남해 밤", [("남해", "LOC")]),
-    ({"text": "data.body", "entities": "marks"}, {"data": {"body": TEXT}, "marks": ENTITIES[:1]}, TEXT, [("한지민", "PER")]),
+    ({"text": "data.body", "entities": "marks"}, {"data": {"body": TEXT}, "marks": ENTITIES[:1]}, TEXT, [("한지민",
+    "PER")]),
     ({"tokens": "left", "tags": "right"}, {"left": ["밤"], "right": ["O"], "text": TEXT, "entities": ENTITIES}, "밤", []),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
 @pytest.mark.parametrize(("options", "row", "text", "entities"), ROWS)
-def test_rows_are_read_by_their_columns(tmp_path: Path, name: str, options: dict, row: dict, text: str, entities: list) -> None:
+def test_rows_are_read_by_their_columns(
+    tmp_path: Path, name: str, options: dict, row: dict, text: str, entities: list
+) -> None:
     [example] = Task.choose({"name": "tagging", **options}).read(file(tmp_path / name, [row | {"id": 7}]))
     assert (example["id"], example["text"], told(example)) == ("7", text, entities)
 
@@ -179,7 +192,9 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
     path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": [[0, 3, "PER"]]}])
     [example] = Task.choose({"name": "tagging", "entities": "label"}).read(path)
     assert told(example) == [("한지민", "PER")]
-    with pytest.raises(UserError, match=r"no column is the entities .*found were text, label.*say which with the option entities"):
+    with pytest.raises(
+        UserError, match=r"no column is the entities .*found were text, label.*say which with the option entities"
+    ):
         Task.choose("tagging").read(path)
 
 
@@ -189,10 +204,16 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
         ({"text": TEXT, "entities": "[]"}, "line 2: a list of entities was expected, not '\\[\\]'"),
         ({"text": None, "entities": []}, "line 2: text was expected, not None"),
         ({"text": TEXT}, "line 2: there is no 'entities'"),
-        ({"text": TEXT, "entities": [{"start": 0, "end": 3}]}, r"line 2: an entity is \{'start': 0, 'end': 3\}; \{start, end, label\} or"),
+        (
+            {"text": TEXT, "entities": [{"start": 0, "end": 3}]},
+            r"line 2: an entity is \{'start': 0, 'end': 3\}; \{start, end, label\} or",
+        ),
         ({"text": TEXT, "entities": [[0, "3", "PER"]]}, "line 2: an entity is"),
         ({"text": TEXT, "entities": [[True, 3, "PER"]]}, "line 2: an entity is"),
-        ({"text": TEXT, "entities": [[0, 3, "O"]]}, "line 2: the type of '한지민' is 'O', which means that there is no entity"),
+        (
+            {"text": TEXT, "entities": [[0, 3, "O"]]},
+            "line 2: the type of '한지민' is 'O', which means that there is no entity",
+        ),
         ({"text": TEXT, "entities": [[0, 3, "_"]]}, "line 2: the type of '한지민' is '_'"),
         ({"text": TEXT, "entities": [[0, 99, "PER"]]}, "line 2: an entity stands from 0 to 99"),
     ],

@@ -1,4 +1,5 @@
-"""Tasks on labelled texts and pairs: the layouts of known sets, columns by option, labels, groups, and wrong inputs by file and line."""
+"""Tasks on labelled texts and pairs: the layouts of known sets, columns by option, labels, groups, and wrong inputs by
+file and line."""
 
 import json
 from pathlib import Path
@@ -35,9 +36,29 @@ def table(path: Path, *records: dict[str, Any]) -> Path:
 
 
 KORNLI = {"sentence1": ONE, "sentence2": TWO, "gold_label": "neutral"}
-KLUE_NLI = {"guid": "nli-7", "source": "own", "premise": ONE, "hypothesis": TWO, "gold_label": "contradiction", "author": "contradiction"}
-KORSTS = {"genre": "own", "filename": "a", "year": 2026, "id": "0001", "score": "3.800", "sentence1": ONE, "sentence2": TWO}
-KLUE_STS = {"guid": "sts-1", "sentence1": ONE, "sentence2": TWO, "labels": {"label": 3.7, "real-label": 3.714, "binary-label": 1}}
+KLUE_NLI = {
+    "guid": "nli-7",
+    "source": "own",
+    "premise": ONE,
+    "hypothesis": TWO,
+    "gold_label": "contradiction",
+    "author": "contradiction",
+}
+KORSTS = {
+    "genre": "own",
+    "filename": "a",
+    "year": 2026,
+    "id": "0001",
+    "score": "3.800",
+    "sentence1": ONE,
+    "sentence2": TWO,
+}
+KLUE_STS = {
+    "guid": "sts-1",
+    "sentence1": ONE,
+    "sentence2": TWO,
+    "labels": {"label": 3.7, "real-label": 3.714, "binary-label": 1},
+}
 LAYOUTS = [
     ("pair", "q.tsv", {"question1": ONE, "question2": TWO, "is_duplicate": 1}, "0", 1),
     ("pair", "p.csv", {"id": 9, "sentence1": ONE, "sentence2": TWO, "label": 0}, "9", 0),
@@ -49,7 +70,13 @@ LAYOUTS = [
     ("nli", "h.parquet", {"premise": ONE, "hypothesis": TWO, "label": 2}, "0", 2),
     ("sts", "s.tsv", KORSTS, "0001", 3.8),
     ("sts", "s.json", KLUE_STS, "sts-1", 3.7),
-    ("acceptability", "a.tsv", {"source": "T1", "acceptability_label": 1, "source_annotation": "", "sentence": ONE}, "0", 1),
+    (
+        "acceptability",
+        "a.tsv",
+        {"source": "T1", "acceptability_label": 1, "source_annotation": "", "sentence": ONE},
+        "0",
+        1,
+    ),
     ("acceptability", "a.csv", {"sentence": ONE, "label": 0}, "0", 0),
     ({"name": "classification", "labels": ["물음", "대답"]}, "c.csv", {"text": ONE, "label": "물음"}, "0", 0),
     ({"name": "classification", "labels": [10, 9]}, "c.jsonl", {"document": ONE, "label": 9}, "0", 1),
@@ -57,7 +84,9 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize(("task", "name", "record", "identity", "label"), LAYOUTS)
-def test_known_layouts_are_read_without_options(tmp_path: Path, task: Any, name: str, record: dict, identity: str, label: float) -> None:
+def test_known_layouts_are_read_without_options(
+    tmp_path: Path, task: Any, name: str, record: dict, identity: str, label: float
+) -> None:
     chosen = Task.choose(task)
     [example] = chosen.read(table(tmp_path / name, record))
     assert (example["id"], example["text"], example["label"]) == (identity, ONE, label)
@@ -81,7 +110,14 @@ def test_a_dotted_option_leads_into_objects(tmp_path: Path) -> None:
 
 def test_labels_are_read_by_number_and_by_name(tmp_path: Path) -> None:
     records = [KORNLI | {"gold_label": label} for label in ("entailment", "neutral", "contradiction", "0", "1", "2")]
-    assert [example["label"] for example in Task.choose("nli").read(table(tmp_path / "a.tsv", *records))] == [0, 1, 2, 0, 1, 2]
+    assert [example["label"] for example in Task.choose("nli").read(table(tmp_path / "a.tsv", *records))] == [
+        0,
+        1,
+        2,
+        0,
+        1,
+        2,
+    ]
     assert Task.choose("nli").config()["id2label"] == {0: "entailment", 1: "neutral", 2: "contradiction"}
 
 
@@ -108,14 +144,21 @@ def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path, 
 
 
 def test_an_empty_text_stays_in_the_test_set(tmp_path: Path) -> None:
-    examples = Task.choose("acceptability").read(table(tmp_path / "a.tsv", {"sentence": "", "label": 0}, {"sentence": "글", "label": 1}))
+    examples = Task.choose("acceptability").read(
+        table(tmp_path / "a.tsv", {"sentence": "", "label": 0}, {"sentence": "글", "label": 1})
+    )
     assert [(example["text"], example["group"]) for example in examples] == [("", ""), ("글", "글")]
 
 
 @pytest.mark.parametrize(
     ("task", "name", "change", "said"),
     [
-        ("pair", "a.tsv", {"label": "2"}, r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same"),
+        (
+            "pair",
+            "a.tsv",
+            {"label": "2"},
+            r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same",
+        ),
         ("pair", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
         ("pair", "a.jsonl", {"label": None}, r"a\.jsonl, line 2: the label is None; allowed"),
         ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
@@ -128,8 +171,18 @@ def test_an_empty_text_stays_in_the_test_set(tmp_path: Path) -> None:
         ("sts", "a.tsv", {"label": "-0.5"}, "line 3: the score is '-0.5'"),
         ("sts", "a.jsonl", {"label": False}, "line 2: the score is False"),
         ("sts", "a.jsonl", {"label": [1]}, r"line 2: the score is \[1\]"),
-        ({"name": "classification", "labels": ["1", "3"]}, "a.tsv", {"label": "2"}, "line 3: the label is '2'; allowed are 1, 3"),
-        ("classification", "a.jsonl", {"label": 0.5}, "line 2: the label is 0.5; a text or a whole number was expected"),
+        (
+            {"name": "classification", "labels": ["1", "3"]},
+            "a.tsv",
+            {"label": "2"},
+            "line 3: the label is '2'; allowed are 1, 3",
+        ),
+        (
+            "classification",
+            "a.jsonl",
+            {"label": 0.5},
+            "line 2: the label is 0.5; a text or a whole number was expected",
+        ),
         ("classification", "a.tsv", {"label": " "}, "line 3: the label is ' '"),
     ],
 )
@@ -150,7 +203,9 @@ def test_a_file_without_a_known_column_is_told_what_is_known_found_and_to_be_sai
     said = r"a\.csv: no column is the text_pair of the task pair \(known are question2.*found were sentence1, b, label\).*option text_pair"
     with pytest.raises(UserError, match=said):
         Task.choose("pair").read(table(path, {"sentence1": ONE, "b": TWO, "label": 1}))
-    with pytest.raises(UserError, match=r"there is no column 'lable' - did you mean 'label'.*with the option label of the task"):
+    with pytest.raises(
+        UserError, match=r"there is no column 'lable' - did you mean 'label'.*with the option label of the task"
+    ):
         Task.choose({"name": "acceptability", "text": "a", "label": "lable"}).read(table(path, {"a": ONE, "label": 1}))
 
 
@@ -214,7 +269,8 @@ def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
     table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
     options = stage.FeaturesOptions(task="classification", train="train.tsv", **{split: "other.tsv"})
     with pytest.raises(
-        UserError, match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, those of the training files .*option labels"
+        UserError,
+        match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, those of the training files .*option labels",
     ):
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 
@@ -222,13 +278,17 @@ def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
 def test_the_labels_found_are_kept_beside_the_features(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
     records = [{"text": f"{i}번째 글", "label": "산강들"[i % 3]} for i in range(40)]
     table(tmp_path / "train.tsv", *records)
-    options = stage.FeaturesOptions(task={"name": "classification", "metric": "macro_f1"}, train="train.tsv", dev_share=0.3)
+    options = stage.FeaturesOptions(
+        task={"name": "classification", "metric": "macro_f1"}, train="train.tsv", dev_share=0.3
+    )
     stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
     task = Task.choose(read_json(tmp_path / "out" / "task.json")["task"])
     assert (task.labels, task.metric) == (["강", "들", "산"], "macro_f1")
     train = Features.load(tmp_path / "out" / "train")
     wanted = {record["text"]: record["label"] for record in records}
-    assert [task.labels[label] for label in train.arrays["labels"]] == [wanted[example["text"]] for example in train.examples]
+    assert [task.labels[label] for label in train.arrays["labels"]] == [
+        wanted[example["text"]] for example in train.examples
+    ]
 
 
 # arrays and scores
@@ -252,7 +312,12 @@ def test_scores_of_similarity_are_learned_as_float32(morpheme_tokenizer: Morphem
     Features(arrays, []).save(tmp_path / "f")
     labels = task.targets(Features.load(tmp_path / "f"))["labels"]
     assert labels.dtype == np.float32 and labels.tolist() == [pytest.approx(3.8)]
-    assert task.config() == {"num_labels": 1, "id2label": {0: "score"}, "label2id": {"score": 0}, "problem_type": "regression"}
+    assert task.config() == {
+        "num_labels": 1,
+        "id2label": {0: "score"},
+        "label2id": {"score": 0},
+        "problem_type": "regression",
+    }
 
 
 def test_predictions_are_scored_by_the_scores_of_each_task() -> None:

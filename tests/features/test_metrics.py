@@ -1,4 +1,5 @@
-"""Scores, held against scikit-learn and against a second reading of KorQuAD's official definition (evaluate-v1.0.py)."""
+"""Scores, held against scikit-learn and against a second reading of KorQuAD's official definition
+(evaluate-v1.0.py)."""
 
 import string
 
@@ -7,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
-from kobert_pipeline.features.metrics import accuracy, korquad_exact_match, korquad_f1, korquad_normalize, korquad_scores
+from kobert_pipeline.features.metrics import (
+    accuracy,
+    korquad_exact_match,
+    korquad_f1,
+    korquad_normalize,
+    korquad_scores,
+)
 
 OFFICIAL_SYMBOLS = ["'", '"', "\u300a", "\u300b", "<", ">", "\u3008", "\u3009", "(", ")", "\u2018", "\u2019"]
 """The twelve characters that the official script replaces by a space, by code: ' " 《 》 < > 〈 〉 ( ) ‘ ’."""
@@ -81,7 +88,9 @@ def test_known_answers(prediction: str, answer: str, exact: float, f1: float) ->
     assert (korquad_exact_match(prediction, answer), korquad_f1(prediction, answer)) == (exact, pytest.approx(f1))
 
 
-@pytest.mark.parametrize("code", [*range(33, 127), 0x300A, 0x300B, 0x3008, 0x3009, 0x2018, 0x2019, 0x201C, 0x300C, 0x00B7, 0x3001])
+@pytest.mark.parametrize(
+    "code", [*range(33, 127), 0x300A, 0x300B, 0x3008, 0x3009, 0x2018, 0x2019, 0x201C, 0x300C, 0x00B7, 0x3001]
+)
 def test_every_symbol_is_replaced_removed_or_kept_as_officially(code: int) -> None:
     text = f"가{chr(code)}나"
     assert korquad_normalize(text) == " ".join(plain_words(text))

@@ -22,7 +22,14 @@ KLUE = [
         "is_impossible": False,
         "answers": [ANSWER, ANSWER | {"text": "1903"}],
     },
-    {"guid": "mrc-2", "question": "누가 세웠나?", "question_type": 3, "is_impossible": True, "answers": [], "plausible_answers": [ANSWER]},
+    {
+        "guid": "mrc-2",
+        "question": "누가 세웠나?",
+        "question_type": 3,
+        "is_impossible": True,
+        "answers": [],
+        "plausible_answers": [ANSWER],
+    },
 ]
 SQUAD2 = [
     {"id": "a", "question": "언제 불을 밝혔나?", "answers": [ANSWER], "is_impossible": False},
@@ -32,7 +39,10 @@ SQUAD2 = [
 
 
 def squad(path: Path, *questions: Any) -> Path:
-    content = {"version": "v2.0", "data": [{"title": "등대", "paragraphs": [{"context": CONTEXT, "qas": list(questions)}]}]}
+    content = {
+        "version": "v2.0",
+        "data": [{"title": "등대", "paragraphs": [{"context": CONTEXT, "qas": list(questions)}]}],
+    }
     path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
     return path
 
@@ -63,7 +73,11 @@ def test_klue_and_squad_2_are_read_as_they_come(tmp_path: Path, task: str) -> No
         ("mrc-2", "누가 세웠나?", []),
     ]
     assert klue[0]["group"] == klue[0]["context"] == chosen.content(klue[1]) == CONTEXT
-    assert [example[2] for example in read(chosen.read(squad(tmp_path / "two.json", *SQUAD2)))] == [[["1903년", 4]], [], []]
+    assert [example[2] for example in read(chosen.read(squad(tmp_path / "two.json", *SQUAD2)))] == [
+        [["1903년", 4]],
+        [],
+        [],
+    ]
 
 
 @pytest.mark.parametrize("task", ["mrc", "span"])
@@ -71,9 +85,18 @@ def test_klue_and_squad_2_are_read_as_they_come(tmp_path: Path, task: str) -> No
     ("question", "said"),
     [
         (SQUAD2[0] | {"answers": []}, "question a: is_impossible is false, but it has no answer"),
-        (SQUAD2[0] | {"answers": [ANSWER | {"answer_start": 5}]}, "question a: answer_start is 5, where '903년에' stands, not the answer"),
-        (SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "4"}]}, "question a: answer_start is '4'; the character, counted from 0"),
-        (SQUAD2[0] | {"answers": [{"text": 1903, "answer_start": 4}]}, "question a: an answer holds int, text was expected"),
+        (
+            SQUAD2[0] | {"answers": [ANSWER | {"answer_start": 5}]},
+            "question a: answer_start is 5, where '903년에' stands, not the answer",
+        ),
+        (
+            SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "4"}]},
+            "question a: answer_start is '4'; the character, counted from 0",
+        ),
+        (
+            SQUAD2[0] | {"answers": [{"text": 1903, "answer_start": 4}]},
+            "question a: an answer holds int, text was expected",
+        ),
         (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "a question lacks 'answer_start'"),
         (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
         (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
@@ -107,7 +130,9 @@ def test_options_name_the_columns_and_an_empty_answer_is_none(tmp_path: Path, na
     ]
 
 
-@pytest.mark.parametrize(("value", "answers"), [("1.0", 0), ("TRUE", 0), (1, 0), (1.0, 0), ("0", 1), (0.0, 1), (None, 1), ("", 1)])
+@pytest.mark.parametrize(
+    ("value", "answers"), [("1.0", 0), ("TRUE", 0), (1, 0), (1.0, 0), ("0", 1), (0.0, 1), (None, 1), ("", 1)]
+)
 def test_a_question_is_impossible_as_tables_spell_it(tmp_path: Path, value: Any, answers: int) -> None:
     path = table(tmp_path / "own.jsonl", OWN | {"is_impossible": value})
     assert len(Task.choose(OPTIONS).read(path)[0]["answers"]) == answers
@@ -133,7 +158,11 @@ def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path,
 @pytest.mark.parametrize(
     ("options", "record", "said"),
     [
-        ({}, OWN, r"own\.jsonl: no column is the question of the task span \(known are question; found were nr, ask, page, found, at\)"),
+        (
+            {},
+            OWN,
+            r"own\.jsonl: no column is the question of the task span \(known are question; found were nr, ask, page, found, at\)",
+        ),
         ({"question": "asks"}, OWN, "there is no column 'asks' - did you mean 'ask'"),
         ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*say which with the option start"),
         ({}, PLAIN, "no column is the answer of the task span"),
@@ -163,7 +192,11 @@ def test_a_wrong_table_is_refused_in_a_sentence(tmp_path: Path, options: dict, r
 def test_a_row_that_lacks_a_column_and_one_whose_id_came_before_are_refused(tmp_path: Path) -> None:
     task = Task.choose(OPTIONS)
     with pytest.raises(UserError, match="line 2: there is no 'page' - did you mean"):
-        task.read(table(tmp_path / "own.jsonl", OWN, {key: value for key, value in OWN.items() if key != "page"} | {"pages": ""}))
+        task.read(
+            table(
+                tmp_path / "own.jsonl", OWN, {key: value for key, value in OWN.items() if key != "page"} | {"pages": ""}
+            )
+        )
     with pytest.raises(UserError, match="two questions have the id 7"):
         task.read(table(tmp_path / "own.jsonl", OWN, OWN))
 

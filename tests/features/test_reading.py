@@ -13,7 +13,9 @@ CONTEXT = "수도는 서울이다. 제2의 도시는 부산이다."
 
 
 def squad(path: Path, *questions: dict[str, Any]) -> Path:
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": list(questions)}]}]}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": list(questions)}]}]}), encoding="utf-8"
+    )
     return path
 
 
@@ -23,12 +25,16 @@ def question(**changes: Any) -> dict[str, Any]:
 
 def test_questions_keep_their_answers_with_raw_characters(tmp_path: Path) -> None:
     two = [{"text": "부산", "answer_start": 18}, {"text": "이", "answer_start": 6}]
-    first, second = Task.choose("korquad").read(squad(tmp_path / "qa.json", question(), question(id="q-2", answers=two)))
+    first, second = Task.choose("korquad").read(
+        squad(tmp_path / "qa.json", question(), question(id="q-2", answers=two))
+    )
     assert first["answers"] == [["서울", 4]] and first["group"] == first["context"]
     assert second["answers"] == [["부산", 18], ["이", 6]] and second["id"] == "q-2"
 
 
-@pytest.mark.parametrize("start", [5, 400, None, "4", 4 - len(CONTEXT)], ids=["beside", "beyond", "none", "text", "from the end"])
+@pytest.mark.parametrize(
+    "start", [5, 400, None, "4", 4 - len(CONTEXT)], ids=["beside", "beyond", "none", "text", "from the end"]
+)
 def test_an_answer_that_stands_elsewhere_is_refused_by_its_question(tmp_path: Path, start: Any) -> None:
     path = squad(tmp_path / "qa.json", question(answers=[{"text": "서울", "answer_start": start}]))
     with pytest.raises(UserError, match=r"qa\.json, question q-1"):
@@ -42,7 +48,9 @@ def test_a_question_that_lacks_a_key_is_refused(tmp_path: Path, lacking: str) ->
         Task.choose("korquad").read(squad(tmp_path / "qa.json", lame))
 
 
-@pytest.mark.parametrize("content", ['{"data": [{"paragraphs": [{"context": "글"}]}]}', "[]", '{"data": 3}', "id\tdocument"])
+@pytest.mark.parametrize(
+    "content", ['{"data": [{"paragraphs": [{"context": "글"}]}]}', "[]", '{"data": 3}', "id\tdocument"]
+)
 def test_a_file_of_another_form_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "qa.json").write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=r"qa\.json"):
@@ -50,8 +58,15 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, content: str) -> None
 
 
 def test_silver_questions_on_articles_of_the_korquad_dev_set_are_left_out(tmp_path: Path) -> None:
-    rows = [question(id="kept"), question(id="out", title_in_korquad1_dev=True), question(id="kept too", title_in_korquad1_dev=False)]
-    assert [example["id"] for example in Task.choose("korquad").read(squad(tmp_path / "qa.json", *rows))] == ["kept", "kept too"]
+    rows = [
+        question(id="kept"),
+        question(id="out", title_in_korquad1_dev=True),
+        question(id="kept too", title_in_korquad1_dev=False),
+    ]
+    assert [example["id"] for example in Task.choose("korquad").read(squad(tmp_path / "qa.json", *rows))] == [
+        "kept",
+        "kept too",
+    ]
 
 
 def reviews(path: Path, *lines: str) -> Path:
@@ -60,7 +75,9 @@ def reviews(path: Path, *lines: str) -> Path:
 
 
 def test_reviews_keep_their_labels_and_empty_ones_stay(tmp_path: Path) -> None:
-    examples = Task.choose("nsmc").read(reviews(tmp_path / "r.txt", "id\tdocument\tlabel", "1\t재미 있다\t1", "2\t\t0", "3\t재미있다\t1"))
+    examples = Task.choose("nsmc").read(
+        reviews(tmp_path / "r.txt", "id\tdocument\tlabel", "1\t재미 있다\t1", "2\t\t0", "3\t재미있다\t1")
+    )
     assert [(example["text"], example["label"]) for example in examples] == [("재미 있다", 1), ("", 0), ("재미있다", 1)]
     assert examples[0]["group"] == examples[2]["group"], "reviews equal but for white space are one group"
 
@@ -68,7 +85,9 @@ def test_reviews_keep_their_labels_and_empty_ones_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", ["2", "", "positive", "-1", "1.0"])
 def test_another_label_is_refused_with_its_line(tmp_path: Path, label: str) -> None:
     with pytest.raises(UserError, match=r"r\.txt, line 3: .*allowed"):
-        Task.choose("nsmc").read(reviews(tmp_path / "r.txt", "id\tdocument\tlabel", "1\t좋다\t1", f"2\t나쁘다\t{label}"))
+        Task.choose("nsmc").read(
+            reviews(tmp_path / "r.txt", "id\tdocument\tlabel", "1\t좋다\t1", f"2\t나쁘다\t{label}")
+        )
 
 
 @pytest.mark.parametrize("column", ["id", "document", "label"])

@@ -1,4 +1,5 @@
-"""F1, macro F1, Matthews' correlation and the correlations of similarity, against scikit-learn and SciPy on a thousand cases each."""
+"""F1, macro F1, Matthews' correlation and the correlations of similarity, against scikit-learn and SciPy on a thousand
+cases each."""
 
 import warnings
 from collections.abc import Iterator
@@ -8,7 +9,15 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from kobert_pipeline.features.metrics import CLASSIFICATION, f1, macro_f1, matthews_corrcoef, mean_ranks, pearson, spearman
+from kobert_pipeline.features.metrics import (
+    CLASSIFICATION,
+    f1,
+    macro_f1,
+    matthews_corrcoef,
+    mean_ranks,
+    pearson,
+    spearman,
+)
 
 CASES = 1000
 
@@ -33,14 +42,18 @@ def test_f1_equals_scikit_learn() -> None:
 
 def test_macro_f1_equals_scikit_learn() -> None:
     for given, right in labelled():
-        assert macro_f1(given, right) == pytest.approx(100 * sklearn_metrics.f1_score(right, given, average="macro", zero_division=0))
+        assert macro_f1(given, right) == pytest.approx(
+            100 * sklearn_metrics.f1_score(right, given, average="macro", zero_division=0)
+        )
 
 
 def test_matthews_correlation_equals_scikit_learn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # scikit-learn's about a single label
         for given, right in [*labelled(2), *labelled()]:
-            assert matthews_corrcoef(given, right) == pytest.approx(100 * sklearn_metrics.matthews_corrcoef(right, given), abs=1e-9)
+            assert matthews_corrcoef(given, right) == pytest.approx(
+                100 * sklearn_metrics.matthews_corrcoef(right, given), abs=1e-9
+            )
 
 
 def scored() -> Iterator[tuple[list[float], list[float]]]:
@@ -67,7 +80,11 @@ def test_correlations_equal_scipy() -> None:
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 3.3])
 def test_constant_predictions_score_nought(constant: float) -> None:
-    assert pearson([constant] * 7, [0.1 * i for i in range(7)]) == spearman([0.1 * i for i in range(7)], [constant] * 7) == 0.0
+    assert (
+        pearson([constant] * 7, [0.1 * i for i in range(7)])
+        == spearman([0.1 * i for i in range(7)], [constant] * 7)
+        == 0.0
+    )
     assert pearson([1.0], [2.0]) == spearman([1.0], [2.0]) == 0.0
     assert matthews_corrcoef([1, 1, 1], [0, 1, 1]) == matthews_corrcoef([1, 1], [1, 1]) == 0.0
     assert f1([0, 0], [0, 0]) == 0.0

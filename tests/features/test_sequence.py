@@ -55,9 +55,13 @@ def test_the_head_is_named_by_its_labels() -> None:
 def test_the_tokenizer_of_a_model_without_segments_makes_the_same_features(
     task: Any, example: dict[str, Any], morpheme_tokenizer: MorphemeTokenizer, morpheme_tokenizer_folder: Path
 ) -> None:
-    without = MorphemeTokenizer.from_pretrained(morpheme_tokenizer_folder, model_input_names=["input_ids", "attention_mask"])
+    without = MorphemeTokenizer.from_pretrained(
+        morpheme_tokenizer_folder, model_input_names=["input_ids", "attention_mask"]
+    )
     made, expected = (Task.choose(task).featurize([example], one, 32) for one in (without, morpheme_tokenizer))
-    assert {name: array.tolist() for name, array in made.items()} == {name: array.tolist() for name, array in expected.items()}
+    assert {name: array.tolist() for name, array in made.items()} == {
+        name: array.tolist() for name, array in expected.items()
+    }
 
 
 def test_what_is_cut_at_max_length_is_counted_also_of_pairs_and_choices(morpheme_tokenizer: MorphemeTokenizer) -> None:
@@ -65,8 +69,17 @@ def test_what_is_cut_at_max_length_is_counted_also_of_pairs_and_choices(morpheme
     fits = next(text for n in range(1, 60) if len(morpheme_tokenizer(text := "좋다 " * n)["input_ids"]) == 16)
     cases = {
         "nsmc": ([{"text": text, "label": 0} for text in (long, short, fits, long)], 2),
-        "pair": ([{"text": a, "text_pair": b, "label": 0} for a, b in ((long, short), (short, long), (short, short))], 2),
-        "choice": ([{"text": short, "choices": choices, "label": 0} for choices in ([long, long], [short, short], [short, long])], 2),
+        "pair": (
+            [{"text": a, "text_pair": b, "label": 0} for a, b in ((long, short), (short, long), (short, short))],
+            2,
+        ),
+        "choice": (
+            [
+                {"text": short, "choices": choices, "label": 0}
+                for choices in ([long, long], [short, short], [short, long])
+            ],
+            2,
+        ),
         "tagging": ([{"text": long, "entities": []}], 0),
     }
     for name, (examples, cut) in cases.items():

@@ -24,7 +24,9 @@ def examples(corpora: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module", params=[64, 128, 384])
-def featurized(request: pytest.FixtureRequest, examples: list, morpheme_tokenizer: MorphemeTokenizer) -> tuple[int, Features]:
+def featurized(
+    request: pytest.FixtureRequest, examples: list, morpheme_tokenizer: MorphemeTokenizer
+) -> tuple[int, Features]:
     """The bundled questions at several lengths."""
     arrays = Task.choose("korquad").featurize(examples, morpheme_tokenizer, request.param)
     return request.param, Features(arrays, examples)
@@ -74,7 +76,9 @@ def test_windows_overlap_by_the_stride_and_cover_the_context(featurized: tuple[i
             assert before[-stride:].tolist() == after[:stride].tolist()
 
 
-def test_windows_are_question_and_context_under_max_length(featurized: tuple[int, Features], morpheme_tokenizer: MorphemeTokenizer) -> None:
+def test_windows_are_question_and_context_under_max_length(
+    featurized: tuple[int, Features], morpheme_tokenizer: MorphemeTokenizer
+) -> None:
     max_length, features = featurized
     for (example, ids, offsets, _), begin in zip(windows(features), features.arrays["windows"], strict=False):
         assert len(ids) <= max_length
@@ -99,7 +103,9 @@ def test_a_long_question_is_cut_so_that_the_context_has_room(
 
 
 @pytest.mark.parametrize("padding", ["front", "back", "both"])
-def test_white_space_around_an_answer_does_not_hide_it(examples: list, morpheme_tokenizer: MorphemeTokenizer, padding: str) -> None:
+def test_white_space_around_an_answer_does_not_hide_it(
+    examples: list, morpheme_tokenizer: MorphemeTokenizer, padding: str
+) -> None:
     context = "첨성대는 경주시에 있는 신라 시대의 건축물이다."
     bare = context.index("신라 시대")
     start, end = bare - (padding != "back"), bare + len("신라 시대의") + (padding != "front")
@@ -110,7 +116,9 @@ def test_white_space_around_an_answer_does_not_hide_it(examples: list, morpheme_
 
 
 logit_rows = st.integers(1, 12).flatmap(
-    lambda size: st.tuples(*[st.lists(st.integers(-5, 5), min_size=size, max_size=size) for _ in range(2)], st.integers(0, size))
+    lambda size: st.tuples(
+        *[st.lists(st.integers(-5, 5), min_size=size, max_size=size) for _ in range(2)], st.integers(0, size)
+    )
 )
 
 
@@ -118,7 +126,9 @@ logit_rows = st.integers(1, 12).flatmap(
 def test_best_span_equals_brute_force(rows: tuple, question: int, behind: int, longest: int) -> None:
     starts, ends, size = rows
     size = min(size, len(starts))
-    offsets = np.array([(-1, -1)] * question + [(10 * i, 10 * i + 7) for i in range(size)] + [(-1, -1)] * behind).reshape(-1, 2)
+    offsets = np.array(
+        [(-1, -1)] * question + [(10 * i, 10 * i + 7) for i in range(size)] + [(-1, -1)] * behind
+    ).reshape(-1, 2)
     tempting = 100.0  # outside the context the logits are the highest
     start_logits, end_logits = (np.full(len(offsets), tempting, np.float32) for _ in range(2))
     start_logits[question : question + size], end_logits[question : question + size] = starts[:size], ends[:size]
@@ -145,13 +155,18 @@ def test_predict_takes_the_best_over_all_windows_and_gives_raw_text() -> None:
     starts = [[9, 1, 0], [9, 2, 1], [0, -3], [5]]
     ends = [[9, 0, 2], [9, 1, 4], [0, -3], [5]]
     padding = [99.0]  # logits behind a window's tokens do not count
-    logits = {name: [np.array(row + padding) for row in rows] for name, rows in (("start_logits", starts), ("end_logits", ends))}
+    logits = {
+        name: [np.array(row + padding) for row in rows]
+        for name, rows in (("start_logits", starts), ("end_logits", ends))
+    }
     assert Task.choose("korquad").predict(logits, features) == ["다라\t마바", "A B", ""]
 
 
 def test_predict_keeps_to_the_longest_answer_allowed() -> None:
     offsets = [(i, i + 1) for i in range(4)]
-    features = Features({"windows": np.array([0, 4]), "offsets": np.array(offsets), "example": np.array([0])}, [{"context": "가나다라"}])
+    features = Features(
+        {"windows": np.array([0, 4]), "offsets": np.array(offsets), "example": np.array([0])}, [{"context": "가나다라"}]
+    )
     logits = {"start_logits": [np.array([5.0, 0, 0, 0])], "end_logits": [np.array([0, 1.0, 0, 5])]}
     longest = {3: "가나", 4: "가나다라"}
     for tokens, expected in longest.items():

@@ -22,7 +22,10 @@ def write_reviews(path: Path, texts: list[str]) -> None:
 def write_contexts(path: Path, contexts: list[str]) -> None:
     """Two questions on each context."""
     answer = [{"text": text[:2], "answer_start": 0} for text in contexts]
-    questions = [[{"id": f"{path.stem}-{i}-{k}", "question": "?", "answers": [one]} for k in range(2)] for i, one in enumerate(answer)]
+    questions = [
+        [{"id": f"{path.stem}-{i}-{k}", "question": "?", "answers": [one]} for k in range(2)]
+        for i, one in enumerate(answer)
+    ]
     paragraphs = [{"context": text, "qas": asked} for text, asked in zip(contexts, questions, strict=True)]
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
 
@@ -65,7 +68,9 @@ def test_the_split_is_stable_and_another_seed_gives_another(many: Path) -> None:
     kept = {example["group"] for example in stage.split(options(), many)[0]["dev"]}
     write_reviews(many / "train.txt", [f"영화{i}번" for i in range(1050, 1100)])
     fewer = {example["group"] for example in stage.split(options(), many)[0]["dev"]}
-    assert fewer == {group for group in kept if int(group[2:-1]) >= 1050}, "a group's side does not depend on the others"
+    assert fewer == {group for group in kept if int(group[2:-1]) >= 1050}, (
+        "a group's side does not depend on the others"
+    )
 
 
 def test_a_dev_file_is_taken_as_it_is(many: Path) -> None:
@@ -92,7 +97,9 @@ def test_empty_reviews_are_not_trained_on_but_tested(tmp_path: Path) -> None:
 
 
 SHARED = "경주의 첨성대는 신라 시대에 하늘의 별을 살피려고 돌을 쌓아 만든 건축물로서"
-OTHERS = [f"서로 다른 {word} 이야기를 담은 {i}번째 글이다 {word * 9}" for i, word in enumerate("갈낙달락말박삿악잣착캇탁팍학")]
+OTHERS = [
+    f"서로 다른 {word} 이야기를 담은 {i}번째 글이다 {word * 9}" for i, word in enumerate("갈낙달락말박삿악잣착캇탁팍학")
+]
 
 
 def test_training_contexts_that_share_text_with_the_test_set_are_dropped_and_counted(tmp_path: Path) -> None:
@@ -130,7 +137,9 @@ def texts_of(kind: str, texts: list[str]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["classification", "nli", "sts", "choice", "tagging", "ner"])
-def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_of_them_is_refused(tmp_path: Path, kind: str) -> None:
+def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_of_them_is_refused(
+    tmp_path: Path, kind: str
+) -> None:
     train = [f"글 {i}번" for i in range(60)]
     for name, texts in {
         "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"], "most": ["글 0번", "글 0번", "다른 글"], "all": train,
@@ -140,7 +149,9 @@ def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_o
     _, splits, counts = stage.prepared(options(kind, test="half.jsonl", **split), tmp_path)
     assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}
     assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
-    with pytest.raises(UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"):
+    with pytest.raises(
+        UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"
+    ):
         stage.prepared(options(kind, test="most.jsonl", **split), tmp_path)
     with pytest.raises(UserError, match="60 of the 60 examples"):
         stage.prepared(options(kind, test="all.jsonl", **split), tmp_path)
@@ -179,7 +190,9 @@ def test_a_file_that_does_not_exist_is_named_with_data_dir(tmp_path: Path) -> No
 def test_features_come_back_as_they_were_saved(tmp_path: Path) -> None:
     rows = [[2, 7, 3], [], [2, 3]]
     arrays = {"windows": starts(rows), "input_ids": flat(rows, np.int32), "labels": np.array([1, 0, 1])}
-    saved = Features(arrays, [{"id": "가", "text": "줄\n바꿈 \u2028"}, {"id": "b"}, {"id": "c", "answers": [["답", 3]]}])
+    saved = Features(
+        arrays, [{"id": "가", "text": "줄\n바꿈 \u2028"}, {"id": "b"}, {"id": "c", "answers": [["답", 3]]}]
+    )
     saved.save(tmp_path / "train")
     loaded = Features.load(tmp_path / "train")
     assert loaded.examples == saved.examples
@@ -190,7 +203,9 @@ def test_features_come_back_as_they_were_saved(tmp_path: Path) -> None:
     assert len(loaded) == 3 and loaded.lengths.tolist() == [3, 0, 2]
 
 
-def test_the_stage_writes_every_split_and_counts_it(corpora: Path, morpheme_tokenizer_folder: Path, tmp_path: Path) -> None:
+def test_the_stage_writes_every_split_and_counts_it(
+    corpora: Path, morpheme_tokenizer_folder: Path, tmp_path: Path
+) -> None:
     wanted = options("korquad", train="qa_train.json", test="qa_dev.json", dev_share=0.2, max_length=64)
     counts = stage.run(wanted, morpheme_tokenizer_folder, corpora, tmp_path)
     for name in ("train", "dev", "test"):

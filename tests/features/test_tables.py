@@ -42,7 +42,10 @@ def test_rows_of_text_files_are_the_same_in_every_form(tmp_path: Path, name: str
 
 
 def test_rows_of_parquet_keep_their_types_and_objects(tmp_path: Path) -> None:
-    content = [{"text": "글", "label": 1, "labels": {"label": 3.7}}, {"text": None, "label": 0, "labels": {"label": 0.5}}]
+    content = [
+        {"text": "글", "label": 1, "labels": {"label": 3.7}},
+        {"text": None, "label": 0, "labels": {"label": 0.5}},
+    ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content), tmp_path / "a.parquet")
     found = list(rows(tmp_path / "a.parquet"))
     assert [row.cells for row in found] == content
@@ -93,5 +96,7 @@ def test_a_wrong_file_is_told_in_one_sentence(tmp_path: Path, name: str, content
 
 
 def test_a_file_without_rows_has_none(tmp_path: Path) -> None:
-    found: list[Any] = [list(rows(write(tmp_path / name, content))) for name, content in (("a.tsv", "text\tlabel\n"), ("a.json", "[]"))]
+    found: list[Any] = [
+        list(rows(write(tmp_path / name, content))) for name, content in (("a.tsv", "text\tlabel\n"), ("a.json", "[]"))
+    ]
     assert found == [[], []]

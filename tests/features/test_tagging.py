@@ -48,7 +48,9 @@ def featurized(request: pytest.FixtureRequest, morpheme_tokenizer: MorphemeToken
     return features
 
 
-def test_each_token_of_a_text_is_labelled_once_and_in_order(featurized: Features, morpheme_tokenizer: MorphemeTokenizer) -> None:
+def test_each_token_of_a_text_is_labelled_once_and_in_order(
+    featurized: Features, morpheme_tokenizer: MorphemeTokenizer
+) -> None:
     for one, tokens in zip(EXAMPLES, central_tokens(featurized), strict=True):
         whole = morpheme_tokenizer(one["text"], add_special_tokens=False, return_offsets_mapping=True)
         assert featurized.arrays["input_ids"][tokens].tolist() == whole["input_ids"]
@@ -57,14 +59,17 @@ def test_each_token_of_a_text_is_labelled_once_and_in_order(featurized: Features
     assert (featurized.arrays["labels"][special] == IGNORE_INDEX).all()
 
 
-def test_labels_are_those_of_the_whole_text_whatever_the_windows(featurized: Features, morpheme_tokenizer: MorphemeTokenizer) -> None:
+def test_labels_are_those_of_the_whole_text_whatever_the_windows(
+    featurized: Features, morpheme_tokenizer: MorphemeTokenizer
+) -> None:
     for one, tokens in zip(EXAMPLES, central_tokens(featurized), strict=True):
         whole = Features(TASK.featurize([one], morpheme_tokenizer, 512), [one])
         assert featurized.arrays["labels"][tokens].tolist() == whole.arrays["labels"][1:-1].tolist()
 
 
 def test_a_token_counts_in_the_window_in_which_it_is_farthest_from_an_edge(featurized: Features) -> None:
-    """By brute force over every token of every window: an edge of a window that is none of the text's takes context away."""
+    """By brute force over every token of every window: an edge of a window that is none of the text's takes context
+    away."""
     arrays = featurized.arrays
     spans = [range(*arrays["windows"][i : i + 2].tolist())[1:-1] for i in range(len(featurized))]
     where: dict[tuple[int, int, int], list[tuple[float, int]]] = {}
@@ -84,7 +89,9 @@ def test_a_token_counts_in_the_window_in_which_it_is_farthest_from_an_edge(featu
 
 def test_right_labels_decode_to_the_entities_in_characters_of_the_raw_text(featurized: Features) -> None:
     certain = 9 * np.eye(5)[np.maximum(featurized.arrays["labels"], 0)]
-    logits = {"logits": [np.pad(row, ((0, 3), (0, 0))) for row in np.split(certain, featurized.arrays["windows"][1:-1])]}
+    logits = {
+        "logits": [np.pad(row, ((0, 3), (0, 0))) for row in np.split(certain, featurized.arrays["windows"][1:-1])]
+    }
     assert TASK.predict(logits, featurized) == [one["entities"] for one in EXAMPLES]
     assert TASK.score(TASK.predict(logits, featurized), EXAMPLES)["entity_f1"] == 100
     for found in TASK.found(logits, featurized):
@@ -116,7 +123,9 @@ borders = st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True).map
 
 @settings(deadline=None)
 @given(borders, borders)
-def test_tokens_that_lie_on_the_borders_of_entities_carry_them_and_no_other_token_does(cuts: list[int], others: list[int]) -> None:
+def test_tokens_that_lie_on_the_borders_of_entities_carry_them_and_no_other_token_does(
+    cuts: list[int], others: list[int]
+) -> None:
     entities = [(*pair, "PER") for pair in list(pairwise(cuts))[::2]]
     offsets = np.array(list(pairwise(sorted({*cuts, *others}))))
     labels = token_labels(offsets, entities, ["LOC", "PER"])
@@ -148,8 +157,14 @@ def test_an_i_without_a_beginning_begins_and_one_of_another_type_too() -> None:
     assert found == [[[0, 2, "PER"], [2, 3, "LOC"], [3, 4, "LOC"], [5, 6, "PER"], [6, 7, "PER"]]]
 
 
-def test_the_features_stage_counts_entities_and_borders_inside_tokens(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
-    rows = [("세종대왕은 서울에 살았다", [[0, 4, "PER"], [6, 8, "LOC"]]), ("12345678번 버스", []), ("1443년", [[1, 5, "DAT"]])]
+def test_the_features_stage_counts_entities_and_borders_inside_tokens(
+    tmp_path: Path, morpheme_tokenizer_folder: Path
+) -> None:
+    rows = [
+        ("세종대왕은 서울에 살았다", [[0, 4, "PER"], [6, 8, "LOC"]]),
+        ("12345678번 버스", []),
+        ("1443년", [[1, 5, "DAT"]]),
+    ]
     lines = [json.dumps({"text": text, "entities": entities}) for text, entities in rows]
     (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
     options = stage.FeaturesOptions(task="tagging", train="a.jsonl", dev="a.jsonl")
@@ -178,7 +193,9 @@ class OneWordOneToken:
                 return [None, *[0] * (len(rows[i]) - 2), None]
 
         ids = [[1] * len(row) for row in rows]
-        return Encoded(input_ids=ids, token_type_ids=ids, offset_mapping=rows, overflow_to_sample_mapping=list(range(len(rows))))
+        return Encoded(
+            input_ids=ids, token_type_ids=ids, offset_mapping=rows, overflow_to_sample_mapping=list(range(len(rows)))
+        )
 
 
 def test_the_ceiling_is_what_tokens_over_borders_leave() -> None:
@@ -209,7 +226,8 @@ def test_white_space_at_the_ends_of_an_entity_is_not_part_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"), [(["PER", "PER"], "'PER' stands twice"), (["O"], "'O' means that there is no entity"), ([], "at least")]
+    ("labels", "said"),
+    [(["PER", "PER"], "'PER' stands twice"), (["O"], "'O' means that there is no entity"), ([], "at least")],
 )
 def test_wrong_labels_are_refused(labels: list[str], said: str) -> None:
     with pytest.raises(Exception, match=said):

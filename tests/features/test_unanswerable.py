@@ -1,5 +1,5 @@
-"""Questions without an answer: scores and threshold against plain second implementations, predictions by hand, and as KorQuAD where
-every question has an answer."""
+"""Questions without an answer: scores and threshold against plain second implementations, predictions by hand, and as
+KorQuAD where every question has an answer."""
 
 import random
 import string
@@ -52,7 +52,10 @@ def official(questions: dict[str, list[str]], given: dict[str, str]) -> dict[str
         return 100.0 * sum(scores[key] for key in keys) / len(keys)
 
     found = {"exact_match": mean(exact, list(questions)), "f1": mean(f1, list(questions))}
-    for part, keys in {"HasAns": [k for k in questions if questions[k]], "NoAns": [k for k in questions if not questions[k]]}.items():
+    for part, keys in {
+        "HasAns": [k for k in questions if questions[k]],
+        "NoAns": [k for k in questions if not questions[k]],
+    }.items():
         if keys:
             found |= {f"{part}_exact": mean(exact, keys), f"{part}_f1": mean(f1, keys)}
     return found
@@ -109,11 +112,14 @@ def test_the_threshold_is_the_best_of_all_by_brute_force(questions: list[tuple[i
     assert found not in margins, "rounding of a margin decides nothing"
     lower = [threshold for threshold in np.arange(-6, 6, 0.25) if total(threshold) == pytest.approx(max(tried))]
     ranked = np.unique(margins)
-    assert np.searchsorted(ranked, found) == np.searchsorted(ranked, lower[0], "right"), "of equally good ones the lowest"
+    assert np.searchsorted(ranked, found) == np.searchsorted(ranked, lower[0], "right"), (
+        "of equally good ones the lowest"
+    )
 
 
 def windows(*rows: tuple[int, float, float]) -> tuple[dict[str, list[np.ndarray]], np.ndarray, np.ndarray]:
-    """Logits, offsets and examples of windows ([CLS], one token of context at character 0 to 2): (example, [CLS]'s score, the token's)."""
+    """Logits, offsets and examples of windows ([CLS], one token of context at character 0 to 2): (example, [CLS]'s
+    score, the token's)."""
     logits = {
         name: [np.array([null, span, 99.0]) / 2 for _, null, span in rows]  # the last is padding
         for name in ("start_logits", "end_logits")
@@ -152,7 +158,10 @@ def test_dev_settles_the_threshold_and_other_sets_are_predicted_by_it(name: str)
         "exact_match": 75, "f1": 75, "HasAns_exact": 50, "HasAns_f1": 50, "NoAns_exact": 100, "NoAns_f1": 100,
     }  # fmt: skip
     assert settled.inference_state() == {"null_threshold": -3.0} and task.inference_state() == {}
-    assert task.with_inference_state(settled.inference_state()) == settled and task.with_inference_state({"max_length": 9}) == task
+    assert (
+        task.with_inference_state(settled.inference_state()) == settled
+        and task.with_inference_state({"max_length": 9}) == task
+    )
 
 
 def test_a_threshold_that_was_given_stays_and_one_is_not_sought_where_every_question_has_an_answer() -> None:
@@ -161,7 +170,9 @@ def test_a_threshold_that_was_given_stays_and_one_is_not_sought_where_every_ques
     given = Task.choose({"name": "mrc", "null_threshold": 4.0})
     assert given.calibrate(logits, features) is given and given.inference_state() == {"null_threshold": 4.0}
     assert given.predict(logits, features) == ["부산", "서울", "대구", ""]
-    answerable = features_of([{**example, "answers": [[example["context"][:2], 0]]} for example in ASKED], offsets, example_of)
+    answerable = features_of(
+        [{**example, "answers": [[example["context"][:2], 0]]} for example in ASKED], offsets, example_of
+    )
     task = Task.choose("mrc")
     assert task.calibrate(logits, answerable) is task
     assert task.score(task.predict(logits, answerable), answerable.examples) == {"exact_match": 100, "f1": 100}
@@ -175,12 +186,17 @@ def test_a_context_without_a_token_has_no_answer_and_settles_nothing() -> None:
     assert task.predict(logits, empty) == [""]
 
 
-def test_everything_is_as_for_korquad_where_every_question_has_an_answer(corpora: Path, morpheme_tokenizer: MorphemeTokenizer) -> None:
+def test_everything_is_as_for_korquad_where_every_question_has_an_answer(
+    corpora: Path, morpheme_tokenizer: MorphemeTokenizer
+) -> None:
     rng = np.random.default_rng(0)
     korquad = Task.choose("korquad")
     examples = korquad.read(corpora / "qa_dev.json")
     expected = korquad.featurize(examples, morpheme_tokenizer, 64)
-    logits = {name: [rng.normal(size=length) for length in np.diff(expected["windows"])] for name in ("start_logits", "end_logits")}
+    logits = {
+        name: [rng.normal(size=length) for length in np.diff(expected["windows"])]
+        for name in ("start_logits", "end_logits")
+    }
     predictions = korquad.predict(logits, Features(expected, examples))
     for name in ("mrc", "span"):
         task = Task.choose(name)
@@ -191,10 +207,14 @@ def test_everything_is_as_for_korquad_where_every_question_has_an_answer(corpora
         settled = task.calibrate(logits, features)
         assert settled.predict(logits, features) == predictions
         assert settled.score(predictions, examples) == korquad.score(predictions, examples)
-        assert settled.score(predictions, examples) == korquad_scores(predictions, [[a for a, _ in e["answers"]] for e in examples])
+        assert settled.score(predictions, examples) == korquad_scores(
+            predictions, [[a for a, _ in e["answers"]] for e in examples]
+        )
 
 
-def test_a_question_without_an_answer_is_learned_as_the_first_token_of_each_window(morpheme_tokenizer: MorphemeTokenizer) -> None:
+def test_a_question_without_an_answer_is_learned_as_the_first_token_of_each_window(
+    morpheme_tokenizer: MorphemeTokenizer,
+) -> None:
     example = {"id": "1", "question": "언제 지었는가?", "context": "첨성대는 경주시에 있다. " * 30, "answers": []}
     arrays = Task.choose("mrc").featurize([example], morpheme_tokenizer, 64)
     assert len(arrays["start_positions"]) > 2

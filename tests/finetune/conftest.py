@@ -16,7 +16,13 @@ torch.set_num_threads(1)
 CORPORA = Path(__file__).parents[2] / "corpora"
 VOCAB_SIZE = 1500
 PREPARED = {
-    "nsmc": {"task": "nsmc", "train": "reviews_train.txt", "test": "reviews_test.txt", "dev_share": 0.2, "max_length": 32},
+    "nsmc": {
+        "task": "nsmc",
+        "train": "reviews_train.txt",
+        "test": "reviews_test.txt",
+        "dev_share": 0.2,
+        "max_length": 32,
+    },
     "korquad": {"task": "korquad", "train": "qa_train.json", "test": "qa_dev.json", "dev_share": 0.2, "max_length": 96},
 }
 

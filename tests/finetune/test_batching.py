@@ -18,7 +18,9 @@ def features_of(lengths: list[int], seed: int = 0) -> Features:
     rng = np.random.default_rng(seed)
     ids = [[1000 + i, *rng.integers(5, 99, length - 1).tolist()] for i, length in enumerate(lengths)]
     types = [rng.integers(0, 2, length).tolist() for length in lengths]
-    return Features({"windows": starts(ids), "input_ids": flat(ids, np.int32), "token_type_ids": flat(types, np.uint8)}, [])
+    return Features(
+        {"windows": starts(ids), "input_ids": flat(ids, np.int32), "token_type_ids": flat(types, np.uint8)}, []
+    )
 
 
 def batches_of(lengths: list[int], batch_size: int, seed: int = 1) -> Batches:
@@ -44,7 +46,10 @@ def test_batches_are_a_function_of_seed_and_step() -> None:
     one, two, other = batches_of(LENGTHS, 8), batches_of(LENGTHS, 8), batches_of(LENGTHS, 8, seed=2)
     steps = range(3 * one.per_epoch)
     sequential = [one.batch(step, 0, 1)["labels"].tolist() for step in steps]
-    at_random = {step: two.batch(step, 0, 1)["labels"].tolist() for step in np.random.default_rng(0).permutation(steps).tolist()[:40]}
+    at_random = {
+        step: two.batch(step, 0, 1)["labels"].tolist()
+        for step in np.random.default_rng(0).permutation(steps).tolist()[:40]
+    }
     assert all(sequential[step] == labels for step, labels in at_random.items())
     assert sequential[: one.per_epoch] != sequential[one.per_epoch : 2 * one.per_epoch]
     assert [other.batch(step, 0, 1)["labels"].tolist() for step in range(5)] != sequential[:5]
@@ -55,7 +60,10 @@ def test_padding_to_a_multiple_adds_padding_alone_and_no_place_that_no_window_ha
     lengths: list[int], batch_size: int, multiple: int
 ) -> None:
     features = features_of(lengths)
-    plain, rounded = Batches(features, {}, batch_size, 1), Batches(features, {}, batch_size, 1, pad_to_multiple_of=multiple)
+    plain, rounded = (
+        Batches(features, {}, batch_size, 1),
+        Batches(features, {}, batch_size, 1, pad_to_multiple_of=multiple),
+    )
     for step in range(plain.per_epoch):
         one, other = plain.batch(step, 0, 1), rounded.batch(step, 0, 1)
         narrow, wide = one["input_ids"].shape[1], other["input_ids"].shape[1]
@@ -79,7 +87,10 @@ def test_parts_are_the_whole_batch_cut_up_and_as_wide() -> None:
 def test_windows_of_about_equal_length_lie_together_and_batches_come_in_no_order_of_length() -> None:
     batches = batches_of(LENGTHS, 8)
     found = [batches.batch(step, 0, 1) for step in range(batches.per_epoch)]
-    cells, real = (sum(int(f(batch)) for batch in found) for f in (lambda b: b["input_ids"].numel(), lambda b: b["attention_mask"].sum()))
+    cells, real = (
+        sum(int(f(batch)) for batch in found)
+        for f in (lambda b: b["input_ids"].numel(), lambda b: b["attention_mask"].sum())
+    )
     assert real == sum(LENGTHS)
     assert cells < 1.15 * real
     widths = [batch["input_ids"].shape[1] for batch in found]
@@ -116,7 +127,9 @@ def choices_of(lengths: list[int], choices: int) -> Features:
 
 
 @given(st.integers(2, 4), st.lists(st.integers(1, 30), min_size=1, max_size=20), st.integers(1, 5), st.data())
-def test_choices_of_an_example_stay_together_in_their_order(choices: int, longest: list[int], batch_size: int, data: st.DataObject) -> None:
+def test_choices_of_an_example_stay_together_in_their_order(
+    choices: int, longest: list[int], batch_size: int, data: st.DataObject
+) -> None:
     lengths = [data.draw(st.integers(1, length)) for length in longest for _ in range(choices)]
     features = choices_of(lengths, choices)
     batches = Batches(features, {"labels": np.arange(len(longest))}, batch_size, seed=1)
@@ -125,10 +138,14 @@ def test_choices_of_an_example_stay_together_in_their_order(choices: int, longes
     for step in range(batches.per_epoch):
         batch = batches.batch(step, 0, 1)
         assert batch["input_ids"].shape == batch["attention_mask"].shape == batch["token_type_ids"].shape
-        assert batch["input_ids"].shape[1] == choices and batch["input_ids"].shape[0] == len(batch["labels"]) <= batch_size
+        assert (
+            batch["input_ids"].shape[1] == choices and batch["input_ids"].shape[0] == len(batch["labels"]) <= batch_size
+        )
         expected = 1000 + batch["labels"][:, None] * choices + torch.arange(choices)
         assert torch.equal(batch["input_ids"][:, :, 0], expected)
-        assert batch["attention_mask"].sum(-1).flatten().tolist() == [lengths[number - 1000] for number in expected.flatten()]
+        assert batch["attention_mask"].sum(-1).flatten().tolist() == [
+            lengths[number - 1000] for number in expected.flatten()
+        ]
         seen += batch["labels"].tolist()
     assert sorted(seen) == list(range(len(longest)))
 

@@ -1,4 +1,5 @@
-"""Choices with every architecture: the loss against a plain one, the order of the candidates, and who has no head for them."""
+"""Choices with every architecture: the loss against a plain one, the order of the candidates, and who has no head for
+them."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from kobert_pipeline.finetune.model import TaskModule, build, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 
 ARCHITECTURES = plugins.contract("architectures")
-TAKING = [name for name in ARCHITECTURES.names() if "AutoModelForMultipleChoice" not in ARCHITECTURES.variant(name).headless]
+TAKING = [
+    name for name in ARCHITECTURES.names() if "AutoModelForMultipleChoice" not in ARCHITECTURES.variant(name).headless
+]
 VOCAB_SIZE, CHOICES = 120, 3
 SMALL = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 
@@ -31,7 +34,9 @@ def examples_of(count: int) -> Features:
             ids.append([2, *inner, 3, *([7] if choice == label else [8]), *inner[:2], 3])
     types = [[0] * (len(row) - 3) + [1] * 3 for row in ids]
     arrays = {"windows": starts(ids), "input_ids": flat(ids, np.int32), "token_type_ids": flat(types, np.uint8)}
-    return Features(arrays | {"labels": labels, "choices": np.array(CHOICES)}, [{"label": int(label)} for label in labels])
+    return Features(
+        arrays | {"labels": labels, "choices": np.array(CHOICES)}, [{"label": int(label)} for label in labels]
+    )
 
 
 def pretrained(name: str, folder: Path) -> Path:
@@ -76,7 +81,9 @@ def test_loss_and_scores_of_a_batch_equal_the_candidates_one_by_one(model: Any) 
         }
         given["attention_mask"] = torch.ones_like(given["input_ids"])
         with torch.no_grad():
-            alone.append(model(**{name: given[name] for name in given if segments or name != "token_type_ids"}).logits.item())
+            alone.append(
+                model(**{name: given[name] for name in given if segments or name != "token_type_ids"}).logits.item()
+            )
     expected = np.array(alone).reshape(-1, CHOICES)
     found = logits(model, features, 4, "cpu")["logits"]
     np.testing.assert_allclose(np.stack(found), expected, atol=1e-5)
@@ -93,7 +100,9 @@ def test_parts_of_a_step_add_up_to_its_loss(model: Any) -> None:
     batches = Batches(features, task.targets(features), 11, seed=1)
     module = TaskModule(model.eval())
     with torch.no_grad():
-        whole, *parts = (module(batch)[0].item() for batch in [batches.batch(0, 0, 1), *(batches.batch(0, i, 4) for i in range(4))])
+        whole, *parts = (
+            module(batch)[0].item() for batch in [batches.batch(0, 0, 1), *(batches.batch(0, i, 4) for i in range(4))]
+        )
     assert sum(parts) == pytest.approx(whole, abs=1e-5)
 
 
@@ -111,11 +120,16 @@ def test_the_right_candidate_is_learned(model: Any) -> None:
     assert predict(model, task, features, "cpu", batch_size=30).scores["accuracy"] > 90
 
 
-def test_an_architecture_without_the_head_is_refused_before_anything_is_made(tiny: Any, kobert: Any, data_copy: Path) -> None:
+def test_an_architecture_without_the_head_is_refused_before_anything_is_made(
+    tiny: Any, kobert: Any, data_copy: Path
+) -> None:
     settings = [
         "features.choice={task: choice, train: qa_train.json}", "finetune.choice={}", "publish={}",
         "pretrain.architecture={name: gpt2}", "pretrain.objective=clm",
     ]  # fmt: skip
     arguments = [part for setting in settings for part in ("--set", setting)]
     said = kobert("check", tiny.recipe, *arguments).complaint
-    assert "finetune.choice is a task of the kind choice, for which gpt2 has no head (transformers' AutoModelForMultipleChoice)" in said
+    assert (
+        "finetune.choice is a task of the kind choice, for which gpt2 has no head (transformers' "
+        "AutoModelForMultipleChoice)" in said
+    )

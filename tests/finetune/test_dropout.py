@@ -17,27 +17,38 @@ ARCHITECTURES, TASKS = plugins.contract("architectures"), plugins.contract("task
 KINDS = {TASKS.variant(name).auto_class: name for name in TASKS.names()}
 """A task for each class of model."""
 PAIRS = [
-    (name, task) for name, (auto, task) in product(ARCHITECTURES.names(), KINDS.items()) if auto not in ARCHITECTURES.variant(name).headless
+    (name, task)
+    for name, (auto, task) in product(ARCHITECTURES.names(), KINDS.items())
+    if auto not in ARCHITECTURES.variant(name).headless
 ]
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 
 
-def tuned(name: str, task: str, dropout: float, folder: Path, from_scratch: bool = False, frozen: bool = False) -> torch.nn.Module:
+def tuned(
+    name: str, task: str, dropout: float, folder: Path, from_scratch: bool = False, frozen: bool = False
+) -> torch.nn.Module:
     """A small model of an architecture with the task's head, in training mode."""
     torch.manual_seed(0)
     sizes = ARCHITECTURES.choose({"name": name, **SMALL})
     sizes.save(sizes.model(sizes.config(120), sizes.heads[0]), folder)
     labels = {"labels": ["가", "나"]} if "labels" in TASKS.variant(task).model_fields else {}
-    return build(Task.choose({"name": task, **labels}), folder, from_scratch, FinetunePlan(dropout=dropout), 64, frozen).train()
+    return build(
+        Task.choose({"name": task, **labels}), folder, from_scratch, FinetunePlan(dropout=dropout), 64, frozen
+    ).train()
 
 
 def passed(model: torch.nn.Module, seed: int) -> list[torch.Tensor]:
-    """What a pass over fixed tokens gives with this seed of dropout: a text of twelve, or the windows of three choices."""
+    """What a pass over fixed tokens gives with this seed of dropout: a text of twelve, or the windows of three
+    choices."""
     torch.manual_seed(seed)
     shape = (1, 3, 12) if "MultipleChoice" in type(model).__name__ else (1, 12)
     ids = torch.arange(5, 5 + torch.Size(shape).numel()).reshape(shape)
     batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
-    return [value.detach() for value in model(**drop_unsupported_inputs(model, batch)).values() if isinstance(value, torch.Tensor)]
+    return [
+        value.detach()
+        for value in model(**drop_unsupported_inputs(model, batch)).values()
+        if isinstance(value, torch.Tensor)
+    ]
 
 
 def equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:

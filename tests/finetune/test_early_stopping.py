@@ -20,7 +20,14 @@ from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
-PLAN = {"epochs": 20, "batch_size": 16, "learning_rate": 5e-3, "evaluate_every": 4, "early_stopping_patience": 2, "checkpoint_every": 3}
+PLAN = {
+    "epochs": 20,
+    "batch_size": 16,
+    "learning_rate": 5e-3,
+    "evaluate_every": 4,
+    "early_stopping_patience": 2,
+    "checkpoint_every": 3,
+}
 
 
 def naive_end(scores: list[float], patience: int) -> int:
@@ -36,14 +43,18 @@ def naive_end(scores: list[float], patience: int) -> int:
 
 @given(st.lists(st.integers(0, 5).map(float), min_size=1, max_size=20), st.integers(1, 4))
 def test_it_ends_where_a_counter_would_whatever_was_measured_later(scores: list[float], patience: int) -> None:
-    on_dev = DevEvaluator(None, Task.choose("nsmc"), None, FinetunePlan(early_stopping_patience=patience), Path("nowhere"), None)  # type: ignore
+    on_dev = DevEvaluator(
+        None, Task.choose("nsmc"), None, FinetunePlan(early_stopping_patience=patience), Path("nowhere"), None
+    )  # type: ignore
     on_dev.found.values = {step: {"accuracy": score} for step, score in enumerate(scores, 1)}
     found = next((step for step in range(1, len(scores) + 1) if on_dev.should_stop(step)), len(scores))
     assert found == naive_end(scores, patience)
     assert on_dev.best(found) == 1 + scores.index(max(scores[:found]))
 
 
-def test_a_score_like_the_best_before_it_does_not_take_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_score_like_the_best_before_it_does_not_take_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A third has more decimals than are kept."""
     saved: list[int] = []
 
@@ -51,7 +62,9 @@ def test_a_score_like_the_best_before_it_does_not_take_its_place(monkeypatch: py
         def save_pretrained(self, folder: Path) -> None:
             saved.append(step)
 
-    monkeypatch.setattr("kobert_pipeline.finetune.fitting.predict", lambda *given, **more: SimpleNamespace(scores={"accuracy": 100 / 3}))
+    monkeypatch.setattr(
+        "kobert_pipeline.finetune.fitting.predict", lambda *given, **more: SimpleNamespace(scores={"accuracy": 100 / 3})
+    )
     on_dev = DevEvaluator(Model(), Task.choose("nsmc"), None, FinetunePlan(), tmp_path, tmp_path / "model")  # type: ignore[arg-type]
     for step in (3, 6, 9):
         on_dev(step)
@@ -84,7 +97,9 @@ def test_a_run_ends_early_and_its_model_is_that_of_a_run_with_as_many_evaluation
     assert counts["dev"]["accuracy"] == max(scores)
 
 
-def test_a_run_that_was_stopped_at_every_step_ends_at_the_same_one(ended: Any, prepared: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_at_every_step_ends_at_the_same_one(
+    ended: Any, prepared: Path, pretrained: Path, tmp_path: Path
+) -> None:
     counts, out = ended
     for _ in range(counts["steps"] - 1):
         with pytest.raises(Stopped):

@@ -20,7 +20,10 @@ from kobert_pipeline.finetune.model import predict
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
-PLANS = {"nsmc": {"epochs": 3, "batch_size": 16, "learning_rate": 5e-3}, "korquad": {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3}}
+PLANS = {
+    "nsmc": {"epochs": 3, "batch_size": 16, "learning_rate": 5e-3},
+    "korquad": {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3},
+}
 
 
 def options(name: str = "nsmc", weights: str = "pretrained", **plan: Any) -> stage.FinetuneOptions:
@@ -33,7 +36,9 @@ def unlike_loss(counts: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", params=["nsmc", "korquad"])
-def finished(request: pytest.FixtureRequest, prepared: Path, pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def finished(
+    request: pytest.FixtureRequest, prepared: Path, pretrained: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """(task name, counts, folder) of a run that was never stopped."""
     out = tmp_path_factory.mktemp(request.param)
     return request.param, stage.run(options(request.param), 1, prepared / request.param, pretrained, out), out
@@ -66,7 +71,9 @@ def test_the_saved_model_loads_and_is_the_one_that_was_scored(finished: Any, pre
 def test_predictions_have_one_row_per_test_example(finished: Any, prepared: Path) -> None:
     name, _, out = finished
     rows = read_json_lines(out / "predictions.jsonl")
-    assert [row["id"] for row in rows] == [example["id"] for example in Features.load(prepared / name / "test").examples]
+    assert [row["id"] for row in rows] == [
+        example["id"] for example in Features.load(prepared / name / "test").examples
+    ]
 
 
 @pytest.mark.parametrize("finished", ["nsmc"], indirect=True)
@@ -91,7 +98,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_model_and_scores(
 
 
 @pytest.mark.parametrize("finished", ["nsmc"], indirect=True)
-def test_a_best_epoch_measured_again_after_a_crash_is_saved_again(finished: Any, prepared: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_a_best_epoch_measured_again_after_a_crash_is_saved_again(
+    finished: Any, prepared: Path, pretrained: Path, tmp_path: Path
+) -> None:
     """Killed behind an evaluation and before any checkpoint: the scores are known, the weights are not."""
     name, counts, out = finished
     shutil.copy(out / "evaluations.json", tmp_path)
@@ -149,7 +158,9 @@ def test_a_deleted_model_that_no_later_step_beats_is_named_in_one_sentence(
         stage.run(options(evaluate_every=1), 1, prepared / "nsmc", pretrained, stopped_without_model)
 
 
-def test_pretrained_and_random_weights_and_seeds_give_different_models(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_pretrained_and_random_weights_and_seeds_give_different_models(
+    prepared: Path, pretrained: Path, tmp_path: Path
+) -> None:
     hashes = set()
     for folder, weights, seed in [("a", "pretrained", 1), ("b", "scratch", 1), ("c", "pretrained", 2)]:
         stage.run(options(init=weights, epochs=1), seed, prepared / "nsmc", pretrained, tmp_path / folder)

@@ -36,7 +36,9 @@ def a_batch(lengths: list[int]) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("lengths", [[9, 9, 9], [3, 12, 7, 1], [1]])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_loss_logits_and_all_gradients_equal_those_of_the_whole_layer(name: str, lengths: list[int], attention: str) -> None:
+def test_loss_logits_and_all_gradients_equal_those_of_the_whole_layer(
+    name: str, lengths: list[int], attention: str
+) -> None:
     plain, short = two_models(name, attention)
     found, expected = (model(**a_batch(lengths)) for model in (short, plain))
     torch.testing.assert_close(found.logits, expected.logits, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,5 @@
-"""Lists in a plan: every setting is tried with the first seed, the best on dev is taken, and the test set is only opened with that one."""
+"""Lists in a plan: every setting is tried with the first seed, the best on dev is taken, and the test set is only
+opened with that one."""
 
 import itertools
 import json
@@ -32,13 +33,21 @@ sys.addaudithook(lambda event, arguments: OPENED.append(str(arguments[0])) if ev
 def test_settings_are_all_combinations_in_order() -> None:
     plan = Plans(learning_rate=[3e-4, 1e-4], epochs=[2, 3], dropout=0.3, keep_checkpoints=1)
     settings = plan.settings()
-    assert list(settings) == [f"learning_rate={rate},epochs={epochs}" for rate, epochs in itertools.product([0.0003, 0.0001], [2, 3])]
-    assert settings["learning_rate=0.0001,epochs=3"] == FinetunePlan(learning_rate=1e-4, epochs=3, dropout=0.3, keep_checkpoints=1)
+    assert list(settings) == [
+        f"learning_rate={rate},epochs={epochs}" for rate, epochs in itertools.product([0.0003, 0.0001], [2, 3])
+    ]
+    assert settings["learning_rate=0.0001,epochs=3"] == FinetunePlan(
+        learning_rate=1e-4, epochs=3, dropout=0.3, keep_checkpoints=1
+    )
     assert all(type(setting) is FinetunePlan for setting in settings.values())
 
 
 def test_a_plan_without_lists_and_a_list_of_one_are_what_they_were() -> None:
-    assert Plans(learning_rate=1e-4, epochs=3).dump() == Plans(learning_rate=[1e-4], epochs=[3]).dump() == FinetunePlan(epochs=3).dump()
+    assert (
+        Plans(learning_rate=1e-4, epochs=3).dump()
+        == Plans(learning_rate=[1e-4], epochs=[3]).dump()
+        == FinetunePlan(epochs=3).dump()
+    )
     assert Plans().settings() == {"": FinetunePlan()}
 
 
@@ -49,7 +58,8 @@ def test_lists_are_dumped_as_lists_without_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"learning_rate": [1e-4, 0]}, {"epochs": []}, {"epochs": [2, 2]}, {"epochs": [2, 2.5]}, {"batch_size": [8, 16]}]
+    "given",
+    [{"learning_rate": [1e-4, 0]}, {"epochs": []}, {"epochs": [2, 2]}, {"epochs": [2, 2.5]}, {"batch_size": [8, 16]}],
 )
 def test_lists_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -69,7 +79,12 @@ def test_the_setting_with_the_best_evaluation_is_chosen_and_the_first_of_equals(
     trials = {
         name: scored(tmp_path / name, *scores) for name, scores in zip(options.plan.settings(), given, strict=False)
     }  # fmt: skip
-    assert stage.chosen_plan(options, Task.choose("nsmc"), {**trials, "learning_rate=0.004": tmp_path / "diverged"}).learning_rate == 2e-3
+    assert (
+        stage.chosen_plan(
+            options, Task.choose("nsmc"), {**trials, "learning_rate=0.004": tmp_path / "diverged"}
+        ).learning_rate
+        == 2e-3
+    )
     with pytest.raises(UserError, match="lower learning rates"):
         stage.chosen_plan(options, Task.choose("nsmc"), {"learning_rate=0.004": tmp_path / "diverged"})
 
@@ -82,7 +97,8 @@ def try_all(options: stage.FinetuneOptions, features: Path, pretrained: Path, ou
 
 
 def test_trials_open_no_file_of_the_test_set(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
-    """Python reports every file that is opened, by whatever library; only the run with the chosen setting opens those of the test set."""
+    """Python reports every file that is opened, by whatever library; only the run with the chosen setting opens those
+    of the test set."""
     features = Path(shutil.copytree(prepared / "nsmc", tmp_path / "features"))
     options = stage.FinetuneOptions(plan=GRID)
     OPENED.clear()
@@ -95,7 +111,9 @@ def test_trials_open_no_file_of_the_test_set(prepared: Path, pretrained: Path, t
     assert counts["test"]
 
 
-def test_trials_need_no_test_set_and_leave_scores_and_no_model(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_trials_need_no_test_set_and_leave_scores_and_no_model(
+    prepared: Path, pretrained: Path, tmp_path: Path
+) -> None:
     shutil.copytree(prepared / "nsmc", tmp_path / "features", ignore=shutil.ignore_patterns("test"))
     plan = FinetunePlan(epochs=1, batch_size=16)
     with_test = stage.trial(stage.FinetuneOptions(), plan, 1, prepared / "nsmc", pretrained, tmp_path / "a")
@@ -109,9 +127,13 @@ def test_a_trial_that_was_stopped_goes_on_to_the_same_scores(prepared: Path, pre
     plan = options.plan.settings()["learning_rate=0.005,epochs=2"]
     whole = stage.trial(options, plan, 1, prepared / "nsmc", pretrained, tmp_path / "whole")
     with pytest.raises(Stopped):
-        stage.trial(options, plan.model_copy(update={"max_minutes": 1e-9}), 1, prepared / "nsmc", pretrained, tmp_path / "cut")
+        stage.trial(
+            options, plan.model_copy(update={"max_minutes": 1e-9}), 1, prepared / "nsmc", pretrained, tmp_path / "cut"
+        )
     assert stage.trial(options, plan, 1, prepared / "nsmc", pretrained, tmp_path / "cut") == whole
-    assert (tmp_path / "cut" / "evaluations.json").read_bytes() == (tmp_path / "whole" / "evaluations.json").read_bytes()
+    assert (tmp_path / "cut" / "evaluations.json").read_bytes() == (
+        tmp_path / "whole" / "evaluations.json"
+    ).read_bytes()
 
 
 def test_the_chosen_run_is_the_one_that_was_tried(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
@@ -120,7 +142,10 @@ def test_the_chosen_run_is_the_one_that_was_tried(prepared: Path, pretrained: Pa
     counts = stage.run(options, 1, prepared / "nsmc", pretrained, tmp_path / "1", trials)
     name = f"learning_rate={counts['learning_rate']},epochs={counts['epochs']}"
     assert read_evaluations(tmp_path / "1" / "evaluations.json") == read_evaluations(trials[name] / "evaluations.json")
-    best = {name: max(one["accuracy"] for one in read_evaluations(at / "evaluations.json").values()) for name, at in trials.items()}
+    best = {
+        name: max(one["accuracy"] for one in read_evaluations(at / "evaluations.json").values())
+        for name, at in trials.items()
+    }
     assert counts["dev"]["accuracy"] == best[name] == max(best.values())
 
 
@@ -140,13 +165,17 @@ def test_a_setting_that_diverges_is_not_taken_and_stops_nobody(
     monkeypatch.setattr(fitting, "train", diverging)
     counts = stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
     assert counts == {"not_finite": "the loss is nan at step 3 (not taken)"}
-    assert stage.chosen_plan(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
+    assert (
+        stage.chosen_plan(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
+    )
     (tmp_path / bad).mkdir(exist_ok=True)
     write_json_with_digest(
         tmp_path / bad / "evaluations.json", {"values": {"1": {"accuracy": 100.0}}, "kept": {}}
     )  # before it diverged it was the best
     stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
-    assert stage.chosen_plan(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
+    assert (
+        stage.chosen_plan(options, Task.choose("nsmc"), {bad: tmp_path / bad, good: tmp_path / good}) == settings[good]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +183,9 @@ def gridded(tiny: Any, tmp_path_factory: pytest.TempPathFactory, kobert: Callabl
     """The session's tiny run, fine-tuned anew with a grid and two seeds: (recipe, run folder)."""
     place = tmp_path_factory.mktemp("gridded")
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
-    content["finetune"] = {"nsmc": {"seeds": [7, 8], "plan": {"learning_rate": [1e-4, 5e-3], "epochs": 1, "checkpoint_every": 3}}}
+    content["finetune"] = {
+        "nsmc": {"seeds": [7, 8], "plan": {"learning_rate": [1e-4, 5e-3], "epochs": 1, "checkpoint_every": 3}}
+    }
     content["publish"] = {"nsmc": {"source": "nsmc"}}
     path = place / "tiny.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
@@ -174,7 +205,9 @@ def jobs_of(result: Any) -> dict[str, str]:
 
 def test_a_run_with_a_grid_tests_the_chosen_setting_alone(gridded: tuple[Path, Path]) -> None:
     _, run_dir = gridded
-    manifests = {path.parent.name: json.loads(path.read_text()) for path in sorted((run_dir / "finetune").rglob("manifest.json"))}
+    manifests = {
+        path.parent.name: json.loads(path.read_text()) for path in sorted((run_dir / "finetune").rglob("manifest.json"))
+    }
     assert set(manifests) == {"7", "8", "learning_rate=0.0001", "learning_rate=0.005"}
     for name, made in manifests.items():
         assert ("test" in made["counts"]) == name.isdigit()
@@ -183,7 +216,9 @@ def test_a_run_with_a_grid_tests_the_chosen_setting_alone(gridded: tuple[Path, P
     assert {made["options"]["seed"] for made in trials.values()} == {7}
     best = max(trials.values(), key=lambda made: made["counts"]["dev"]["accuracy"])
     assert (
-        manifests["7"]["counts"]["learning_rate"] == manifests["8"]["counts"]["learning_rate"] == best["options"]["plan"]["learning_rate"]
+        manifests["7"]["counts"]["learning_rate"]
+        == manifests["8"]["counts"]["learning_rate"]
+        == best["options"]["plan"]["learning_rate"]
     )
 
 
@@ -195,7 +230,9 @@ def test_a_finished_grid_is_done_shown_and_skipped(gridded: tuple[Path, Path], k
     assert [row["status"] for row in again] == ["skipped"] * 4
     compared = json.loads(kobert("compare", run_dir, "--json").out)["runs"]
     assert [(row["finetune"], row["seeds"], row["split"]) for row in compared] == [("nsmc", 2, "test")]
-    folders = {path.parent.name: path for path in sorted((run_dir / "finetune" / "nsmc" / "grid").glob("*/manifest.json"))}
+    folders = {
+        path.parent.name: path for path in sorted((run_dir / "finetune" / "nsmc" / "grid").glob("*/manifest.json"))
+    }
     assert compared[0]["tried_on_dev"] == {name: read_json(path)["counts"]["dev"] for name, path in folders.items()}
 
 
@@ -207,16 +244,24 @@ def test_the_page_of_results_gives_spread_and_what_was_tried(gridded: tuple[Path
     command = [sys.executable, str(script), str(run_dir), "tiny", "kobert run tiny.yaml", "two cores", "notes.md"]
     subprocess.run(command, cwd=tmp_path, check=True)
     page = (tmp_path / "docs" / "results" / "tiny.md").read_text(encoding="utf-8")
-    made = {path.parent.name: read_json(path)["counts"] for path in sorted((run_dir / "finetune").rglob("manifest.json"))}
+    made = {
+        path.parent.name: read_json(path)["counts"] for path in sorted((run_dir / "finetune").rglob("manifest.json"))
+    }
     scores = [made[seed]["test"]["accuracy"] for seed in ("7", "8")]
-    told = f"{statistics.mean(scores):.2f} | {statistics.stdev(scores):.2f} | {min(scores):.2f} to {max(scores):.2f} | 2"
+    told = (
+        f"{statistics.mean(scores):.2f} | {statistics.stdev(scores):.2f} | {min(scores):.2f} to {max(scores):.2f} | 2"
+    )
     assert f"| nsmc | test | accuracy | {told} |" in page
     for rate in ("0.0001", "0.005"):
-        assert f"| nsmc | learning_rate={rate} | accuracy {made[f'learning_rate={rate}']['dev']['accuracy']:.2f} |" in page
+        assert (
+            f"| nsmc | learning_rate={rate} | accuracy {made[f'learning_rate={rate}']['dev']['accuracy']:.2f} |" in page
+        )
     assert "$ kobert run tiny.yaml" in page and page.endswith("What to think of it.\n")
 
 
-def test_a_longer_list_whose_choice_is_the_same_repeats_nothing(gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
+def test_a_longer_list_whose_choice_is_the_same_repeats_nothing(
+    gridded: tuple[Path, Path], kobert: Callable[..., Any]
+) -> None:
     recipe, run_dir = gridded
     more = ("--run-dir", run_dir, "--set", "finetune.nsmc.plan.learning_rate=[1e-4, 5e-3, 1e-7]")
     shown = jobs_of(kobert("status", recipe, *more, "--json"))
@@ -225,16 +270,27 @@ def test_a_longer_list_whose_choice_is_the_same_repeats_nothing(gridded: tuple[P
     assert shown["finetune nsmc/7"] == "waiting: it reads finetune nsmc/grid/learning_rate=1e-07, which is missing"
     refused = kobert("publish", recipe, *more)
     assert refused.code == 2 and "learning_rate=1e-07 is not finished" in refused.complaint
-    ran = {f"{row['stage']} {row['name']}": row["status"] for row in json.loads(kobert("finetune", recipe, *more, "--json").out)["stages"]}
+    ran = {
+        f"{row['stage']} {row['name']}": row["status"]
+        for row in json.loads(kobert("finetune", recipe, *more, "--json").out)["stages"]
+    }
     assert ran.pop("finetune nsmc/grid/learning_rate=1e-07") == "done"
     assert set(ran.values()) == {"skipped"} and len(ran) == 4
 
 
-def test_where_another_setting_wins_the_seeds_alone_are_made_again(gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
+def test_where_another_setting_wins_the_seeds_alone_are_made_again(
+    gridded: tuple[Path, Path], kobert: Callable[..., Any]
+) -> None:
     """The scores of the other setting are rigged, so that it is the better one."""
     recipe, run_dir = gridded
     chosen = read_json(run_dir / "finetune" / "nsmc" / "7" / "manifest.json")["counts"]["learning_rate"]
-    loser = run_dir / "finetune" / "nsmc" / "grid" / f"learning_rate={next(rate for rate in (1e-4, 5e-3) if rate != chosen)}"
+    loser = (
+        run_dir
+        / "finetune"
+        / "nsmc"
+        / "grid"
+        / f"learning_rate={next(rate for rate in (1e-4, 5e-3) if rate != chosen)}"
+    )
     measured = read_evaluations(loser / "evaluations.json")
     better = {step: values | {"accuracy": 100.0} for step, values in measured.items()}
     write_json_with_digest(loser / "evaluations.json", {"values": better, "kept": {}})
@@ -242,7 +298,10 @@ def test_where_another_setting_wins_the_seeds_alone_are_made_again(gridded: tupl
     write_json_with_digest(loser / "manifest.json", made | {"files": manifest.listed(loser, made["writes"])})
     refused = kobert("run", recipe, "--run-dir", run_dir, "--until", "finetune")
     assert refused.code == 2
-    assert "its input setting that is best on dev has changed" in refused.complaint and "--redo finetune/nsmc/7 " in refused.complaint
+    assert (
+        "its input setting that is best on dev has changed" in refused.complaint
+        and "--redo finetune/nsmc/7 " in refused.complaint
+    )
     redo = ("--redo", "finetune/nsmc/7", "--redo", "finetune/nsmc/8")
     ran = json.loads(kobert("run", recipe, "--run-dir", run_dir, "--until", "finetune", *redo, "--json").out)["stages"]
     assert {f"{row['stage']} {row['name']}": row["status"] for row in ran if row["status"] != "skipped"} == {
@@ -262,7 +321,9 @@ def test_where_another_setting_wins_the_seeds_alone_are_made_again(gridded: tupl
         ("", "there is no stage ''"),
     ],
 )
-def test_redo_of_what_the_recipe_has_not_is_refused(name: str, said: str, gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
+def test_redo_of_what_the_recipe_has_not_is_refused(
+    name: str, said: str, gridded: tuple[Path, Path], kobert: Callable[..., Any]
+) -> None:
     recipe, run_dir = gridded
     refused = kobert("run", recipe, "--run-dir", run_dir, "--redo", name)
     assert refused.code == 2 and said in refused.complaint

@@ -1,4 +1,5 @@
-"""The tasks on labelled texts and pairs all the way: one run by the command, from files to predictions of the published folders."""
+"""The tasks on labelled texts and pairs all the way: one run by the command, from files to predictions of the published
+folders."""
 
 import json
 from collections.abc import Iterator
@@ -19,8 +20,26 @@ from kobert_pipeline.inference.checkpoint import load_model, load_tokenizer
 from kobert_pipeline.inference.predict import predict
 from kobert_pipeline.training.evaluations import read_evaluations
 
-THINGS = ["감나무", "나루터", "다람쥐", "라디오", "마당", "바구니", "사다리", "자전거", "차표", "칼국수", "탁자", "파도", "하늘"]
-ALIKE = [("{}가 보인다", "{}를 보았다", 4.6), ("{}가 보인다", "오늘은 {}가 없다", 2.2), ("{}가 좋다", "기차가 늦게 떠났다", 0.2)]
+THINGS = [
+    "감나무",
+    "나루터",
+    "다람쥐",
+    "라디오",
+    "마당",
+    "바구니",
+    "사다리",
+    "자전거",
+    "차표",
+    "칼국수",
+    "탁자",
+    "파도",
+    "하늘",
+]
+ALIKE = [
+    ("{}가 보인다", "{}를 보았다", 4.6),
+    ("{}가 보인다", "오늘은 {}가 없다", 2.2),
+    ("{}가 좋다", "기차가 늦게 떠났다", 0.2),
+]
 
 
 def examples() -> Iterator[tuple[str, str, float]]:
@@ -49,18 +68,29 @@ def data(tmp_path_factory: pytest.TempPathFactory, corpora: Path) -> Path:
     own = [{"body": a if i % 2 else b, "kind": ["말", "글", "소리"][i % 3]} for i, (a, b, _) in enumerate(rows)]
     (folder / "classification.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own), encoding="utf-8")
     told = [{**row, "body": f"{row['body']} 참"} for row in own]
-    (folder / "train-classification.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told), encoding="utf-8")
+    (folder / "train-classification.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in told), encoding="utf-8"
+    )
     for name in FILES.values():
-        if name.endswith(".tsv"):  # to learn from: the same with a word more, since a test file must not be that of train
+        if name.endswith(
+            ".tsv"
+        ):  # to learn from: the same with a word more, since a test file must not be that of train
             header, *lines = (folder / name).read_text(encoding="utf-8").splitlines()
             content = "".join(f"{line}\n" for line in [header, *(line.replace("\t", " 참\t", 1) for line in lines)])
             (folder / f"train-{name}").write_text(content, encoding="utf-8")
     return folder
 
 
-FILES = {"nli": "nli.tsv", "pair": "pair.tsv", "sts": "sts.tsv", "acceptability": "acceptability.tsv", "own": "classification.jsonl"}
+FILES = {
+    "nli": "nli.tsv",
+    "pair": "pair.tsv",
+    "sts": "sts.tsv",
+    "acceptability": "acceptability.tsv",
+    "own": "classification.jsonl",
+}
 METRICS = {
-    "nli": ["accuracy"], "pair": ["accuracy", "f1"], "sts": ["pearson", "spearman"], "acceptability": ["mcc", "accuracy"],
+    "nli": ["accuracy"], "pair": ["accuracy", "f1"], "sts": ["pearson", "spearman"], "acceptability": ["mcc",
+    "accuracy"],
     "own": ["accuracy", "macro_f1", "mcc"],
 }  # fmt: skip
 OWN = {"name": "classification", "text": "body", "label": "kind", "metric": "mcc"}
@@ -73,7 +103,13 @@ def run_dir(data: Path, tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPat
     run_dir = tiny.copy(place / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "pretrain")
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {"data_dir": str(data)}
     content["features"] = {
-        name: {"task": OWN if name == "own" else name, "train": f"train-{file}", "test": file, "dev_share": 0.3, "max_length": 48}
+        name: {
+            "task": OWN if name == "own" else name,
+            "train": f"train-{file}",
+            "test": file,
+            "dev_share": 0.3,
+            "max_length": 48,
+        }
         for name, file in FILES.items()
     }
     content["finetune"] = {name: {"plan": {"epochs": 2, "batch_size": 8, "learning_rate": 5e-4}} for name in FILES}
@@ -169,6 +205,8 @@ def test_the_loss_of_a_regression_is_the_mean_squared_error(run_dir: Path) -> No
         ("features.nli.task={name: nli, text_piar: b}", "did you mean 'text_pair'"),
     ],
 )
-def test_a_wrong_option_in_a_recipe_is_named_with_its_place(setting: str, said: str, run_dir: Path, kobert: Any) -> None:
+def test_a_wrong_option_in_a_recipe_is_named_with_its_place(
+    setting: str, said: str, run_dir: Path, kobert: Any
+) -> None:
     complaint = kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
     assert said in complaint and "features." in complaint

@@ -1,5 +1,5 @@
-"""Questions without an answer, questions of one's own and choices all the way: one run by the command that learns them, and its published
-folders."""
+"""Questions without an answer, questions of one's own and choices all the way: one run by the command that learns them,
+and its published folders."""
 
 import json
 import random
@@ -30,8 +30,16 @@ def asked(number: int, rng: random.Random) -> dict[str, Any]:
     person, town = rng.choice(PEOPLE), rng.choice(TOWNS)
     context = f"{person} 이야기 {number}번. 그 사람은 {town} 바닷가에서 살았다."
     answer = {"text": town, "answer_start": context.index(town)}
-    question = {"guid": f"q-{number}", "question": WHEN if number % 2 else WHERE, "is_impossible": bool(number % 2), "answers": [answer]}
-    return {"context": context, "qas": [question | ({"answers": [], "plausible_answers": [answer]} if number % 2 else {})]}
+    question = {
+        "guid": f"q-{number}",
+        "question": WHEN if number % 2 else WHERE,
+        "is_impossible": bool(number % 2),
+        "answers": [answer],
+    }
+    return {
+        "context": context,
+        "qas": [question | ({"answers": [], "plausible_answers": [answer]} if number % 2 else {})],
+    }
 
 
 def chosen(number: int, rng: random.Random) -> dict[str, Any]:
@@ -76,10 +84,18 @@ def run_dir(data: Path, tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPat
     run_dir = tiny.copy(place / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "pretrain")
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {"data_dir": str(data)}
     content["features"] = {
-        name: {"task": task, "train": file.format("train"), "test": file.format("test"), "dev_share": 0.2, "max_length": 48}
+        name: {
+            "task": task,
+            "train": file.format("train"),
+            "test": file.format("test"),
+            "dev_share": 0.2,
+            "max_length": 48,
+        }
         for name, (task, file) in TASKS.items()
     }
-    content["finetune"] = {name: {"plan": {"batch_size": 16, "learning_rate": 5e-3, **plan}} for name, plan in PLANS.items()}
+    content["finetune"] = {
+        name: {"plan": {"batch_size": 16, "learning_rate": 5e-3, **plan}} for name, plan in PLANS.items()
+    }
     content["publish"] = {name: {"source": name} for name in ("mrc", "choice")}
     (place / "tiny.yaml").write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
     result = kobert("run", place / "tiny.yaml", "--run-dir", run_dir)
@@ -101,31 +117,45 @@ def test_spans_and_their_absence_are_learned(run_dir: Path) -> None:
 
 def saved(run_dir: Path, name: str) -> tuple[Task, Any]:
     task = Task.choose(read_json(run_dir / "features" / name / "task.json")["task"])
-    return task, getattr(transformers, task.auto_class).from_pretrained(run_dir / "finetune" / name / "1" / "model").eval()
+    return task, getattr(transformers, task.auto_class).from_pretrained(
+        run_dir / "finetune" / name / "1" / "model"
+    ).eval()
 
 
 @pytest.mark.parametrize("name", ["mrc", "own"])
-def test_the_threshold_is_the_best_on_dev_kept_with_the_model_and_used_for_the_test_set(name: str, run_dir: Path) -> None:
+def test_the_threshold_is_the_best_on_dev_kept_with_the_model_and_used_for_the_test_set(
+    name: str, run_dir: Path
+) -> None:
     task, model = saved(run_dir, name)
     dev, test = (Features.load(run_dir / "features" / name / split) for split in ("dev", "test"))
     kept = model.config.task_specific_params[task.name]["null_threshold"]
     found = logits(model, dev, 16, "cpu")
-    margins = [none - best[0] for none, best in zip(_nulls(found, dev).values(), task.best_spans(found, dev).values(), strict=True)]
+    margins = [
+        none - best[0]
+        for none, best in zip(_nulls(found, dev).values(), task.best_spans(found, dev).values(), strict=True)
+    ]
     tried = {
-        threshold: task.score(task.with_inference_state({"null_threshold": threshold}).predict(found, dev), dev.examples)["f1"]
+        threshold: task.score(
+            task.with_inference_state({"null_threshold": threshold}).predict(found, dev), dev.examples
+        )["f1"]
         for threshold in [kept, min(margins) - 1, *margins]
     }
     assert tried[kept] == max(tried.values()) == pytest.approx(counts(run_dir, name)["dev"]["f1"], abs=1e-4)
     tested = predict_features(model, task.with_inference_state({"null_threshold": kept}), test, "cpu", batch_size=16)
     assert tested.scores == pytest.approx(counts(run_dir, name)["test"], abs=1e-3)
-    assert [row["prediction"] for row in read_json_lines(run_dir / "finetune" / name / "1" / "predictions.jsonl")] == tested.predictions
+    assert [
+        row["prediction"] for row in read_json_lines(run_dir / "finetune" / name / "1" / "predictions.jsonl")
+    ] == tested.predictions
     assert model.config.task_specific_params[task.name]["null_threshold"] == kept, "the test set settles nothing"
 
 
 def _nulls(found: dict[str, Any], features: Features) -> dict[int, float]:
     """By hand: each example has one window here."""
     assert len(features) == len(features.examples)
-    return {i: float(start[0] + end[0]) for i, (start, end) in enumerate(zip(found["start_logits"], found["end_logits"], strict=True))}
+    return {
+        i: float(start[0] + end[0])
+        for i, (start, end) in enumerate(zip(found["start_logits"], found["end_logits"], strict=True))
+    }
 
 
 def test_a_table_of_ones_own_makes_the_features_that_klue_s_form_makes(run_dir: Path) -> None:
@@ -154,7 +184,13 @@ def test_a_published_model_leaves_questions_unanswered_by_its_threshold(run_dir:
 def test_a_question_answering_model_of_answerable_questions_is_used_as_before(tiny: Any) -> None:
     folder = tiny.run_dir / "publish" / "korquad"
     assert read_json(folder / "config.json")["task_specific_params"] == {"korquad": {"max_length": 256, "stride": 64}}
-    assert predict(folder, ["한글은 세종대왕이 만들었다."], "누가?")[0].keys() == {"question", "answer", "start", "end", "score"}
+    assert predict(folder, ["한글은 세종대왕이 만들었다."], "누가?")[0].keys() == {
+        "question",
+        "answer",
+        "start",
+        "end",
+        "score",
+    }
 
 
 def test_choices_are_learned(run_dir: Path) -> None:

@@ -1,4 +1,5 @@
-"""Tagging all the way: one run by the command, from files to entities of a published folder; and the feature-based model beside it."""
+"""Tagging all the way: one run by the command, from files to entities of a published folder; and the feature-based
+model beside it."""
 
 import json
 import re
@@ -54,7 +55,11 @@ def klue(more: str = "") -> str:
 
 
 PLAN = {"epochs": 12, "batch_size": 16, "learning_rate": 5e-3}
-FROZEN = {"features": "ner", "encoder": "frozen", "plan": {"epochs": 30, "batch_size": 8, "learning_rate": 1e-2, "evaluate_every": 80}}
+FROZEN = {
+    "features": "ner",
+    "encoder": "frozen",
+    "plan": {"epochs": 30, "batch_size": 8, "learning_rate": 1e-2, "evaluate_every": 80},
+}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +81,12 @@ def run_dir(tiny: Any, kobert: Any, corpora: Path, tmp_path_factory: pytest.Temp
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {"data_dir": str(data)}
     content["features"] = {
         "ner": {"task": "ner", "train": "train.tsv", "test": "ner.tsv", "dev_share": 0.2, "max_length": 48},
-        "own": {"task": {"name": "tagging", "labels": ["PS", "LC"]}, "train": "own.jsonl", "dev_share": 0.2, "max_length": 16},
+        "own": {
+            "task": {"name": "tagging", "labels": ["PS", "LC"]},
+            "train": "own.jsonl",
+            "dev_share": 0.2,
+            "max_length": 16,
+        },
     }
     content["finetune"] = {"ner": {"plan": PLAN}, "own": {"plan": PLAN}, "frozen": FROZEN}
     content["publish"] = {"ner": {"source": "ner"}}
@@ -103,7 +113,9 @@ def test_predictions_are_written_in_characters(run_dir: Path) -> None:
     lines = (run_dir / "finetune" / "ner" / "1" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     found = {row["id"]: row["prediction"] for row in map(json.loads, lines)}
     assert len(found) == 80
-    right = sum([list(entity) for entity in entities] == found[f"own-{i}"] for i, (_, entities) in enumerate(sentences()))
+    right = sum(
+        [list(entity) for entity in entities] == found[f"own-{i}"] for i, (_, entities) in enumerate(sentences())
+    )
     assert right > 40
 
 
@@ -114,13 +126,17 @@ TEXTS = ["민수는 어제\t부산에 갔다.", "오늘  지호가 여수에서 
 def test_predict_equals_the_pipeline_of_transformers(run_dir: Path, texts: list[str]) -> None:
     folder = run_dir / "publish" / "ner"
     model, tokenizer, task = load_model(folder), load_tokenizer(folder), Checkpoint.load(folder).task
-    find = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="simple")
+    find = transformers.pipeline(
+        "token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="simple"
+    )
     tokenizer.model_max_length = 256
     in_one_window = Checkpoint(model, tokenizer, task, 256)  # as the pipeline reads a text
     found = format_predictions(predict_examples(in_one_window, [{"text": text, "entities": []} for text in texts]))
     for ours in found:
         theirs = find(ours["text"]) if ours["text"] else []
-        assert [(e["start"], e["end"], e["label"]) for e in ours["entities"]] == [(e["start"], e["end"], e["entity_group"]) for e in theirs]
+        assert [(e["start"], e["end"], e["label"]) for e in ours["entities"]] == [
+            (e["start"], e["end"], e["entity_group"]) for e in theirs
+        ]
         assert [e["score"] for e in ours["entities"]] == pytest.approx([float(e["score"]) for e in theirs], abs=2e-4)
         assert all(e["text"] == ours["text"][e["start"] : e["end"]] for e in ours["entities"])
     assert len([entity for ours in found for entity in ours["entities"]]) > 2
@@ -155,7 +171,10 @@ def test_the_card_is_one_of_token_classification_and_its_code_runs(run_dir: Path
     data = yaml.safe_load(card.split("---\n")[1])
     assert data["pipeline_tag"] == "token-classification"
     metrics = data["model-index"][0]["results"][0]["metrics"]
-    assert [(one["type"], one["name"]) for one in metrics[:2]] == [("f1", "entity_f1"), ("precision", "entity_precision")]
+    assert [(one["type"], one["name"]) for one in metrics[:2]] == [
+        ("f1", "entity_f1"),
+        ("precision", "entity_precision"),
+    ]
     code = re.search(r"```python\n(.*?)```", card, re.S)
     assert code
     result = fresh(code.group(1).replace("PATH/TO/THIS/FOLDER", str(run_dir / "publish" / "ner")), cwd=tmp_path)
@@ -183,7 +202,10 @@ def test_the_loss_is_the_mean_over_the_labelled_tokens_window_by_window(run_dir:
     total, count = 0.0, 0
     for row in rows:
         part = slice(*features.arrays["windows"][row : row + 2])
-        inputs = {name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None] for name in ("input_ids", "token_type_ids")}
+        inputs = {
+            name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None]
+            for name in ("input_ids", "token_type_ids")
+        }
         with torch.no_grad():
             alone = learner.model(attention_mask=torch.ones_like(inputs["input_ids"]), **inputs).logits[0]
         labels = torch.from_numpy(features.arrays["labels"][part].astype(np.int64))
@@ -224,7 +246,13 @@ def test_the_frozen_encoder_stays_as_it_was_pretrained_and_the_head_does_not(run
 
 
 def test_the_head_reads_the_last_four_layers_of_a_deeper_encoder() -> None:
-    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 30, "max_position_embeddings": 16}
+    sizes = {
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "vocab_size": 30,
+        "max_position_embeddings": 16,
+    }
     encoder = transformers.BertModel(transformers.BertConfig(num_hidden_layers=6, num_labels=3, **sizes))
     model = FeatureBasedTagger(encoder).eval()
     seen: list[torch.Tensor] = []
@@ -236,7 +264,9 @@ def test_the_head_reads_the_last_four_layers_of_a_deeper_encoder() -> None:
     torch.testing.assert_close(seen[0], torch.cat([states[3], states[4], states[5], states[6]], -1)[0])
 
 
-def test_a_feature_based_model_gives_the_same_logits_once_saved_and_beside_longer_windows(run_dir: Path, tmp_path: Path) -> None:
+def test_a_feature_based_model_gives_the_same_logits_once_saved_and_beside_longer_windows(
+    run_dir: Path, tmp_path: Path
+) -> None:
     learner, features, _ = module(run_dir, frozen=True)
     learner.model.save_pretrained(tmp_path / "model")
     again = load(tmp_path / "model")
@@ -267,7 +297,10 @@ def test_a_folder_of_a_feature_based_model_loads_as_nothing_else(run_dir: Path) 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("publish.ner.source=frozen", "publish.ner.source is 'frozen', whose encoder is frozen: plain transformers has no class"),
+        (
+            "publish.ner.source=frozen",
+            "publish.ner.source is 'frozen', whose encoder is frozen: plain transformers has no class",
+        ),
         ("features.ner.task=nsmc", "finetune.frozen.encoder is 'frozen', which is for tasks that tag"),
         ("finetune.ner.encoder=forzen", "finetune.ner.encoder"),
         ("features.own.task.labels=[O]", "'O' means that there is no entity"),
@@ -278,7 +311,9 @@ def test_what_cannot_be_is_refused_before_anything_runs(setting: str, said: str,
 
 
 @pytest.mark.parametrize("name", ["own", "frozen"])
-def test_a_stopped_run_goes_on_to_the_same_files(name: str, run_dir: Path, tiny: Any, kobert: Any, tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_to_the_same_files(
+    name: str, run_dir: Path, tiny: Any, kobert: Any, tmp_path: Path
+) -> None:
     again = tmp_path / "runs" / "again"
     again.mkdir(parents=True)
     for stage in ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain"):

@@ -33,7 +33,10 @@ def tuned(task: Task, pretrained: Path, from_scratch: bool = False, dropout: flo
 def alone(model: torch.nn.Module, features: Features, row: int) -> dict[str, torch.Tensor]:
     """The model's outputs for one window, without padding and without a mask."""
     part = slice(*features.arrays["windows"][row : row + 2])
-    inputs = {name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None] for name in ("input_ids", "token_type_ids")}
+    inputs = {
+        name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None]
+        for name in ("input_ids", "token_type_ids")
+    }
     with torch.no_grad():
         return {name: value[0] for name, value in model.eval()(**inputs).items()}
 
@@ -46,7 +49,9 @@ def test_the_loss_of_a_padded_batch_equals_the_windows_one_by_one(prepared: Path
     if name == "korquad":  # HF's span loss is over padding too, so it is only the same for windows of one length
         rows = np.flatnonzero(features.lengths == features.lengths.max())[:10]
     assert len(rows) == 10
-    batch = padded(features, rows, "cpu") | {key: torch.from_numpy(np.array(array[rows])) for key, array in targets.items()}
+    batch = padded(features, rows, "cpu") | {
+        key: torch.from_numpy(np.array(array[rows])) for key, array in targets.items()
+    }
     loss, _ = TaskModule(model.eval())(batch)
     means = []
     for key, array in targets.items():
@@ -68,9 +73,15 @@ def test_logits_equal_the_windows_one_by_one_in_their_order(prepared: Path, pret
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_encoder_is_the_pretrained_one_or_a_random_one_of_the_same_shape(prepared: Path, pretrained: Path, name: str) -> None:
+def test_the_encoder_is_the_pretrained_one_or_a_random_one_of_the_same_shape(
+    prepared: Path, pretrained: Path, name: str
+) -> None:
     task, _ = loaded(prepared, name)
-    saved = {key.removeprefix("bert."): value for key, value in load_file(pretrained / "model.safetensors").items() if "bert." in key}
+    saved = {
+        key.removeprefix("bert."): value
+        for key, value in load_file(pretrained / "model.safetensors").items()
+        if "bert." in key
+    }
     learned, random = (tuned(task, pretrained, from_scratch, dropout=0.2) for from_scratch in (False, True))
     assert type(learned).__name__ == type(random).__name__ == task.auto_class.replace("AutoModel", "Bert")
     matrices = 0
@@ -86,7 +97,9 @@ def test_the_encoder_is_the_pretrained_one_or_a_random_one_of_the_same_shape(pre
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(prepared: Path, pretrained: Path, name: str) -> None:
+def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(
+    prepared: Path, pretrained: Path, name: str
+) -> None:
     task, features = loaded(prepared, name)
     model = tuned(task, pretrained, dropout=0.1)
     found = predict(model, task, features, "cpu", batch_size=4)
@@ -98,7 +111,8 @@ def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(prepared:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the fused kernel is always taken")
 @pytest.mark.parametrize(
-    ("mixed_precision", "max_length", "attention"), [("bf16", SHORT, "eager"), ("bf16", SHORT + 1, "sdpa"), ("no", SHORT, "sdpa")]
+    ("mixed_precision", "max_length", "attention"),
+    [("bf16", SHORT, "eager"), ("bf16", SHORT + 1, "sdpa"), ("no", SHORT, "sdpa")],
 )
 def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_logits(
     prepared: Path, pretrained: Path, mixed_precision: str, max_length: int, attention: str
@@ -131,6 +145,9 @@ def test_steps_are_taken_in_bf16_and_everything_is_measured_in_full_precision(
     assert set(kinds[True]) == {torch.bfloat16} and len(kinds[True]) == counts["steps"]
     assert set(kinds[False]) == {torch.float32} and len(kinds[False]) >= counts["steps"] // 2
     task, _ = loaded(prepared, name)
-    dev, model = Features.load(prepared / name / "dev"), getattr(transformers, task.auto_class).from_pretrained(tmp_path / stage.MODEL)
+    dev, model = (
+        Features.load(prepared / name / "dev"),
+        getattr(transformers, task.auto_class).from_pretrained(tmp_path / stage.MODEL),
+    )
     with torch.autocast("cpu", torch.bfloat16):
         assert predict(model, task, dev, "cpu", batch_size=7).scores == pytest.approx(counts["dev"], abs=1e-4)

@@ -47,7 +47,8 @@ def test_the_code_of_a_folder_is_never_run_and_only_a_model_class_is_loaded(
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asks whether to run the folder's code"))
     expected = kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다").out
     names: list[Any] = [
-        ["AutoModelForSequenceClassification"], ["pipeline"], ["Trainer"], ["PreTrainedModel"], ["Mine"], ["models"], ["os.system"],
+        ["AutoModelForSequenceClassification"], ["pipeline"], ["Trainer"], ["PreTrainedModel"], ["Mine"], ["models"],
+        ["os.system"],
         ["BertConfig"], ["GPT2ForSequenceClassification"], [], [5], None, "BertForSequenceClassification",
     ]  # fmt: skip
     for named in names:
@@ -57,15 +58,19 @@ def test_the_code_of_a_folder_is_never_run_and_only_a_model_class_is_loaded(
             result = kobert(*words)
             assert "config.json: architectures is" in result.complaint and MARK not in result.out
     result = kobert("predict", foreign(architectures=["BertForSequenceClassification"], **CODE), "정말 재밌다")
-    assert (result.code, result.out) == (0, expected), "a class of transformers is loaded as such, whatever code lies beside it"
+    assert (result.code, result.out) == (0, expected), (
+        "a class of transformers is loaded as such, whatever code lies beside it"
+    )
     said = kobert("predict", foreign(model_type="mine", **CODE), "정말 재밌다").complaint
     assert "model_type 'mine', which is not of that class; 'bert' was expected" in said
 
 
 def test_a_config_that_makes_no_model_is_one_sentence(foreign: Callable[..., Path], kobert: Callable) -> None:
     for config in (
-        {"hidden_size": "wide"}, {"num_attention_heads": 7}, {"vocab_size": 5}, {"hidden_size": 64}, {"id2label": {"x": 1}},
-        {"max_position_embeddings": None}, {"task_specific_params": {"nsmc": {"max_length": "long"}}}, {"num_hidden_layers": 2},
+        {"hidden_size": "wide"}, {"num_attention_heads": 7}, {"vocab_size": 5}, {"hidden_size": 64},
+        {"id2label": {"x": 1}},
+        {"max_position_embeddings": None}, {"task_specific_params": {"nsmc": {"max_length": "long"}}},
+        {"num_hidden_layers": 2},
         {"id2label": {"0": "글", "1": "말"}}, {"task_specific_params": {"mrc": {"stride": "wide"}}},
     ):  # fmt: skip
         assert len(kobert("predict", foreign(**config), "정말 재밌다").complaint) > 50, config
@@ -79,7 +84,9 @@ def test_a_config_that_makes_no_model_is_one_sentence(foreign: Callable[..., Pat
         assert kobert("predict", folder, "정말 재밌다").code == 0, content
 
 
-def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(foreign: Callable[..., Path], kobert: Callable) -> None:
+def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(
+    foreign: Callable[..., Path], kobert: Callable
+) -> None:
     for name, text in {
         "nsmc": ["정말 재밌다"],
         "korquad": ["한글은 세종대왕이 만들었다.", "--question", "누가?"],
@@ -90,11 +97,21 @@ def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(forei
             weights = load_file(folder / "model.safetensors")
             weights["bert.embeddings.LayerNorm.bias"][0] = value
             save_file(weights, folder / "model.safetensors", {"format": "pt"})
-            assert "scores that are not finite (NaN or infinite): its weights are damaged" in kobert("predict", folder, *text).complaint
+            assert (
+                "scores that are not finite (NaN or infinite): its weights are damaged"
+                in kobert("predict", folder, *text).complaint
+            )
     folder = foreign()
     weights = load_file(folder / "model.safetensors")
-    save_file({key: value for key, value in weights.items() if "classifier" not in key}, folder / "model.safetensors", {"format": "pt"})
-    assert "lacks weights of a BertForSequenceClassification: classifier.bias" in kobert("predict", folder, "정말").complaint
+    save_file(
+        {key: value for key, value in weights.items() if "classifier" not in key},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
+    assert (
+        "lacks weights of a BertForSequenceClassification: classifier.bias"
+        in kobert("predict", folder, "정말").complaint
+    )
     save_file(weights | {"classifier.weight": torch.zeros(3, 3)}, folder / "model.safetensors", {"format": "pt"})
     assert "does not load" in kobert("predict", folder, "정말").complaint
     (folder / "model.safetensors").write_bytes(b"broken" * 9)

@@ -1,5 +1,5 @@
-"""One text has one answer, whoever asks: fine-tuning's own test, `kobert predict` on the published and on the unpublished model, and
-`kobert measure` - a thousand texts for every task, some of them longer than `max_length`."""
+"""One text has one answer, whoever asks: fine-tuning's own test, `kobert predict` on the published and on the
+unpublished model, and `kobert evaluate` - a thousand texts for every task, some of them longer than `max_length`."""
 
 import json
 import random
@@ -31,7 +31,11 @@ QUESTION = "어디에서 살았나?"
 TASKS: dict[str, Any] = {name: {"name": name} for name in Task.names()} | {
     "classification of pairs": {"name": "classification", "text_pair": "text_pair"},
 }
-LABELS = {"nli": ["entailment", "neutral", "contradiction"], "classification": ["글", "말", "소리"], "sts": [0.5, 4, 2.5]}
+LABELS = {
+    "nli": ["entailment", "neutral", "contradiction"],
+    "classification": ["글", "말", "소리"],
+    "sts": [0.5, 4, 2.5],
+}
 
 
 def texts_of(words: list[str], seed: int, count: int) -> list[str]:
@@ -42,7 +46,8 @@ def texts_of(words: list[str], seed: int, count: int) -> list[str]:
 
 
 def content(name: str, texts: list[str], others: list[str]) -> tuple[str, str]:
-    """The end of a file's name, and a file of the task with these texts. Every third question has no answer where that may be."""
+    """The end of a file's name, and a file of the task with these texts. Every third question has no answer where that
+    may be."""
     labels = LABELS.get(name, [0, 1])
     if name == "nsmc":
         return ".txt", "id\tdocument\tlabel\n" + "".join(f"{i}\t{text}\t{i % 2}\n" for i, text in enumerate(texts))
@@ -53,7 +58,13 @@ def content(name: str, texts: list[str], others: list[str]) -> tuple[str, str]:
         questions = [
             {
                 "context": text,
-                "qas": [{"id": str(i), "question": QUESTION, **({"answers": []} if name == "mrc" and i % 3 == 0 else answer_in(text))}],
+                "qas": [
+                    {
+                        "id": str(i),
+                        "question": QUESTION,
+                        **({"answers": []} if name == "mrc" and i % 3 == 0 else answer_in(text)),
+                    }
+                ],
             }
             for i, text in enumerate(texts)
         ]
@@ -62,7 +73,11 @@ def content(name: str, texts: list[str], others: list[str]) -> tuple[str, str]:
     for i, (text, other) in enumerate(zip(texts, others, strict=True)):
         row: dict[str, Any] = {"text": text, "text_pair": other, "label": labels[i % len(labels)]}
         if name in ("nli", "pair", "sts"):
-            row = {"sentence1": text, "sentence2": other, {"nli": "gold_label", "sts": "score"}.get(name, "label"): row["label"]}
+            row = {
+                "sentence1": text,
+                "sentence2": other,
+                {"nli": "gold_label", "sts": "score"}.get(name, "label"): row["label"],
+            }
         elif name == "acceptability":
             row = {"sentence": text, "label": i % 2}
         elif name == "choice":
@@ -82,7 +97,8 @@ def answer_in(text: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def base(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a `tokenizer` over eojeols, which costs little, and a `model` with large random weights, so that each token counts."""
+    """A folder with a `tokenizer` over eojeols, which costs little, and a `model` with large random weights, so that
+    each token counts."""
     folder = tmp_path_factory.mktemp("base")
     corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), corpora, folder / "corpus")
     eojeols = analysis.AnalysisOptions(analyzer={"name": "whitespace", "style": "none"})
@@ -133,11 +149,15 @@ def told(task: Task, row: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_way_gives_the_same_answers(name: str, tuned: Callable[[str], Path], base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_way_gives_the_same_answers(
+    name: str, tuned: Callable[[str], Path], base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tuned(name)
     test = Features.load(folder / "features" / "test")
     windows = test.lengths == MAX_LENGTH
-    assert len(test.examples) == TEXTS and 90 < windows.sum() < len(windows), "some are longer than max_length, and some are not"
+    assert len(test.examples) == TEXTS and 90 < windows.sum() < len(windows), (
+        "some are longer than max_length, and some are not"
+    )
     expected = [row["prediction"] for row in read_json_lines(folder / "tuned" / "predictions.jsonl")]
     assert len({json.dumps(one) for one in expected}) > 1, "one answer to all texts would say nothing"
 
@@ -159,7 +179,9 @@ def test_every_way_gives_the_same_answers(name: str, tuned: Callable[[str], Path
     question = QUESTION if "question" in test.examples[0] else None
     published = predict(folder / "published", given, question)
     assert published == predict(folder / "tuned" / "model", given, question, tokenizer_folder=base / "tokenizer")
-    assert [told(checkpoint.task, row) for row in published] == ([round(one, 4) for one in expected] if name == "sts" else expected)
+    assert [told(checkpoint.task, row) for row in published] == (
+        [round(one, 4) for one in expected] if name == "sts" else expected
+    )
     if name in ("mrc", "span"):
         assert "" in expected and "null_score" in published[0]
 

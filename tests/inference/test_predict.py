@@ -1,4 +1,5 @@
-"""Loading and predicting with a published checkpoint; the oracles are `transformers`' own pipelines and plain arg-max by hand."""
+"""Loading and predicting with a published checkpoint; the oracles are `transformers`' own pipelines and plain arg-max
+by hand."""
 
 import json
 import shutil
@@ -80,7 +81,9 @@ def test_answer_is_the_best_span_by_hand(tiny) -> None:
         outputs = model(**encoded)
     starts, ends = outputs.start_logits[0].tolist(), outputs.end_logits[0].tolist()
     inside = [i for i, side in enumerate(sides) if side == 1]
-    score, start, end = max((starts[i] + ends[j], offsets[i][0], offsets[j][1]) for i in inside for j in inside if i <= j < i + 30)
+    score, start, end = max(
+        (starts[i] + ends[j], offsets[i][0], offsets[j][1]) for i in inside for j in inside if i <= j < i + 30
+    )
     found = predict(folder, [CONTEXT], QUESTION)[0]
     assert (found["start"], found["end"]) == (start, end)
     assert found["answer"] == CONTEXT[start:end]
@@ -94,7 +97,9 @@ def test_answer_in_a_context_of_many_windows_may_lie_anywhere_and_is_cut_from_th
     found = predict(folder, [context], QUESTION)[0]
     assert len(load_tokenizer(folder)(context)["input_ids"]) > 3 * 256
     assert found["answer"] == context[found["start"] : found["end"]] != ""
-    assert found["score"] >= predict(folder, [context[:300]], QUESTION)[0]["score"] - 1e-3, "the first window is one of those searched"
+    assert found["score"] >= predict(folder, [context[:300]], QUESTION)[0]["score"] - 1e-3, (
+        "the first window is one of those searched"
+    )
 
 
 def test_answer_from_decomposed_text_counts_the_characters_as_given(tiny) -> None:
@@ -122,7 +127,9 @@ def test_masks_are_filled_as_by_transformers_pipeline(tiny) -> None:
 
     folder = tiny.run_dir / "publish" / "mlm"
     text = "대한민국의 [MASK]는 서울이다."
-    expected = pipeline("fill-mask", model=BertForMaskedLM.from_pretrained(folder), tokenizer=load_tokenizer(folder))(text, top_k=4)
+    expected = pipeline("fill-mask", model=BertForMaskedLM.from_pretrained(folder), tokenizer=load_tokenizer(folder))(
+        text, top_k=4
+    )
     tokenizer = load_tokenizer(folder)
     found = predict(folder, [text], top_k=4)[0]["masks"]
     assert len(found) == 1

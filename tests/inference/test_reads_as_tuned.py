@@ -1,4 +1,5 @@
-"""Predicting reads a text as the model's config says; the oracle is the task itself, on the logits of the same random model."""
+"""Predicting reads a text as the model's config says; the oracle is the task itself, on the logits of the same random
+model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.inference.predict import predict
 from kobert_pipeline.pretrain.architecture import Architecture
 
-CONTEXTS = [" ".join(f"등대는 {n}9{k}3년에 처음 불을 밝혔다. 민수가 {k}번 부산에 갔다." for k in range(6)) for n in range(8)]
+CONTEXTS = [
+    " ".join(f"등대는 {n}9{k}3년에 처음 불을 밝혔다. 민수가 {k}번 부산에 갔다." for k in range(6)) for n in range(8)
+]
 QUESTION = "등대는 언제 처음 불을 밝혔는가?"
 
 
@@ -45,7 +48,8 @@ def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
 
 
 OPTIONS: list[tuple[str, dict[str, int]]] = [
-    ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}), ("bert", {"max_question_tokens": 3}),
+    ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}), ("bert",
+    {"max_question_tokens": 3}),
 ]  # fmt: skip
 
 
@@ -79,7 +83,9 @@ def test_a_model_that_names_no_task_does_what_its_head_can(saved: Callable, toke
     text = " ".join(CONTEXTS[:1] * 9)
     inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=64)
     with torch.no_grad():
-        scores = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[0].softmax(-1).tolist()
+        scores = (
+            model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[0].softmax(-1).tolist()
+        )
     [found] = predict(folder, [text], tokenizer_folder=tiny.run_dir / "tokenizer")
     assert list(found["scores"].values()) == pytest.approx(scores, abs=1e-4)
     _, folder = saved("AutoModelForSequenceClassification", "bert", num_labels=1, problem_type="regression")
@@ -106,7 +112,9 @@ def test_a_run_s_tokenizer_fits_its_model_and_cuts_at_its_positions(saved: Calla
 
 def test_an_electra_generator_fills_masks_and_a_discriminator_does_not(saved: Callable, tiny: Any) -> None:
     _, generator = saved("AutoModelForMaskedLM", "electra")
-    [found] = predict(generator, ["대한민국의 [MASK]는 서울이다."], top_k=3, tokenizer_folder=tiny.run_dir / "tokenizer")
+    [found] = predict(
+        generator, ["대한민국의 [MASK]는 서울이다."], top_k=3, tokenizer_folder=tiny.run_dir / "tokenizer"
+    )
     assert [len(guesses) for guesses in found["masks"]] == [3]
     _, discriminator = saved("AutoModelForPreTraining", "electra")
     with pytest.raises(UserError, match="neither labels texts nor answers questions nor tags nor fills masks"):

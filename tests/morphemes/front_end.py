@@ -1,4 +1,5 @@
-"""What the tests of the first rooms share: the stages up to shards on the bundled corpora, made once a session, and texts."""
+"""What the tests of the first rooms share: the stages up to shards on the bundled corpora, made once a session, and
+texts."""
 
 import functools
 import os
@@ -30,7 +31,9 @@ CORPORA = Path(__file__).resolve().parents[2] / "corpora"
 VOCAB_SIZE = 3000
 PARTS = 30_000
 
-PROPERTY = settings(max_examples=80, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+PROPERTY = settings(
+    max_examples=80, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 """The same examples in every run, and no database in the working folder."""
 
 WORDS = [
@@ -81,7 +84,8 @@ fragments = st.one_of(
     st.text("가-힣ㄱㅏ각힣", max_size=4),
 )
 any_text = st.lists(fragments, max_size=25).map("".join)
-"""Any text without lone surrogates: Korean words, Hanja, emoji, jamo, zero-width characters, all kinds of white space."""
+"""Any text without lone surrogates: Korean words, Hanja, emoji, jamo, zero-width characters, all kinds of white
+space."""
 
 composed_text = any_text.map(lambda text: unicodedata.normalize("NFC", text))
 

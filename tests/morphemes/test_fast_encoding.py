@@ -12,7 +12,14 @@ from kobert_pipeline.morphemes import fast_encoding, morpheme_tokenizer
 from kobert_pipeline.morphemes.fast_encoding import LazyEncodings
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
-TEXTS = ["그 배우는 무대 위에서 노래했다.", "", "쀍쀍 [MASK] 했다", "재밌었다ㅋㅋㅋㅋ 😀😀!! " * 9, nfd("무대 위에서"), " \t\n"]
+TEXTS = [
+    "그 배우는 무대 위에서 노래했다.",
+    "",
+    "쀍쀍 [MASK] 했다",
+    "재밌었다ㅋㅋㅋㅋ 😀😀!! " * 9,
+    nfd("무대 위에서"),
+    " \t\n",
+]
 
 
 def both(tokenizer, texts, monkeypatch, **options):
@@ -47,7 +54,12 @@ def same(short, plain):
     assert dict(short) == dict(plain)
     assert len(short.encodings) == len(plain.encodings)
     for one, two in zip(short.encodings, plain.encodings, strict=True):
-        assert (one.ids, one.offsets, one.word_ids, one.attention_mask) == (two.ids, two.offsets, two.word_ids, two.attention_mask)
+        assert (one.ids, one.offsets, one.word_ids, one.attention_mask) == (
+            two.ids,
+            two.offsets,
+            two.word_ids,
+            two.attention_mask,
+        )
 
 
 @pytest.mark.parametrize("sides", [("right", "right"), ("left", "left")])
@@ -75,18 +87,26 @@ def test_rows_equal_the_backends(front_end, monkeypatch, options, sides):
     tokenizer = MorphemeTokenizer.from_pretrained(front_end.tokenizer)
     tokenizer.truncation_side, tokenizer.padding_side = sides
     texts = [text.split() or [""] for text in TEXTS] if options.get("is_split_into_words") else TEXTS
-    short, plain, taken = both(tokenizer, texts, monkeypatch, return_offsets_mapping=True, return_special_tokens_mask=True, **options)
+    short, plain, taken = both(
+        tokenizer, texts, monkeypatch, return_offsets_mapping=True, return_special_tokens_mask=True, **options
+    )
     assert taken
     same(short, plain)
     short, plain, _ = both(tokenizer, texts[0], monkeypatch, **options)
     assert dict(short) == dict(plain)
 
 
-parts = st.lists(st.one_of(any_text, st.sampled_from(["[E]", " [E]", "<e>", "새말", "[MASK]"])), max_size=6).map("".join)
+parts = st.lists(st.one_of(any_text, st.sampled_from(["[E]", " [E]", "<e>", "새말", "[MASK]"])), max_size=6).map(
+    "".join
+)
 
 
 @settings(PROPERTY, max_examples=100)
-@given(texts=st.lists(parts, min_size=1, max_size=4), style=st.sampled_from(["surface", "form", "tagged", "none"]), split=st.booleans())
+@given(
+    texts=st.lists(parts, min_size=1, max_size=4),
+    style=st.sampled_from(["surface", "form", "tagged", "none"]),
+    split=st.booleans(),
+)
 def test_any_texts_with_added_tokens_in_any_style_whole_or_in_words(front_end, texts, style, split):
     tokenizer = styled(front_end.tokenizer, style)
     given_ = [text.split() or [""] for text in texts] if split else texts

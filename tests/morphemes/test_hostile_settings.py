@@ -1,4 +1,5 @@
-"""A tokenizer folder that somebody spoilt: one sentence that names the file, a ValueError since users load it by `transformers`."""
+"""A tokenizer folder that somebody spoilt: one sentence that names the file, a ValueError since users load it by
+`transformers`."""
 
 import json
 import shutil
@@ -64,10 +65,22 @@ def test_settings_that_make_no_tokenizer_are_refused_in_a_sentence(front_end, sp
     settings = json.loads((front_end.tokenizer / CONFIG).read_text(encoding="utf-8"))
     for change in SETTINGS:
         complaint(spoilt(CONFIG, json.dumps(settings | change)))
-    for text in ("", "{", "[]", "null", "5", '{"style": ', "[" * 100_000, '{"model_max_length": ' + "9" * 5000 + "}", b"\xff\xfe{"):
+    for text in (
+        "",
+        "{",
+        "[]",
+        "null",
+        "5",
+        '{"style": ',
+        "[" * 100_000,
+        '{"model_max_length": ' + "9" * 5000 + "}",
+        b"\xff\xfe{",
+    ):
         assert CONFIG in complaint(spoilt(CONFIG, text))
     with pytest.raises(ValueError, match=r"style is 5, it must be str|style is '5', it must be str"):
-        transformers.AutoTokenizer.from_pretrained(spoilt(CONFIG, json.dumps(settings | {"style": 5})), trust_remote_code=True)
+        transformers.AutoTokenizer.from_pretrained(
+            spoilt(CONFIG, json.dumps(settings | {"style": 5})), trust_remote_code=True
+        )
 
 
 def test_settings_that_say_nothing_are_the_defaults(front_end, tokenizer, spoilt):
@@ -90,7 +103,8 @@ def test_a_vocabulary_that_is_none_is_refused_in_a_sentence(front_end, spoilt):
     unmasked = saved | {"model": saved["model"] | {"vocab": without}, "added_tokens": []}
     texts = {
         "broken": "{", "a list": "[]", "empty": "", "bytes": b"\x00\xff", "deep": "[" * 100_000,
-        "no model": json.dumps(saved | {"model": {}}), "no mask": json.dumps(unmasked), "no vocabulary": changed(vocab={}),
+        "no model": json.dumps(saved | {"model": {}}), "no mask": json.dumps(unmasked),
+        "no vocabulary": changed(vocab={}),
         "ids of words": changed(vocab={"a": "b"}), "a negative id": changed(vocab=vocabulary | {"끝": -1}),
         "a huge id": changed(vocab=vocabulary | {"끝": 4_000_000_000}), "another unknown": changed(unk_token="<none>"),
     }  # fmt: skip

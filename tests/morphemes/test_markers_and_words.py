@@ -1,4 +1,5 @@
-"""Added tokens in a text and words given ready: where they are found, and that what is around them is spelled as in the text without."""
+"""Added tokens in a text and words given ready: where they are found, and that what is around them is spelled as in the
+text without."""
 
 import random
 import unicodedata
@@ -18,7 +19,8 @@ MARKERS = ["[SUBJ]", "[/SUBJ]"]
 
 @pytest.fixture(scope="module")
 def marked(front_end):
-    """The tokenizer with two markers (one of them no special token), an added word, and the styles that spell otherwise."""
+    """The tokenizer with two markers (one of them no special token), an added word, and the styles that spell
+    otherwise."""
     tokenizer = MorphemeTokenizer.from_pretrained(front_end.tokenizer)
     tokenizer.add_special_tokens({"additional_special_tokens": MARKERS[:1]})
     tokenizer.add_tokens([MARKERS[1], "새말뭉치"])
@@ -40,7 +42,9 @@ def test_an_entity_between_markers_is_spelled_as_without_them(marked, bundled):
     for document in bundled[:60]:
         words = document.text.split("\n")[0].split()[:12]
         place = chosen.randrange(len(words))
-        before, entity, after = (" ".join(part) for part in (words[:place], words[place : place + 1], words[place + 1 :]))
+        before, entity, after = (
+            " ".join(part) for part in (words[:place], words[place : place + 1], words[place + 1 :])
+        )
         lead = f"{before} " if before else ""
         plain, text = f"{lead}{entity} {after}", f"{lead}[SUBJ]{entity}[/SUBJ] {after}"
         found, wanted = inner(ask(marked, text)), inner(ask(marked, plain))
@@ -65,7 +69,9 @@ def test_an_entity_between_markers_is_spelled_as_without_them(marked, bundled):
         ("[SUBJ]새말뭉치[/SUBJ]는", "[SUBJ]새말뭉치[/SUBJ]는"),
     ],
 )
-def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_goes_on(marked, text, spelled):
+def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_goes_on(
+    marked, text, spelled
+):
     assert "".join(token for token, _ in inner(ask(marked, text))) == spelled
     assert [place for _, span in inner(ask(marked, nfd(text))) for place in range(*span)] == solid(nfd(text))
 
@@ -87,7 +93,9 @@ def test_markers_at_the_borders_of_eojeols_change_no_spelling(front_end, marked,
     if any(token in text for token in (*MARKERS, "새말뭉치", "[MASK]")):
         return
     plain, between = " ".join(eojeols), " ".join(f"[SUBJ]{one}[/SUBJ]" for one in eojeols)
-    assert [token for token, _ in inner(ask(marked, between)) if token not in MARKERS] == [token for token, _ in inner(ask(marked, plain))]
+    assert [token for token, _ in inner(ask(marked, between)) if token not in MARKERS] == [
+        token for token, _ in inner(ask(marked, plain))
+    ]
 
 
 def test_added_tokens_are_found_where_berts_are(front_end):
@@ -106,7 +114,10 @@ def test_added_tokens_are_found_where_berts_are(front_end):
                 id_ = tokenizer.convert_tokens_to_ids(content)
                 encoded = [ask(tokenizer, text.format(*[content] * 3)) for text in texts]
                 places.append(
-                    [[span for one, span in zip(row.input_ids, row.offset_mapping, strict=True) if one == id_] for row in encoded]
+                    [
+                        [span for one, span in zip(row.input_ids, row.offset_mapping, strict=True) if one == id_]
+                        for row in encoded
+                    ]
                 )
             assert places[0] == places[1], (content, flag)
             rows += len(texts)
@@ -120,7 +131,10 @@ def test_a_single_word_is_not_found_inside_another_though_morphemes_end_there(fr
     text = "그 배우는 배우 이다"
     for options in ({}, {"text_pair": text}, {"truncation": True, "max_length": 32, "return_overflowing_tokens": True}):
         encoded = tokenizer(text, return_offsets_mapping=True, **options)
-        ids, spans = (encoded[key] if "text_pair" in options or not options else encoded[key][0] for key in ("input_ids", "offset_mapping"))
+        ids, spans = (
+            encoded[key] if "text_pair" in options or not options else encoded[key][0]
+            for key in ("input_ids", "offset_mapping")
+        )
         assert {span for one, span in zip(ids, spans, strict=True) if one == id_} == {(6, 8)}
 
 
@@ -142,7 +156,9 @@ def test_eojeols_are_spelled_as_in_the_text_that_they_make(tokenizer, bundled):
         eojeols = text.split()
         given_, whole = tokenizer(eojeols, is_split_into_words=True), tokenizer(text)
         assert given_.input_ids == whole.input_ids
-        assert [len("".join(tokens).replace("▁", "")) > 0 for tokens in words_of(given_, len(eojeols))] == [True] * len(eojeols)
+        assert [len("".join(tokens).replace("▁", "")) > 0 for tokens in words_of(given_, len(eojeols))] == [True] * len(
+            eojeols
+        )
 
 
 def test_characters_with_the_spaces_among_them_are_cut_at_the_text_s_borders_and_their_own(tokenizer, bundled):
@@ -150,13 +166,17 @@ def test_characters_with_the_spaces_among_them_are_cut_at_the_text_s_borders_and
     for document in bundled[:40]:
         text = document.text.split("\n")[0][:120].strip()
         encoded = tokenizer(list(text), is_split_into_words=True, return_offsets_mapping=True)
-        characters = [(token, word) for token, word in zip(encoded.tokens(), encoded.word_ids(), strict=True) if word is not None]
+        characters = [
+            (token, word) for token, word in zip(encoded.tokens(), encoded.word_ids(), strict=True) if word is not None
+        ]
         assert sorted({word for _, word in characters}) == solid(text)
         first = {place for place in solid(text) if place == 0 or text[place - 1].isspace()}
         assert {word for token, word in characters if token.startswith("▁")} == first - {
             word for token, word in characters if token == "[UNK]"
         }
-        assert {span for span, word in zip(encoded.offset_mapping, encoded.word_ids(), strict=True) if word is not None} <= {(0, 0), (0, 1)}
+        assert {
+            span for span, word in zip(encoded.offset_mapping, encoded.word_ids(), strict=True) if word is not None
+        } <= {(0, 0), (0, 1)}
 
 
 @PROPERTY

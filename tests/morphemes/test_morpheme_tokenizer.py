@@ -30,7 +30,9 @@ DECOMPOSED = [*TEXTS, "가\u0301나다", "か゚ が했다", "e\u0301tude 했다
 
 def spans(encoded):
     """Offsets of the pieces that are no special tokens."""
-    return [span for span, special in zip(encoded.offset_mapping, encoded.special_tokens_mask, strict=True) if not special]
+    return [
+        span for span, special in zip(encoded.offset_mapping, encoded.special_tokens_mask, strict=True) if not special
+    ]
 
 
 def ask(tokenizer, text, **options):
@@ -89,7 +91,9 @@ def test_words_are_the_morphemes(tokenizer, kiwi, text):
         if word is not None:
             words.setdefault(word, []).append((start, end))
     (found,) = kiwi.cuts([text], 1)
-    assert [(pieces[0][0], pieces[-1][1]) for _, pieces in sorted(words.items())] == [(morpheme.start, morpheme.end) for morpheme in found]
+    assert [(pieces[0][0], pieces[-1][1]) for _, pieces in sorted(words.items())] == [
+        (morpheme.start, morpheme.end) for morpheme in found
+    ]
 
 
 @pytest.mark.parametrize("text", [PLAIN, nfd("무대했다"), "재밌었다ㅋㅋ 😀 쀍"])
@@ -130,7 +134,12 @@ def test_a_pair_is_its_sides_between_separators(tokenizer):
     assert encoded.input_ids == [CLS_ID, *one, SEP_ID, *other, SEP_ID]
     assert encoded.token_type_ids == [0] * (len(one) + 2) + [1] * (len(other) + 1)
     for side, text in enumerate((first, second)):
-        places = [i for span, of in zip(encoded.offset_mapping, encoded.sequence_ids(), strict=True) if of == side for i in range(*span)]
+        places = [
+            i
+            for span, of in zip(encoded.offset_mapping, encoded.sequence_ids(), strict=True)
+            if of == side
+            for i in range(*span)
+        ]
         assert places == solid(text)
 
 
@@ -163,7 +172,9 @@ def test_padding_is_masked_and_on_the_side_asked_for(own, side):
     batch = ask(own, TEXTS, padding=True, pad_to_multiple_of=8)
     width = -(-max(lengths) // 8) * 8
     for length, ids, mask, special, offsets in zip(
-        lengths, *(batch[key] for key in ("input_ids", "attention_mask", "special_tokens_mask", "offset_mapping")), strict=True
+        lengths,
+        *(batch[key] for key in ("input_ids", "attention_mask", "special_tokens_mask", "offset_mapping")),
+        strict=True,
     ):
         pads = slice(length, width) if side == "right" else slice(0, width - length)
         assert len(ids) == len(mask) == width
@@ -182,9 +193,14 @@ def test_settings_of_one_call_do_not_last(tokenizer):
 @pytest.mark.parametrize("strategy", ["only_first", "only_second", "longest_first"])
 def test_truncation_keeps_the_front_of_each_side(tokenizer, strategy):
     one, other = (tokenizer(text, add_special_tokens=False).input_ids for text in (PLAIN, TEXTS[2]))
-    encoded = tokenizer(PLAIN, TEXTS[2], truncation=strategy, max_length=len(one) + len(other), return_offsets_mapping=True)
+    encoded = tokenizer(
+        PLAIN, TEXTS[2], truncation=strategy, max_length=len(one) + len(other), return_offsets_mapping=True
+    )
     assert len(encoded.input_ids) == len(one) + len(other)
-    sides = [[piece for piece, of in zip(encoded.input_ids, encoded.sequence_ids(), strict=True) if of == side] for side in (0, 1)]
+    sides = [
+        [piece for piece, of in zip(encoded.input_ids, encoded.sequence_ids(), strict=True) if of == side]
+        for side in (0, 1)
+    ]
     assert sides == [one[: len(sides[0])], other[: len(sides[1])]]
     if strategy != "longest_first":
         assert sides[strategy == "only_first"] == [one, other][strategy == "only_first"]
@@ -194,7 +210,13 @@ def test_truncation_keeps_the_front_of_each_side(tokenizer, strategy):
 def test_stride_gives_overlapping_windows_with_offsets_in_the_whole_text(tokenizer, form):
     contexts = [form(" ".join(TEXTS * 3)), form(PLAIN)]
     questions = ["누가 웃었나?", "어디?"]
-    options = {"truncation": "only_second", "max_length": 32, "stride": 8, "return_overflowing_tokens": True, "padding": "max_length"}
+    options = {
+        "truncation": "only_second",
+        "max_length": 32,
+        "stride": 8,
+        "return_overflowing_tokens": True,
+        "padding": "max_length",
+    }
     windows = ask(tokenizer, questions, text_pair=contexts, **options)
     assert windows.overflow_to_sample_mapping.count(0) > 3
     assert windows.overflow_to_sample_mapping.count(1) >= 1
@@ -208,7 +230,9 @@ def test_stride_gives_overlapping_windows_with_offsets_in_the_whole_text(tokeniz
             window = [
                 pair
                 for pair, side in zip(
-                    zip(windows.input_ids[i], windows.offset_mapping[i], strict=True), windows.sequence_ids(i), strict=True
+                    zip(windows.input_ids[i], windows.offset_mapping[i], strict=True),
+                    windows.sequence_ids(i),
+                    strict=True,
                 )
                 if side == 1
             ]
@@ -277,7 +301,9 @@ def test_decoding_gives_the_text_back(tokenizer, bundled):
     encoded = tokenizer(lines).input_ids
     known = [(line, ids) for line, ids in zip(lines, encoded, strict=True) if tokenizer.unk_token_id not in ids]
     assert len(known) > 100
-    assert tokenizer.batch_decode([ids for _, ids in known], skip_special_tokens=True) == [" ".join(line.split()) for line, _ in known]
+    assert tokenizer.batch_decode([ids for _, ids in known], skip_special_tokens=True) == [
+        " ".join(line.split()) for line, _ in known
+    ]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
@@ -291,7 +317,9 @@ def test_no_words_are_only_a_frame(tokenizer):
     assert tokenizer([], is_split_into_words=True, return_offsets_mapping=True).input_ids == [CLS_ID, SEP_ID]
 
 
-@pytest.mark.parametrize("options", [{}, {"return_offsets_mapping": True}, {"padding": True, "truncation": True, "max_length": 8}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"return_offsets_mapping": True}, {"padding": True, "truncation": True, "max_length": 8}], ids=str
+)
 def test_an_empty_batch_is_empty(tokenizer, options):
     encoded = tokenizer([], **options)
     assert encoded["input_ids"] == []
@@ -338,7 +366,11 @@ def test_added_tokens_keep_their_ids(own, tmp_path, way):
     own.save_pretrained(tmp_path)
     again = MorphemeTokenizer.from_pretrained(tmp_path) if way == "saved" else pickle.loads(pickle.dumps(own))
     found = again(text, return_offsets_mapping=True)
-    assert (found.input_ids, found.offset_mapping, found.tokens()) == (wanted.input_ids, wanted.offset_mapping, wanted.tokens())
+    assert (found.input_ids, found.offset_mapping, found.tokens()) == (
+        wanted.input_ids,
+        wanted.offset_mapping,
+        wanted.tokens(),
+    )
     assert len(again) == len(own)
 
 

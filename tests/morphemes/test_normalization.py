@@ -32,4 +32,7 @@ def test_sound_text_can_be_encoded_and_differs_only_at_lone_surrogates(text):
     mended = replace_surrogates(text)
     mended.encode("utf-8")
     assert len(mended) == len(text)
-    assert all(new == old or (new == REPLACEMENT and "\ud800" <= old <= "\udfff") for new, old in zip(mended, text, strict=True))
+    assert all(
+        new == old or (new == REPLACEMENT and "\ud800" <= old <= "\udfff")
+        for new, old in zip(mended, text, strict=True)
+    )

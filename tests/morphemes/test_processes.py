@@ -6,7 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-TEXTS = ["아버지가 방에 들어가셨다.", "그 영화 재밌었다 ㅋㅋ 😀", "서울특별시 강남구", "𠮷野家에서 밥을 먹었다", "", "(가) 3.14%"] * 4
+TEXTS = [
+    "아버지가 방에 들어가셨다.",
+    "그 영화 재밌었다 ㅋㅋ 😀",
+    "서울특별시 강남구",
+    "𠮷野家에서 밥을 먹었다",
+    "",
+    "(가) 3.14%",
+] * 4
 
 
 class Tokenized(Dataset):
@@ -29,7 +36,11 @@ def test_workers_of_a_loader_find_the_same_ids(tokenizer, way) -> None:
     alone = [Tokenized(tokenizer)[place] for place in range(len(TEXTS))]
     tokenizer(TEXTS)
     loader = DataLoader(
-        Tokenized(tokenizer), batch_size=None, num_workers=2, timeout=120, multiprocessing_context=multiprocessing.get_context(way)
+        Tokenized(tokenizer),
+        batch_size=None,
+        num_workers=2,
+        timeout=120,
+        multiprocessing_context=multiprocessing.get_context(way),
     )
     assert [(list(ids), [tuple(span) for span in offsets]) for ids, offsets in loader] == alone
 

@@ -16,11 +16,19 @@ from kobert_pipeline.morphemes.segmenter import BATCH_CHARACTERS, Segmenter
 
 ANALYZERS = [Segmenter(), Segmenter("whitespace")]
 TEXTS = ["하나 둘", "셋", "넷\n다섯"]
-LONG = ["가" * 5000, "ㅋ" * 2001, "했다 " * 1500, " " * 5000 + "끝", "가" * 1999 + " " + "나" * 2001, "https://a.kr/" + "x" * 300]
+LONG = [
+    "가" * 5000,
+    "ㅋ" * 2001,
+    "했다 " * 1500,
+    " " * 5000 + "끝",
+    "가" * 1999 + " " + "나" * 2001,
+    "https://a.kr/" + "x" * 300,
+]
 
 
 def check_lossless(text, found):
-    """Every character that is not white space lies in exactly one morpheme, in order; no morpheme holds white space or is too long."""
+    """Every character that is not white space lies in exactly one morpheme, in order; no morpheme holds white space or
+    is too long."""
     reach = 0
     for morpheme in found:
         assert reach <= morpheme.start < morpheme.end <= len(text)
@@ -125,7 +133,8 @@ def cut_one(text, tokens, style="surface"):
 
 
 def token_lists(text, numbers):
-    """For every unit of `text` a list of tokens that may overlap, be empty, leave gaps, run backwards or beyond the end."""
+    """For every unit of `text` a list of tokens that may overlap, be empty, leave gaps, run backwards or beyond the
+    end."""
     lists = [
         st.lists(st.tuples(st.integers(0, end - start + 3), st.integers(0, end - start + 3), numbers), max_size=8)
         for start, end in units(text)
@@ -218,7 +227,9 @@ def test_unknown_analyzer_is_refused():
         Segmenter("mecab2")
 
 
-@pytest.mark.parametrize(("change", "said"), [(lambda found: found[:-1], "1 analyses fewer"), (lambda found: found * 2, "4 analyses more")])
+@pytest.mark.parametrize(
+    ("change", "said"), [(lambda found: found[:-1], "1 analyses fewer"), (lambda found: found * 2, "4 analyses more")]
+)
 def test_an_analyzer_that_loses_count_is_an_error(change, said, monkeypatch):
     """What follows would else be cut by another text's analysis, and nobody would see it."""
     real = whitespace_module.tokens

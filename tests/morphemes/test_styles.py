@@ -1,4 +1,5 @@
-"""Every style: what morphemes are spelled as, where they lie in the raw text, and that the tokenizer built on it says so."""
+"""Every style: what morphemes are spelled as, where they lie in the raw text, and that the tokenizer built on it says
+so."""
 
 import unicodedata
 from itertools import pairwise
@@ -47,7 +48,10 @@ def test_spans_never_run_back_and_reach_every_character(cutter, text):
     (found,) = cutter.cuts([text], 1)
     morphemes = list(found)
     assert all(0 <= one.start <= one.end <= len(text) for one in morphemes)
-    assert all(one.start <= other.start and one.end <= other.end and one.sentence <= other.sentence for one, other in pairwise(morphemes))
+    assert all(
+        one.start <= other.start and one.end <= other.end and one.sentence <= other.sentence
+        for one, other in pairwise(morphemes)
+    )
     reached = {place for one in morphemes for place in range(one.start, one.end)}
     assert {place for place, character in enumerate(text) if not character.isspace()} <= reached
     pieces = found.pieces(text)
@@ -64,7 +68,9 @@ def test_no_analyzer_however_wrong_makes_a_respelled_cut_miss_a_character(data, 
     tokens = []
     for start, end in units(text):
         place = st.integers(0, end - start + 3)
-        rows = data.draw(st.lists(st.tuples(place, place, st.integers(-2, 5), st.text(" ab가", max_size=80)), max_size=8))
+        rows = data.draw(
+            st.lists(st.tuples(place, place, st.integers(-2, 5), st.text(" ab가", max_size=80)), max_size=8)
+        )
         tokens.append(Tokens(*([row[column] for row in rows] for column in range(4))))
     (found,) = segment([text], [list(units(text))], tokens, "form")
     reached = {place for one in found for place in range(one.start, one.end)}
@@ -88,7 +94,9 @@ def styled(request, tmp_path_factory):
     lines = [" ".join(found.words(text)) for text, found in zip(texts, cutter.segment(texts), strict=True)]
     backend = Tokenizer(models.WordPiece(unk_token=UNK, continuing_subword_prefix="", max_input_chars_per_word=200))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trainer = trainers.WordPieceTrainer(vocab_size=2500, special_tokens=SPECIAL_TOKENS, continuing_subword_prefix="", show_progress=False)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=2500, special_tokens=SPECIAL_TOKENS, continuing_subword_prefix="", show_progress=False
+    )
     backend.train_from_iterator(lines, trainer)
     backend.pre_tokenizer = None
     folder = tmp_path_factory.mktemp(request.param)
@@ -104,13 +112,17 @@ def test_the_tokenizer_encodes_the_pieces_of_its_style(styled):
     (found,) = styled.cutter.cuts([SENTENCE], 1)
     encoded = styled(SENTENCE, add_special_tokens=False)
     backend = remove_pipeline(Tokenizer.from_str(styled.backend_tokenizer.to_str()))
-    assert encoded.input_ids == backend.encode(found.pieces(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
+    assert (
+        encoded.input_ids == backend.encode(found.pieces(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
+    )
     assert encoded.word_ids() == sorted(encoded.word_ids()) and set(encoded.word_ids()) == set(range(len(found)))
     assert styled.init_kwargs["style"] == styled.cutter.style
 
 
 @pytest.mark.parametrize("form", [str, nfd], ids=["as it is", "decomposed"])
-@pytest.mark.parametrize("text", [SENTENCE, "  탭\t과 했다ㅋㅋ 😀 ", "大韓民國 갔다가 왔다. 쀍", "예뻐서 좋았던 그것은 친구였다"])
+@pytest.mark.parametrize(
+    "text", [SENTENCE, "  탭\t과 했다ㅋㅋ 😀 ", "大韓民國 갔다가 왔다. 쀍", "예뻐서 좋았던 그것은 친구였다"]
+)
 def test_a_token_lies_where_its_morpheme_lies(styled, text, form):
     given = form(text)
     encoded = styled(given, return_offsets_mapping=True)
@@ -130,13 +142,23 @@ def test_a_token_lies_where_its_morpheme_lies(styled, text, form):
 def test_windows_with_stride_keep_offsets_and_every_character(styled):
     question, context = "누가 갔나?", " ".join([SENTENCE] * 6)
     encoded = styled(
-        question, context, truncation="only_second", max_length=48, stride=8, return_overflowing_tokens=True, return_offsets_mapping=True
+        question,
+        context,
+        truncation="only_second",
+        max_length=48,
+        stride=8,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
     )
     assert len(encoded.input_ids) > 1
     whole = styled(context, return_offsets_mapping=True)
     reached = set()
     for window in range(len(encoded.input_ids)):
-        places = [span for span, side in zip(encoded.offset_mapping[window], encoded.sequence_ids(window), strict=True) if side == 1]
+        places = [
+            span
+            for span, side in zip(encoded.offset_mapping[window], encoded.sequence_ids(window), strict=True)
+            if side == 1
+        ]
         assert set(places) <= set(whole.offset_mapping)
         reached |= {place for start, end in places for place in range(start, end)}
     assert {place for place, character in enumerate(context) if not character.isspace()} <= reached

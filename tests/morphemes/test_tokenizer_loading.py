@@ -27,7 +27,8 @@ TEXTS = ["무대 위에서 했다", "재밌었다ㅋㅋ 😀\t쀍", "ᄒᆞᆫ�
 
 @pytest.fixture
 def alone(fresh, tmp_path):
-    """`alone(blocked, code, *arguments)`: the last line that `code` printed in a process that cannot import `blocked`."""
+    """`alone(blocked, code, *arguments)`: the last line that `code` printed in a process that cannot import
+    `blocked`."""
     environment = os.environ | {
         "HF_HOME": str(tmp_path / "hf"),
         "HF_HUB_OFFLINE": "1",
@@ -70,9 +71,9 @@ print(json.dumps({"rows": rows, "package": "kobert_pipeline" in sys.modules}))
 def test_without_trust_it_raises_and_gives_no_other_tokenizer(alone, front_end, tmp_path, with_model):
     folder = shutil.copytree(front_end.tokenizer, tmp_path / "folder")
     if with_model:
-        BertConfig(vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32).save_pretrained(
-            folder
-        )
+        BertConfig(
+            vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+        ).save_pretrained(folder)
     code = """
 import json
 from transformers import AutoTokenizer
@@ -109,7 +110,9 @@ def test_pipelines_and_sentence_transformers_name_the_flag_and_load_with_it(fron
     import sentence_transformers
 
     folder = shutil.copytree(front_end.tokenizer, tmp_path / "folder")
-    config = BertConfig(vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=2)
+    config = BertConfig(
+        vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=2
+    )
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     monkeypatch.setattr("builtins.input", lambda _: "n")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
@@ -183,16 +186,23 @@ def test_the_backend_by_itself_spells_as_the_plain_tokenizer(front_end, tokenize
         for backend in (saved, tokenizer.backend_tokenizer, pickle.loads(pickle.dumps(tokenizer)).backend_tokenizer):
             assert backend.encode(text).tokens == wanted.tokens
     made = StaticEmbedding(MorphemeTokenizer.from_pretrained(front_end.tokenizer), embedding_dim=4)
-    assert made.preprocess(["그 배우는 무대"])["input_ids"].tolist() == plain.encode("그 배우는 무대", add_special_tokens=False).ids
+    assert (
+        made.preprocess(["그 배우는 무대"])["input_ids"].tolist()
+        == plain.encode("그 배우는 무대", add_special_tokens=False).ids
+    )
 
 
 def test_the_tagging_pipeline_joins_eojeols_and_is_silent(front_end):
-    config = BertConfig(vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=9)
+    config = BertConfig(
+        vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=9
+    )
     model = transformers.BertForTokenClassification(config).eval()
     tokenizer = MorphemeTokenizer.from_pretrained(front_end.tokenizer)
     text = "배우는 무대 위에서 노래했다."
     for strategy in ("first", "average", "max"):
-        tagger = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy=strategy)
+        tagger = transformers.pipeline(
+            "token-classification", model=model, tokenizer=tokenizer, aggregation_strategy=strategy
+        )
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             found = tagger(text, ignore_labels=[])

@@ -36,8 +36,12 @@ def tiny_bert() -> Callable[..., BertForPreTraining]:
 def folders(tmp_path: Path) -> tuple[Path, Path]:
     """Folders with shards, which use seven of the 200 tokens that their tokenizer has."""
     for number in range(2):
-        write_shard(tmp_path / "shards", f"train-{number:05d}", shard_of(articles(6) + reviews(3), vocab_size=12, seed=number))
-        write_shard(tmp_path / "shards", f"held_out-{number:05d}", shard_of(articles(2), vocab_size=12, seed=10 + number))
+        write_shard(
+            tmp_path / "shards", f"train-{number:05d}", shard_of(articles(6) + reviews(3), vocab_size=12, seed=number)
+        )
+        write_shard(
+            tmp_path / "shards", f"held_out-{number:05d}", shard_of(articles(2), vocab_size=12, seed=10 + number)
+        )
     (tmp_path / "tokenizer").mkdir()
     vocabulary = {f"token{number}": number for number in range(200)}
     Tokenizer(models.WordPiece(vocabulary, unk_token="token1")).save(str(tmp_path / "tokenizer" / VOCABULARY_FILE))

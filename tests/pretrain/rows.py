@@ -21,7 +21,10 @@ OBJECTIVES: dict[str, Any] = {
     "mlm_sop": "mlm_sop",
     "rtd": "rtd",
     "clm": "clm",
-    **{f"mlm {formed}": {"name": "mlm", "sequence_format": formed} for formed in ("sentence_pair", "full_sentences", "doc_sentences")},
+    **{
+        f"mlm {formed}": {"name": "mlm", "sequence_format": formed}
+        for formed in ("sentence_pair", "full_sentences", "doc_sentences")
+    },
     "mlm nsp": {"name": "mlm", "sequence_format": "segment_pair", "nsp": True},
 }
 
@@ -47,8 +50,9 @@ def prepared(objective: Any, architecture: Any) -> tuple[LossModule, Loader]:
 
 
 def sample_the_likeliest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ELECTRA's generator draws a random number for each token to predict at once, so a batch in other tokens gets other samples. Where it
-    takes the likeliest token instead, everything else of the loss can be compared number by number."""
+    """ELECTRA's generator draws a random number for each token to predict at once, so a batch in other tokens gets
+    other samples. Where it takes the likeliest token instead, everything else of the loss can be compared number by
+    number."""
     monkeypatch.setattr(rtd, "sample", lambda logits: logits.argmax(-1))
 
 
@@ -59,8 +63,12 @@ def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
-def assert_same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], rtol: float = 1e-4, atol: float = 1e-6) -> None:
+def assert_same(
+    ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], rtol: float = 1e-4, atol: float = 1e-6
+) -> None:
     """Equal names, and values that differ by rounding only."""
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():
-        torch.testing.assert_close(ours[name], value, rtol=rtol, atol=atol, equal_nan=True, msg=lambda told, name=name: f"{name}: {told}")
+        torch.testing.assert_close(
+            ours[name], value, rtol=rtol, atol=atol, equal_nan=True, msg=lambda told, name=name: f"{name}: {told}"
+        )

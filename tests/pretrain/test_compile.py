@@ -36,7 +36,8 @@ def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **p
     found = []
     for compiled in (False, True):
         options = stage.PretrainOptions(
-            objective=ROWS[name], architecture={"name": name, **SMALL, "num_hidden_layers": layers}, max_length=48, batch_tokens=256,
+            objective=ROWS[name], architecture={"name": name, **SMALL, "num_hidden_layers": layers}, max_length=48,
+            batch_tokens=256,
             total_tokens=1600, plan={"torch_compile": compiled, "evaluate_every": 3, **plan},
         )  # fmt: skip
         out = tmp_path / str(compiled)
@@ -50,13 +51,17 @@ def assert_equal(plain: dict[str, Any], compiled: dict[str, Any]) -> None:
     assert compiled["counts"]["steps"] == plain["counts"]["steps"] > 5
     assert compiled["weights"].keys() == plain["weights"].keys()
     for name, weight in plain["weights"].items():
-        torch.testing.assert_close(compiled["weights"][name], weight, rtol=1e-4, atol=1e-5, msg=lambda told, name=name: f"{name}: {told}")
+        torch.testing.assert_close(
+            compiled["weights"][name], weight, rtol=1e-4, atol=1e-5, msg=lambda told, name=name: f"{name}: {told}"
+        )
     assert compiled["evaluations"].keys() == plain["evaluations"].keys()
     for step, values in plain["evaluations"].items():
         assert compiled["evaluations"][step] == pytest.approx(values, rel=1e-4, abs=1e-4)
 
 
-def test_traced_shapes_and_graphs_come_to_the_same(folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traced_shapes_and_graphs_come_to_the_same(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Everything of compiling but the machine code, which takes most of the time."""
     monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="aot_eager"))
     torch._dynamo.utils.counters.clear()

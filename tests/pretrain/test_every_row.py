@@ -1,4 +1,5 @@
-"""Every objective on every architecture that fits it: losses equal HF's own on padded rows, and packed sequences never see each other."""
+"""Every objective on every architecture that fits it: losses equal HF's own on padded rows, and packed sequences never
+see each other."""
 
 from dataclasses import replace
 from typing import Any
@@ -51,7 +52,9 @@ def test_the_loss_and_its_gradients_equal_hf_on_padded_rows(objective: Any, arch
     loss, _ = module(to_device(batch, "cpu"))
     loss.backward()
     model, name = module.model, architecture["name"]
-    gradients = {key: parameter.grad.clone() for key, parameter in model.named_parameters() if parameter.grad is not None}
+    gradients = {
+        key: parameter.grad.clone() for key, parameter in model.named_parameters() if parameter.grad is not None
+    }
     model.zero_grad()
     for part in model.modules():
         if hasattr(part, "set_attn_implementation"):
@@ -146,8 +149,15 @@ def test_a_causal_model_sees_nothing_that_comes_after() -> None:
 
 
 def test_every_pair_that_does_not_fit_is_refused_before_any_work(kobert, corpora) -> None:
-    fits = {(row.values[0]["name"] if isinstance(row.values[0], dict) else row.values[0], row.values[1]["name"]) for row in rows()}
-    names = [(one, two) for one in plugins.contract("objectives").names() for two in plugins.contract("architectures").names()]
+    fits = {
+        (row.values[0]["name"] if isinstance(row.values[0], dict) else row.values[0], row.values[1]["name"])
+        for row in rows()
+    }
+    names = [
+        (one, two)
+        for one in plugins.contract("objectives").names()
+        for two in plugins.contract("architectures").names()
+    ]
     refused = [pair for pair in names if pair not in fits]
     assert len(refused) > 5
     for objective, architecture in refused:
@@ -201,7 +211,8 @@ def test_the_generator_shares_the_embeddings_and_is_saved_beside_the_discriminat
     assert torch.allclose(loaded(ids).logits, ElectraForPreTraining.forward(model, ids).logits, atol=1e-6)
     assert not [key for key in loaded.state_dict() if key.startswith("generator")]
     assert torch.equal(
-        ElectraForMaskedLM.from_pretrained(tmp_path / "generator").generator_lm_head.weight, model.electra.embeddings.word_embeddings.weight
+        ElectraForMaskedLM.from_pretrained(tmp_path / "generator").generator_lm_head.weight,
+        model.electra.embeddings.word_embeddings.weight,
     )
 
 
@@ -258,7 +269,11 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, archite
     generator = module.architecture.generator_share if module.objective.head == "discriminator" else 0
     squares = 4 * (1 + generator) * SMALL["num_hidden_layers"] * SMALL["hidden_size"] * int((batch.lengths**2).sum())
     expected = (float(module.flops(tensors, torch.tensor(len(batch.input_ids)))) - 3 * squares) / 3
-    once = 2 * len(batch.lengths) * (SMALL["hidden_size"] ** 2 + 2 * SMALL["hidden_size"]) if module.objective.head == "pretraining" else 0
+    once = (
+        2 * len(batch.lengths) * (SMALL["hidden_size"] ** 2 + 2 * SMALL["hidden_size"])
+        if module.objective.head == "pretraining"
+        else 0
+    )
     assert products == pytest.approx(expected + once, rel=0.01)
     assert counted["aten.bmm"] >= squares
 

@@ -1,4 +1,5 @@
-"""The ways to form sequences: nothing is lost, nothing is too long, and boundaries of documents are kept as each of them says."""
+"""The ways to form sequences: nothing is lost, nothing is too long, and boundaries of documents are kept as each of
+them says."""
 
 import numpy as np
 import pytest
@@ -8,7 +9,15 @@ from synthetic_shards import articles, corpora, documents, generators, reviews, 
 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.packing import pack
-from kobert_pipeline.pretrain.segments import EXCHANGED, IN_ORDER, NEXT, RANDOM, full_sentences, plan_sequences, sentence_pairs
+from kobert_pipeline.pretrain.segments import (
+    EXCHANGED,
+    IN_ORDER,
+    NEXT,
+    RANDOM,
+    full_sentences,
+    plan_sequences,
+    sentence_pairs,
+)
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 
@@ -44,7 +53,9 @@ def test_separators_stand_where_documents_and_unordered_paragraphs_begin(shards,
     sequences = full_sentences(shards, max_length, across)
     begins = {start for start, _, _ in documents(shards)}
     unordered = [(start, end) for start, end, ordered in documents(shards) if not ordered]
-    begins |= {place for place in boundaries_of(shards, PARAGRAPH) if any(start <= place < end for start, end in unordered)}
+    begins |= {
+        place for place in boundaries_of(shards, PARAGRAPH) if any(start <= place < end for start, end in unordered)
+    }
     for row, (start, end) in enumerate(sequences.a.tolist()):
         assert separated(sequences, row) == [place for place in range(start + 1, end) if place in begins]
     if not across:
@@ -80,10 +91,14 @@ def test_sentences_are_only_cut_where_none_would_fit() -> None:
 def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_length, rng) -> None:
     sequences = plan_sequences(shards, max_length, 0.1, "order", rng)
     assert (sequences.lengths <= max_length).all()
-    places = sorted(place for spans in (sequences.a, sequences.b) for start, end in spans.tolist() for place in range(start, end))
+    places = sorted(
+        place for spans in (sequences.a, sequences.b) for start, end in spans.tolist() for place in range(start, end)
+    )
     assert places == [place for start, end, _ in documents(shards) for place in range(start, end)]
     begins = boundaries_of(shards, SENTENCE)
-    for a, b, label in zip(sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True):
+    for a, b, label in zip(
+        sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True
+    ):
         if label == IGNORE_INDEX:
             assert b[0] == b[1]
             continue
@@ -100,7 +115,9 @@ def test_sentence_pairs_are_two_sentences(shards, max_length, rng) -> None:
     sequences = sentence_pairs(shards, max_length, rng)
     assert (sequences.lengths <= max_length).all()
     begins = boundaries_of(shards, SENTENCE) | {end for _, end, _ in documents(shards)}
-    for a, b, label in zip(sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True):
+    for a, b, label in zip(
+        sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True
+    ):
         if label in (NEXT, RANDOM):
             assert a[0] in begins and b[0] in begins
             assert not [place for place in range(a[0] + 1, a[1]) if place in begins]

@@ -27,7 +27,11 @@ from kobert_pipeline.training.device import accelerator
 from kobert_pipeline.training.plan import Plan
 
 BERT = {"name": "bert", **SMALL}
-ROWS = {"clm": ("clm", {"name": "gpt2", **SMALL}), "mlm": ("mlm_nsp", BERT), "rtd": ("rtd", {"name": "electra", **SMALL})}
+ROWS = {
+    "clm": ("clm", {"name": "gpt2", **SMALL}),
+    "mlm": ("mlm_nsp", BERT),
+    "rtd": ("rtd", {"name": "electra", **SMALL}),
+}
 WORDS = ["나", "는", "학교", "에서", "대한민국"]
 
 
@@ -50,7 +54,9 @@ def options(objective: Any = "mlm_nsp", architecture: Any = BERT, **plan: Any) -
 def measure_of(kind: str, out: Path, mixed_precision: str = "no") -> HeldOutEvaluator:
     module, _ = prepared(*ROWS[kind])
     held_out, chosen = shards_of(articles(8), reviews(3)), options(*ROWS[kind])
-    return HeldOutEvaluator(module, chosen, chosen.with_whole_word_masking(), mixed_precision, held_out, vocabulary(), out)
+    return HeldOutEvaluator(
+        module, chosen, chosen.with_whole_word_masking(), mixed_precision, held_out, vocabulary(), out
+    )
 
 
 def test_characters_are_those_that_a_token_stands_for() -> None:
@@ -89,7 +95,9 @@ def test_perplexity_per_character_equals_a_plain_computation(kind: str, tmp_path
     measured = measure_of(kind, tmp_path)
     found = measured(0)
     batches = [measured.words.batch(step) for step in range(min(HELD_OUT_BATCHES, measured.words.steps_per_epoch()))]
-    tokens = [vocabulary().id_to_token(label).removeprefix(WORD_MARK) for batch in batches for label in batch.labels.tolist()]
+    tokens = [
+        vocabulary().id_to_token(label).removeprefix(WORD_MARK) for batch in batches for label in batch.labels.tolist()
+    ]
     characters = sum(1 if token in SPECIAL_TOKENS else len(token) for token in tokens)
     expected = math.exp(sum(nats(measured.module.eval(), batch) for batch in batches) / characters)
     name = "perplexity_per_character" if kind == "clm" else "pseudo_perplexity_per_character"
@@ -110,10 +118,14 @@ def test_perplexity_does_not_depend_on_how_often_batches_are_cut() -> None:
 
 def numbered(shard: Shard) -> Shards:
     """Every token another number, so that a label tells where it stood."""
-    return Shards([Shard(np.arange(5, 5 + len(shard.ids)).astype(np.uint16), shard.boundaries, shard.documents, shard.ordered)])
+    return Shards(
+        [Shard(np.arange(5, 5 + len(shard.ids)).astype(np.uint16), shard.boundaries, shard.documents, shard.ordered)]
+    )
 
 
-@pytest.mark.parametrize("objective", ["mlm_nsp", "mlm_sop", "rtd", {"name": "mlm", "mask_unit": "token", "mlm_probability": 0.4}])
+@pytest.mark.parametrize(
+    "objective", ["mlm_nsp", "mlm_sop", "rtd", {"name": "mlm", "mask_unit": "token", "mlm_probability": 0.4}]
+)
 def test_eojeols_are_hidden_whole(objective: Any) -> None:
     chosen = options(objective, {"name": "electra" if objective == "rtd" else "bert", **SMALL})
     assert chosen.objective.mask_unit != "eojeol"
@@ -149,7 +161,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("losses", "best"), [([5, 4, 3, 4], 2), ([5, 4, 3.5, 3], 3), ([3, 4, 5, 4], 0), ([5, 3, 3, 4], 1), ([3, 2.9999999, 4, 4], 0)]
+    ("losses", "best"),
+    [([5, 4, 3, 4], 2), ([5, 4, 3.5, 3], 3), ([3, 4, 5, 4], 0), ([5, 3, 3, 4], 1), ([3, 2.9999999, 4, 4], 0)],
 )
 def test_the_folder_best_holds_the_weights_of_the_lowest_loss(
     losses: list[float], best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -227,7 +240,9 @@ def test_every_evaluation_runs_in_the_precision_of_the_training(
 
 
 @pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
-def test_the_same_weights_are_measured_the_same_before_and_after_accelerate_takes_them(mixed_precision: str, tmp_path: Path) -> None:
+def test_the_same_weights_are_measured_the_same_before_and_after_accelerate_takes_them(
+    mixed_precision: str, tmp_path: Path
+) -> None:
     measured = measure_of("mlm", tmp_path, mixed_precision)
     before = measured(0)
     accelerator(Plan(mixed_precision=mixed_precision)).prepare(measured.module)

@@ -12,10 +12,16 @@ from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.model import LossModule, to_device
 
 BERT = {"name": "bert", **SMALL}
-ROWS = {"clm": ("clm", {"name": "gpt2", **SMALL}), "mlm": ("mlm_nsp", BERT), "rtd": ("rtd", {"name": "electra", **SMALL})}
+ROWS = {
+    "clm": ("clm", {"name": "gpt2", **SMALL}),
+    "mlm": ("mlm_nsp", BERT),
+    "rtd": ("rtd", {"name": "electra", **SMALL}),
+}
 
 
-def outcome(module: LossModule, batch: Batch, logits_chunk_size: int | None) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+def outcome(
+    module: LossModule, batch: Batch, logits_chunk_size: int | None
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """Loss and logged values, and gradients."""
     module.architecture = module.architecture.model_copy(update={"logits_chunk_size": logits_chunk_size})
     loss, values = module(to_device(batch))
@@ -25,7 +31,9 @@ def outcome(module: LossModule, batch: Batch, logits_chunk_size: int | None) -> 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("kind", ROWS)
-def test_loss_gradients_and_values_are_those_of_all_rows_at_once(kind: str, training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_gradients_and_values_are_those_of_all_rows_at_once(
+    kind: str, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sample_the_likeliest(monkeypatch)
     module, loader = prepared(*ROWS[kind])
     module.train(training)
@@ -55,11 +63,15 @@ def test_in_bf16_they_are_about_as_near_to_fp32_as_all_rows_at_once(kind: str, m
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_logits_are_never_more_than_so_many_rows(objective: Any, architecture: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logits_are_never_more_than_so_many_rows(
+    objective: Any, architecture: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, loader = prepared(objective, architecture)
     kind, seen = type(module.architecture), []
     plain = kind.token_logits
-    monkeypatch.setattr(kind, "token_logits", lambda self, model, hidden: (seen.append(len(hidden)), plain(self, model, hidden))[1])
+    monkeypatch.setattr(
+        kind, "token_logits", lambda self, model, hidden: (seen.append(len(hidden)), plain(self, model, hidden))[1]
+    )
     batch = loader.batch(0)
     outcome(module, batch, 16)
     passes = 2  # once more on the way back
@@ -69,7 +81,9 @@ def test_logits_are_never_more_than_so_many_rows(objective: Any, architecture: A
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("logits_chunk_size", [None, 5])
 @pytest.mark.parametrize("kind", ROWS)
-def test_a_batch_with_nothing_to_predict_has_a_finite_loss(kind: str, logits_chunk_size: int | None, training: bool) -> None:
+def test_a_batch_with_nothing_to_predict_has_a_finite_loss(
+    kind: str, logits_chunk_size: int | None, training: bool
+) -> None:
     module, loader = prepared(*ROWS[kind])
     module.train(training)
     none = np.empty(0, np.int64)
@@ -80,7 +94,8 @@ def test_a_batch_with_nothing_to_predict_has_a_finite_loss(kind: str, logits_chu
 
 
 def test_the_generator_samples_the_same_tokens_again_on_the_way_back() -> None:
-    """The chunks' logits are made twice; the samples of the second time must not be others, nor move the random state of the training."""
+    """The chunks' logits are made twice; the samples of the second time must not be others, nor move the random state
+    of the training."""
     module, loader = prepared(*ROWS["rtd"])
     states = []
     for logits_chunk_size in (10_000, 7):

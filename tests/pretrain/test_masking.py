@@ -36,7 +36,9 @@ seeds = st.integers(0, 2**32)
 
 
 @given(layouts(), rates, seeds)
-def test_choose_takes_whole_units_in_ascending_order_and_nothing_unmaskable(layout: tuple, rate: float, seed: int) -> None:
+def test_choose_takes_whole_units_in_ascending_order_and_nothing_unmaskable(
+    layout: tuple, rate: float, seed: int
+) -> None:
     begins, maskable = layout
     chosen = choose(begins, maskable, rate, np.random.default_rng(seed)).tolist()
     assert chosen == sorted(set(chosen))
@@ -89,7 +91,8 @@ def test_long_and_short_units_are_chosen_about_equally_often() -> None:
 
 
 def test_no_unit_reaches_over_a_special_token() -> None:
-    # [CLS] a [SEP] [CLS] b [SEP], where b goes on in the middle of a morpheme: half of two units is one, never none or both
+    # [CLS] a [SEP] [CLS] b [SEP], where b goes on in the middle of a morpheme: half of two units is one, never none or
+    # both
     begins = np.array([1, 1, 1, 1, 0, 1], bool)
     maskable = np.array([0, 1, 0, 0, 1, 0], bool)
     rng = np.random.default_rng(0)
@@ -100,7 +103,9 @@ def test_nothing_is_chosen_where_nothing_is_maskable() -> None:
     assert len(choose(np.ones(4, bool), np.zeros(4, bool), 0.5, np.random.default_rng(0))) == 0
 
 
-@pytest.mark.parametrize(("unit", "expected"), [("token", [1, 1, 1, 1, 1]), ("morpheme", [1, 0, 1, 0, 1]), ("eojeol", [1, 0, 0, 0, 1])])
+@pytest.mark.parametrize(
+    ("unit", "expected"), [("token", [1, 1, 1, 1, 1]), ("morpheme", [1, 0, 1, 0, 1]), ("eojeol", [1, 0, 0, 0, 1])]
+)
 def test_units_begin_at_their_border_bits(unit: str, expected: list[int]) -> None:
     boundaries = np.array([MORPHEME | EOJEOL | SENTENCE, 0, MORPHEME, 0, MORPHEME | EOJEOL], np.uint8)
     assert unit_starts(boundaries, unit).tolist() == [bool(flag) for flag in expected]

@@ -36,7 +36,9 @@ def test_pack_equals_the_plain_layout(formed: str, shards: Shards, max_length: i
     separators = {row: sequences.separators[sequences.separators[:, 0] == row, 1].tolist() for row in chosen}
     expected = [naive(shards, sequences.a[row].tolist(), sequences.b[row].tolist(), separators[row]) for row in chosen]
     assert packed.lengths.tolist() == [len(cells) for cells in expected] == sequences.lengths[chosen].tolist()
-    columns = zip(packed.input_ids, packed.token_type_ids, packed.position_ids, packed.boundaries, packed.maskable, strict=True)
+    columns = zip(
+        packed.input_ids, packed.token_type_ids, packed.position_ids, packed.boundaries, packed.maskable, strict=True
+    )
     assert [tuple(int(value) for value in column) for column in columns] == [
         tuple(int(value) for value in cell) for cells in expected for cell in cells
     ]
@@ -44,7 +46,9 @@ def test_pack_equals_the_plain_layout(formed: str, shards: Shards, max_length: i
 
 
 @given(corpora, generators)
-def test_gathered_stretches_of_several_shards_are_those_of_all_behind_one_another(shards: Shards, rng: np.random.Generator) -> None:
+def test_gathered_stretches_of_several_shards_are_those_of_all_behind_one_another(
+    shards: Shards, rng: np.random.Generator
+) -> None:
     ids, boundaries, stretches = all_ids(shards), all_boundaries(shards), []
     for offset, shard in shards:
         for _ in range(min(len(shard.ids), 3)):
@@ -54,7 +58,10 @@ def test_gathered_stretches_of_several_shards_are_those_of_all_behind_one_anothe
     found = shards.gather(starts, lengths)
     for one, all_ in zip(found, (ids, boundaries), strict=True):
         assert (
-            one.tolist() == np.concatenate([all_[start : start + length] for start, length in zip(starts, lengths, strict=True)]).tolist()
+            one.tolist()
+            == np.concatenate(
+                [all_[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+            ).tolist()
         )
     assert (found[0].dtype, found[1].dtype) == (np.int64, np.uint8)
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
@@ -64,7 +71,9 @@ def test_gathered_stretches_of_several_shards_are_those_of_all_behind_one_anothe
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)), max_size=20))
 def test_ranges_are_ranges_behind_one_another(given: list[tuple[int, int]]) -> None:
     starts, lengths = np.array(given, np.int64).reshape(-1, 2).T
-    assert ranges(starts, lengths).tolist() == [number for start, length in given for number in range(start, start + length)]
+    assert ranges(starts, lengths).tolist() == [
+        number for start, length in given for number in range(start, start + length)
+    ]
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), generators)

@@ -1,4 +1,5 @@
-"""A step taken in parts is the step taken at once: losses, gradients and what is logged add up. So does a batch filled up to one shape."""
+"""A step taken in parts is the step taken at once: losses, gradients and what is logged add up. So does a batch filled
+up to one shape."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -52,7 +53,9 @@ def assert_equal(ours: Found, theirs: Found) -> None:
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whole(objective: Any, architecture: Any) -> None:
+def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whole(
+    objective: Any, architecture: Any
+) -> None:
     module, loader = prepared(objective, architecture)
     batch = loader.batch(0)
     whole = summed(module.train(), [batch])
@@ -67,14 +70,18 @@ def test_accuracies_of_parts_add_up_too(objective: Any, architecture: Any) -> No
     batch = loader.batch(0)
     (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, parts_of(batch, 3))
     ranks = {"rtd_auc"}  # of the whole it is; nothing is evaluated in parts
-    assert_same(*({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)), rtol=1e-5)
+    assert_same(
+        *({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)), rtol=1e-5
+    )
     assert [name for name in whole if name.endswith("accuracy")]
 
 
 def test_a_step_without_pairs_logs_no_number_for_them_in_any_part() -> None:
     """A process that logged one where others have none would wait for them for ever."""
     module, _ = prepared("mlm_nsp", {"name": "bert", **SMALL})
-    options = PretrainOptions(objective=MlmNsp(), architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400)
+    options = PretrainOptions(
+        objective=MlmNsp(), architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400
+    )
     batch = Loader(shards_of(reviews(4)), options, 200, seed=1).batch(0)
     for part in parts_of(batch, len(batch.lengths) + 1):
         loss, values = module(to_device(part))
@@ -89,7 +96,8 @@ def batch_of(shards: Any, rng: np.random.Generator) -> Batch:
     packed = pack(shards, sequences, chosen)
     positions = np.flatnonzero(packed.maskable & (rng.random(len(packed.input_ids)) < 0.2))
     return Batch(
-        packed.input_ids, packed.token_type_ids, packed.position_ids, packed.lengths, positions, packed.input_ids[positions],
+        packed.input_ids, packed.token_type_ids, packed.position_ids, packed.lengths, positions,
+        packed.input_ids[positions],
         sequences.next_sentence_label[chosen],
     )  # fmt: skip
 
@@ -102,7 +110,9 @@ drawn = st.builds(batch_of, corpora, generators)
 def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch, number: int) -> None:
     parts = parts_of(batch, number)
     assert len(parts) == number
-    full, idle = ([part for part in parts if (part.counts.tokens == NOTHING.tokens) == nothing] for nothing in (False, True))
+    full, idle = (
+        [part for part in parts if (part.counts.tokens == NOTHING.tokens) == nothing] for nothing in (False, True)
+    )
     for name in ("input_ids", "token_type_ids", "position_ids", "lengths", "labels", "next_sentence_label"):
         assert np.concatenate([getattr(part, name) for part in full]).tolist() == getattr(batch, name).tolist(), name
     shifts = np.cumsum([0] + [len(part.input_ids) for part in full])
@@ -117,7 +127,9 @@ def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch
 @given(drawn, st.integers(1, 6), st.integers(1, 6))
 def test_parts_of_parts_know_the_whole_step(batch: Batch, first: int, second: int) -> None:
     for part in parts_of(batch, first):
-        assert all(again.counts in (part.counts, NOTHING, NOTHING._replace(pairs=0)) for again in parts_of(part, second))
+        assert all(
+            again.counts in (part.counts, NOTHING, NOTHING._replace(pairs=0)) for again in parts_of(part, second)
+        )
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
@@ -160,7 +172,9 @@ def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, tokens: int, max_le
 
 
 def compiled_batches(parts: int) -> Iterator[dict[str, torch.Tensor]]:
-    options = PretrainOptions(architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400, total_tokens=9000)
+    options = PretrainOptions(
+        architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400, total_tokens=9000
+    )
     course = PhaseSchedule(shards_of(articles(20), reviews(9)), options.parts(), 200, 1)
     batch_at = batches(course, Plan(torch_compile=True))
     for step in range(course.steps):
@@ -173,7 +187,11 @@ def test_all_batches_to_compile_for_have_one_shape(parts: int) -> None:
     found = list(compiled_batches(parts))
     assert len(found) > 20
     assert {len(tensors["input_ids"]) for tensors in found} == {400 // parts + 96}
-    assert {len(tensors["lengths"]) % 256 for tensors in found} == {len(tensors["labels"]) % 256 for tensors in found} == {0}
+    assert (
+        {len(tensors["lengths"]) % 256 for tensors in found}
+        == {len(tensors["labels"]) % 256 for tensors in found}
+        == {0}
+    )
 
 
 def test_parts_are_near_each_other_in_size() -> None:

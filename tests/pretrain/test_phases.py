@@ -12,7 +12,13 @@ from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.stage import PretrainOptions
 
-SMALL = {"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
+SMALL = {
+    "name": "bert",
+    "num_hidden_layers": 1,
+    "hidden_size": 32,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
 
 
 def options(**changes) -> PretrainOptions:
@@ -41,11 +47,14 @@ def test_each_phase_has_its_length_its_batch_and_its_share() -> None:
     course = course_of(shards_of(articles(40)), options(phases=phases))
     batches = [course.batch(step) for step in range(course.steps)]
     parts = [batches[begin:end] for begin, end in zip([0, *course.ends], course.ends, strict=False)]
-    assert [max(int(batch.lengths.max()) for batch in part) <= length for part, length in zip(parts, (24, 32, 64), strict=True)] == [
-        True
-    ] * 3
+    assert [
+        max(int(batch.lengths.max()) for batch in part) <= length
+        for part, length in zip(parts, (24, 32, 64), strict=True)
+    ] == [True] * 3
     assert max(int(batch.lengths.max()) for batch in parts[2]) > 32
-    assert max(len(batch.input_ids) for batch in parts[0]) <= 128 < max(len(batch.input_ids) for batch in parts[1]) <= 512
+    assert (
+        max(len(batch.input_ids) for batch in parts[0]) <= 128 < max(len(batch.input_ids) for batch in parts[1]) <= 512
+    )
     seen = [sum(len(batch.input_ids) for batch in part) for part in parts]
     assert [one / 6000 for one in seen] == pytest.approx([0.5, 0.25, 0.25], abs=0.06)
     assert course.tokens() == sum(seen)

@@ -26,7 +26,9 @@ class Crash(Exception):
     """Stands for whatever ends a process."""
 
 
-def pretrain(model: BertForPreTraining, plan: Plan, folder: Path, crash_at: int | None = None) -> dict[str, torch.Tensor]:
+def pretrain(
+    model: BertForPreTraining, plan: Plan, folder: Path, crash_at: int | None = None
+) -> dict[str, torch.Tensor]:
     """The weights after `STEPS` steps on real batches, over more than one epoch."""
     module = LossModule(model, MlmNsp(), Bert())
     options = SimpleNamespace(objective=MlmNsp(), max_length=48, batch_tokens=256)
@@ -67,12 +69,15 @@ def test_resumed_equals_never_stopped(
 
 def options(**plan: Any) -> stage.PretrainOptions:
     return stage.PretrainOptions(
-        architecture={"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 48},
+        architecture={"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2,
+        "max_position_embeddings": 48},
         max_length=48, batch_tokens=256, total_tokens=2500, plan={"checkpoint_every": 4, "learning_rate": 5e-3, **plan},
     )  # fmt: skip
 
 
-def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
     expected = stage.run(options(), *folders, tmp_path, tmp_path / "whole")
     for _ in range(3):
         with pytest.raises(Stopped):

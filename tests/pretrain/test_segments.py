@@ -28,8 +28,11 @@ def is_pair(b: tuple[int, int]) -> bool:
 
 
 @given(corpora, lengths, shares, generators)
-def test_every_token_lies_in_exactly_one_a_or_original_b(shards: Shards, max_length: int, share: float, rng: np.random.Generator) -> None:
-    """The gaps between the A segments are the original Bs. Each is used once, and cut only where the sequence would be too long."""
+def test_every_token_lies_in_exactly_one_a_or_original_b(
+    shards: Shards, max_length: int, share: float, rng: np.random.Generator
+) -> None:
+    """The gaps between the A segments are the original Bs. Each is used once, and cut only where the sequence would be
+    too long."""
     table = rows(plan_sequences(shards, max_length, share, "next", rng))
     gaps = {}
     for (a, _, _), following in zip(table, [*(a for a, _, _ in table[1:]), (len(shards), 0)], strict=True):
@@ -55,7 +58,9 @@ def test_lengths_count_the_special_tokens_and_stay_below_max_length(
 
 
 @given(corpora, lengths, shares, generators)
-def test_segments_are_cut_at_sentence_boundaries_only(shards: Shards, max_length: int, share: float, rng: np.random.Generator) -> None:
+def test_segments_are_cut_at_sentence_boundaries_only(
+    shards: Shards, max_length: int, share: float, rng: np.random.Generator
+) -> None:
     boundaries = all_boundaries(shards)
     ordered = {start: (end, is_ordered) for start, end, is_ordered in documents(shards)}
     sentence_starts = np.flatnonzero(boundaries & SENTENCE)
@@ -155,5 +160,7 @@ def test_a_document_without_tokens_gives_no_sequence(is_ordered: bool) -> None:
 
 
 def test_the_corpora_of_these_tests_hold_both_kinds() -> None:
-    found = plan_sequences(shards_of(articles(5), [], reviews(5)), 32, 0.1, "next", np.random.default_rng(0)).next_sentence_label
+    found = plan_sequences(
+        shards_of(articles(5), [], reviews(5)), 32, 0.1, "next", np.random.default_rng(0)
+    ).next_sentence_label
     assert set(found.tolist()) == {NEXT, RANDOM, IGNORE_INDEX}

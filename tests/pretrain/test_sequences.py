@@ -20,13 +20,17 @@ Unit = tuple[int, int, int, bool, bool, bool]
 Row = tuple[int, int, list[int]]
 """Start, end, and where boundaries lie inside."""
 
-HOLES = shards_of([], [(True, []), (False, [])], articles(2), [(False, []), *reviews(2), (True, []), (True, [[3, 90, 4]])], [])
+HOLES = shards_of(
+    [], [(True, []), (False, [])], articles(2), [(False, []), *reviews(2), (True, []), (True, [[3, 90, 4]])], []
+)
 """Shards and documents without tokens between others, and sentences that are too long."""
 
 
 def plain_units(shard: Shard, ordered_room: int, unordered_room: int) -> Iterator[Unit]:
     documents = zip(
-        *(shard.documents[places].tolist() for places in (slice(None, -1), slice(1, None))), shard.ordered.tolist(), strict=True
+        *(shard.documents[places].tolist() for places in (slice(None, -1), slice(1, None))),
+        shard.ordered.tolist(),
+        strict=True,
     )
     for begin, end, ordered in documents:
         bit, room = (SENTENCE, ordered_room) if ordered else (PARAGRAPH, unordered_room)
@@ -42,7 +46,10 @@ def plain_units(shard: Shard, ordered_room: int, unordered_room: int) -> Iterato
 def test_units_equal_a_walk_through_the_documents(shards: Shards, ordered_room: int, unordered_room: int) -> None:
     for shard in shards.shards:
         expected = list(plain_units(shard, ordered_room, unordered_room))
-        assert list(zip(*(column.tolist() for column in units_of(shard, ordered_room, unordered_room)), strict=True)) == expected
+        assert (
+            list(zip(*(column.tolist() for column in units_of(shard, ordered_room, unordered_room)), strict=True))
+            == expected
+        )
 
 
 sizes_and_boundaries = st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.integers(1, 60)), max_size=60)
@@ -50,7 +57,9 @@ sizes_and_boundaries = st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.
 
 @given(sizes_and_boundaries)
 def test_the_way_from_head_to_head_equals_a_greedy_walk(given: list[tuple[int, bool, int]]) -> None:
-    sizes, opens, rooms = (np.array(column) for column in zip(*given, strict=True)) if given else (np.empty(0, np.int64),) * 3
+    sizes, opens, rooms = (
+        (np.array(column) for column in zip(*given, strict=True)) if given else (np.empty(0, np.int64),) * 3
+    )
     ends = np.cumsum(sizes)
     after = fitting(ends - sizes, ends, rooms, opens.astype(bool))
     expected, place = [], 0
@@ -65,7 +74,8 @@ def test_the_way_from_head_to_head_equals_a_greedy_walk(given: list[tuple[int, b
 
 
 def plain_segments(shards: Shards, max_length: int) -> Iterator[tuple[int, int]]:
-    """As many sentences of an ordered document as leave room for [CLS] and two [SEP]; what is unordered or too long stands alone."""
+    """As many sentences of an ordered document as leave room for [CLS] and two [SEP]; what is unordered or too long
+    stands alone."""
     for offset, shard in shards:
         open_: list[int] = []  # start, end, document, whether it takes more
         for start, end, document, ordered, cut, _ in plain_units(shard, max_length - 3, max_length - 2):
@@ -116,11 +126,14 @@ def plain_sentences(shards: Shards, max_length: int, across: bool) -> Iterator[R
 def test_full_sentences_equal_a_walk_through_the_sentences(shards: Shards, max_length: int, across: bool) -> None:
     sequences, expected = full_sentences(shards, max_length, across), list(plain_sentences(shards, max_length, across))
     assert sequences.a.tolist() == [[start, end] for start, end, _ in expected]
-    assert sequences.separators.tolist() == [[row, place] for row, (_, _, inside) in enumerate(expected) for place in inside]
+    assert sequences.separators.tolist() == [
+        [row, place] for row, (_, _, inside) in enumerate(expected) for place in inside
+    ]
 
 
 def plain_pairs(shards: Shards, max_length: int) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
-    """Start, end of A, end of B, and the document: a sentence with the next one of its document where both are whole and fit."""
+    """Start, end of A, end of B, and the document: a sentence with the next one of its document where both are whole
+    and fit."""
     for number, (offset, shard) in enumerate(shards):
         units = list(plain_units(shard, max_length - 3, max_length - 3))
         place = 0
@@ -139,7 +152,10 @@ def plain_pairs(shards: Shards, max_length: int) -> Iterator[tuple[int, int, int
 @given(corpora, LENGTHS, st.integers(0, 2**32))
 @example(HOLES, 16, 0)
 def test_sentence_pairs_equal_a_walk_through_the_sentences(shards: Shards, max_length: int, seed: int) -> None:
-    sequences, expected = sentence_pairs(shards, max_length, np.random.default_rng(seed)), list(plain_pairs(shards, max_length))
+    sequences, expected = (
+        sentence_pairs(shards, max_length, np.random.default_rng(seed)),
+        list(plain_pairs(shards, max_length)),
+    )
     bs = [(middle, end) for _, middle, end, _ in expected]
     labels = [NEXT if end > middle else IGNORE_INDEX for middle, end in bs]
     paired = [row for row, label in enumerate(labels) if label == NEXT]
@@ -157,6 +173,10 @@ def test_sentence_pairs_equal_a_walk_through_the_sentences(shards: Shards, max_l
 @pytest.mark.parametrize("pairs", ["next", "order", None])
 def test_shards_without_a_token_give_no_sequence(pairs) -> None:
     empty, rng = shards_of([], [(True, [])]), np.random.default_rng(0)
-    for sequences in (plan_sequences(empty, 32, 0.1, pairs, rng), sentence_pairs(empty, 32, rng), full_sentences(empty, 32, True)):
+    for sequences in (
+        plan_sequences(empty, 32, 0.1, pairs, rng),
+        sentence_pairs(empty, 32, rng),
+        full_sentences(empty, 32, True),
+    ):
         assert len(sequences) == 0
         assert sequences.lengths.tolist() == []

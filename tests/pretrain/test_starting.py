@@ -19,7 +19,9 @@ NEW = [*SPECIAL_TOKENS, "가나", "나다", *"가나다라", "마", "▁가", "�
 
 def backend(tokens: list[str], prefix: str = "") -> Tokenizer:
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=prefix, max_input_chars_per_word=200))
+    made = Tokenizer(
+        models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=prefix, max_input_chars_per_word=200)
+    )
     made.add_special_tokens(SPECIAL_TOKENS)
     return made
 
@@ -115,7 +117,9 @@ def test_what_a_checkpoint_lacks_is_named(base, missing) -> None:
 
 
 def test_other_sizes_than_the_checkpoints_are_refused_by_name(tiny_bert, base, tmp_path) -> None:
-    (base / "config.json").write_text(json.dumps(json.loads((base / "config.json").read_text()) | {"num_hidden_layers": 3}))
+    (base / "config.json").write_text(
+        json.dumps(json.loads((base / "config.json").read_text()) | {"num_hidden_layers": 3})
+    )
     with pytest.raises(UserError, match=r"has num_hidden_layers 3, pretrain\.architecture 2"):
         start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
 
@@ -129,7 +133,9 @@ def test_a_run_goes_on_from_what_another_published(tiny, tmp_path, kobert) -> No
         "pretrain.total_tokens": 10_000,
     }
     given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    rows = kobert("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "grown", "--until", "pretrain", "--json", *given).json["stages"]
+    rows = kobert(
+        "run", tiny.recipe, "--run-dir", tmp_path / "runs" / "grown", "--until", "pretrain", "--json", *given
+    ).json["stages"]
     counts = json.loads((tmp_path / "runs" / "grown" / "pretrain" / "manifest.json").read_text())["counts"]
     before = tiny.manifests()["pretrain"]["counts"]
     assert rows[-1]["status"] == "done"
@@ -161,7 +167,8 @@ HOSTILE = {
     "an activation of nobody": lambda base: lying(base, hidden_act="nobody's"),
     "a list": lambda base: (base / "config.json").write_text("[]", encoding="utf-8"),
     "nothing": lambda base: (base / "config.json").write_text("{}", encoding="utf-8"),
-    "a vocabulary of the wrong types": lambda base: (base / "morphemes.json").write_text('{"model": {"vocab": 3}}', encoding="utf-8"),
+    "a vocabulary of the wrong types": lambda base: (base / "morphemes.json").write_text('{"model": {"vocab": 3}}',
+    encoding="utf-8"),
     "a vocabulary larger than the model": lambda base: backend([*OLD[:-1], *map(chr, range(0xAC20, 0xAC40)), "마"]).save(
         str(base / "morphemes.json")
     ),

@@ -12,15 +12,20 @@ from kobert_pipeline.publish.licences import NOT_STATED
 from kobert_pipeline.publish.model_card import CardFacts, Results, model_card
 
 SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
-CONTROLS = {"nsmc-random": {"accuracy": [85.3, 85.4], "macro_f1": [85.2, 85.3]}, "worse": {"accuracy": [80.0], "macro_f1": [79.0]}}
+CONTROLS = {
+    "nsmc-random": {"accuracy": [85.3, 85.4], "macro_f1": [85.2, 85.3]},
+    "worse": {"accuracy": [80.0], "macro_f1": [79.0]},
+}
 SOURCES = [
     {"path": "wiki.txt", "license": "CC BY-SA 3.0", "use": "pretrain"},
     {"path": "train.txt", "license": "CC0-1.0", "use": "fine-tune"},
 ]
 FACTS = CardFacts(
-    name="mini-nsmc", recipe="mini", description="What it is.", license="cc-by-sa-4.0", auto_class="AutoModelForSequenceClassification",
+    name="mini-nsmc", recipe="mini", description="What it is.", license="cc-by-sa-4.0",
+    auto_class="AutoModelForSequenceClassification",
     sources=SOURCES, counts={"documents": "3"}, analyzer="kiwi", style="surface", library="kiwipiepy",
-    results=Results("nsmc", "nsmc", "test", SCORES, CONTROLS), costs=[Cost("pretrain", 2.0, "H200"), Cost("finetune/nsmc", 1.0, "H200")],
+    results=Results("nsmc", "nsmc", "test", SCORES, CONTROLS), costs=[Cost("pretrain", 2.0, "H200"),
+    Cost("finetune/nsmc", 1.0, "H200")],
 )  # fmt: skip
 
 
@@ -35,9 +40,15 @@ def test_model_index_holds_means_spread_and_the_best_control() -> None:
         result = found[name]
         assert result.metric_value == pytest.approx(statistics.mean(values), abs=0.005)
         assert result.metric_args["standard_deviation"] == pytest.approx(statistics.stdev(values), abs=0.005)
-        assert (result.metric_args["seeds"], result.metric_args["min"], result.metric_args["max"]) == (3, min(values), max(values))
+        assert (result.metric_args["seeds"], result.metric_args["min"], result.metric_args["max"]) == (
+            3,
+            min(values),
+            max(values),
+        )
         assert result.metric_args["random_weights"] == "nsmc-random"
-        assert result.metric_args["random_weights_mean"] == pytest.approx(statistics.mean(CONTROLS["nsmc-random"][name]), abs=0.005)
+        assert result.metric_args["random_weights_mean"] == pytest.approx(
+            statistics.mean(CONTROLS["nsmc-random"][name]), abs=0.005
+        )
         assert (result.dataset_type, result.dataset_split, result.task_type) == ("nsmc", "test", "text-classification")
     assert found["macro_f1"].metric_type == "f1"
 
@@ -67,7 +78,11 @@ def test_data_names_files_licences_and_uses_the_permission_and_what_is_not_state
     assert "| wiki.txt | CC BY-SA 3.0 | pretrain |" in text
     assert "| train.txt | CC0-1.0 | fine-tune |" in text
     assert "no licence is stated" not in text and "in its maker's words" not in text
-    open_ = read(replace(FACTS, sources=[{"path": "x", "license": NOT_STATED, "use": "pretrain"}], permission="Agreed by letter.")).text
+    open_ = read(
+        replace(
+            FACTS, sources=[{"path": "x", "license": NOT_STATED, "use": "pretrain"}], permission="Agreed by letter."
+        )
+    ).text
     assert "Where no licence is stated" in open_
     assert "Agreed by letter." in open_
 
@@ -113,15 +128,20 @@ def test_what_is_said_of_the_figures_is_true_of_this_model() -> None:
 
 
 HOSTILE = [
-    "a|b", "a\\|b", "\\", "x\ny", "---", "a\n---\nb", "a\r\n---\r\nb", "`x", "```", "a```\n# b", "~~~\nx", "key: value", "# h", "name #",
-    "| a | b |",    "😀 이모지", '"q"', "'s'", "- list", "null", "1e5", "yes", "~", "<b>", "<!-- x", "a <!-- b", "<script>", "*a*", "_a_",
-    "a&amp;b",    "\x85nel", "\u2028x", "\ufeffbom", "!!int abc", "%dir", "@x", "&a", "*a", "\ttab\t", "", " lead", "가" * 300, "[x](y)",
-    "[x]: y", "\x07", "...",    "a\n===", "a\n-", "    four", "kowiki-*-pages_*.xml", "snake_case_name", "a||b", "`a|b`",
+    "a|b", "a\\|b", "\\", "x\ny", "---", "a\n---\nb", "a\r\n---\r\nb", "`x", "```", "a```\n# b", "~~~\nx", "key: value",
+    "# h", "name #",
+    "| a | b |",    "😀 이모지", '"q"', "'s'", "- list", "null", "1e5", "yes", "~", "<b>", "<!-- x", "a <!-- b", "<script>",
+    "*a*", "_a_",
+    "a&amp;b",    "\x85nel", "\u2028x", "\ufeffbom", "!!int abc", "%dir", "@x", "&a", "*a", "\ttab\t", "", " lead",
+    "가" * 300, "[x](y)",
+    "[x]: y", "\x07", "...",    "a\n===", "a\n-", "    four", "kowiki-*-pages_*.xml", "snake_case_name", "a||b",
+    "`a|b`",
 ]  # fmt: skip
 
 
 def rendered(text: str) -> tuple[list[str], list[list[str]], list[str]]:
-    """Headings, tables (their cells in reading order) and the languages of code blocks, as a parser of GitHub's Markdown sees them."""
+    """Headings, tables (their cells in reading order) and the languages of code blocks, as a parser of GitHub's
+    Markdown sees them."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
@@ -138,20 +158,28 @@ def rendered(text: str) -> tuple[list[str], list[list[str]], list[str]]:
 
 
 def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text() -> None:
-    """Nothing is lost of the metadata; headings, code and the columns of tables are those of a card with tame names, cell by cell."""
+    """Nothing is lost of the metadata; headings, code and the columns of tables are those of a card with tame names,
+    cell by cell."""
     for name in HOSTILE:
         scores = {"accuracy": [90.0]}
         facts = replace(
-            FACTS, name=name, recipe=name, description=name, permission=name, counts={"labels": name, "documents": "3"}, license=name,
+            FACTS, name=name, recipe=name, description=name, permission=name, counts={"labels": name, "documents": "3"},
+            license=name,
             sources=[{"path": name, "license": name, "use": "pretrain"}], costs=[Cost(name, 1.0, name)],
             results=Results(name, "nsmc", "test", scores, {name: scores}, "1", {"accuracy": 90.0}),
             emissions=EmissionsOptions(watts=1, grams_per_kwh=1),
         )  # fmt: skip
         content = model_card(facts)
         card = ModelCard(content)
-        assert card.data.to_dict() == ModelCard(str(card)).data.to_dict() or name == "\x85nel"  # which the hub's own writer loses
+        assert (
+            card.data.to_dict() == ModelCard(str(card)).data.to_dict() or name == "\x85nel"
+        )  # which the hub's own writer loses
         found = (card.data.eval_results or [])[0]
-        assert (card.data.model_name, found.dataset_name, found.metric_args["random_weights"]) == (name, f"{name} (test)", name)
+        assert (card.data.model_name, found.dataset_name, found.metric_args["random_weights"]) == (
+            name,
+            f"{name} (test)",
+            name,
+        )
         headings, tables, languages = rendered(card.text)
         line = " ".join(name.split())
         assert headings == [line, "Results", "How it was made", "Data", "Cost", "Intended use and limits"], name

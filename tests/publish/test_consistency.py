@@ -1,4 +1,5 @@
-"""Ids, pad, positions, types and heads that disagree between tokenizer, config and weights: each refused by name, nothing written."""
+"""Ids, pad, positions, types and heads that disagree between tokenizer, config and weights: each refused by name,
+nothing written."""
 
 import json
 import shutil
@@ -52,7 +53,10 @@ WRONG_CONFIG = [
     ({"pad_token_id": 3}, ["pad_token_id is 3", "0 in the tokenizer"]),
     ({"bos_token_id": 7}, ["bos_token_id is 7", "2 in the tokenizer"]),
     ({"sep_token_id": 2}, ["sep_token_id is 2", "3 in the tokenizer"]),
-    ({"max_position_embeddings": 128}, ["position_embeddings.weight is [256, 32]", "[128, 32] (max_position_embeddings)"]),
+    (
+        {"max_position_embeddings": 128},
+        ["position_embeddings.weight is [256, 32]", "[128, 32] (max_position_embeddings)"],
+    ),
     ({"type_vocab_size": 3}, ["token_type_embeddings.weight is [2, 32]", "[3, 32] (type_vocab_size)"]),
     ({"type_vocab_size": 1}, ["token_type_embeddings.weight is [2, 32]", "[1, 32] (type_vocab_size)"]),
     ({"id2label": {"0": "a", "1": "b", "2": "c"}}, ["classifier.bias is [2]", "[3] (num_labels)"]),
@@ -63,7 +67,9 @@ WRONG_CONFIG = [
 
 
 @pytest.mark.parametrize(("changes", "said"), WRONG_CONFIG)
-def test_a_config_that_disagrees_is_refused_and_nothing_is_written(changes: dict[str, Any], said: list[str], tuned, tiny, tmp_path) -> None:
+def test_a_config_that_disagrees_is_refused_and_nothing_is_written(
+    changes: dict[str, Any], said: list[str], tuned, tiny, tmp_path
+) -> None:
     change(tuned, changes)
     with pytest.raises(UserError) as refused:
         export(tuned, tiny.run_dir / "tokenizer", tmp_path / "out")
@@ -93,7 +99,9 @@ def test_positions_of_roberta_begin_behind_that_of_its_padding(tokenizer, tmp_pa
     model = pretrained("roberta", tmp_path)
     assert max_input_length(json.loads((model / "config.json").read_text())) == 64
     change(model, {"max_position_embeddings": 64})
-    with pytest.raises(UserError, match=r"position_embeddings.weight is \[65, 32\].*\[64, 32\] \(max_position_embeddings\)"):
+    with pytest.raises(
+        UserError, match=r"position_embeddings.weight is \[65, 32\].*\[64, 32\] \(max_position_embeddings\)"
+    ):
         refuse_disagreement(model, tokenizer)
 
 

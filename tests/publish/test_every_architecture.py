@@ -1,5 +1,5 @@
-"""A pretrained model of every architecture is published: it loads in a fresh process and gives the same numbers, with the tokenizer that
-fits it, and a task can be learned from it."""
+"""A pretrained model of every architecture is published: it loads in a fresh process and gives the same numbers, with
+the tokenizer that fits it, and a task can be learned from it."""
 
 import json
 from pathlib import Path
@@ -20,11 +20,14 @@ from kobert_pipeline.publish.snippets import USES
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 AUTO = {
-    "albert": "AutoModelForPreTraining", "bert": "AutoModelForPreTraining", "electra": "AutoModel", "gpt2": "AutoModelForCausalLM",
+    "albert": "AutoModelForPreTraining", "bert": "AutoModelForPreTraining", "electra": "AutoModel",
+    "gpt2": "AutoModelForCausalLM",
     "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM",
 }  # fmt: skip
 SLOW = ("electra", "gpt2", "albert")
-NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in plugins.contract("architectures").names()]
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in plugins.contract("architectures").names()
+]
 
 
 @pytest.fixture(params=NAMES)
@@ -61,7 +64,12 @@ def learned(model: Path, tiny) -> None:
     found = logits(tuned, features, 8, "cpu")["logits"]
     assert len(found) == len(features) and np.isfinite(found).all()
     ids = torch.tensor([[2, 9, 3]])
-    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids), "labels": torch.tensor([1])}
+    batch = {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "token_type_ids": torch.zeros_like(ids),
+        "labels": torch.tensor([1]),
+    }
     loss, _ = TaskModule(tuned)(batch)
     loss.backward()
     assert torch.isfinite(loss)

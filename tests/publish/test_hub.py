@@ -1,4 +1,5 @@
-"""`kobert publish --push` against a hub of our own: a small HTTP server that answers as the hub's API does and keeps what it is sent."""
+"""`kobert publish --push` against a hub of our own: a small HTTP server that answers as the hub's API does and keeps
+what it is sent."""
 
 import base64
 import hashlib
@@ -48,18 +49,25 @@ class Hub:
         if "/preupload/" in path:
             modes = ("lfs" if one["path"].endswith(".safetensors") else "regular" for one in given["files"])
             rows = [
-                {"path": one["path"], "uploadMode": mode, "shouldIgnore": False} for one, mode in zip(given["files"], modes, strict=True)
+                {"path": one["path"], "uploadMode": mode, "shouldIgnore": False}
+                for one, mode in zip(given["files"], modes, strict=True)
             ]
             return 200, {"files": rows}
         if path.endswith("/info/lfs/objects/batch"):
-            rows = [one | {"actions": {"upload": {"href": f"{self.url}/blobs/{one['oid']}"}}} for one in given["objects"]]
+            rows = [
+                one | {"actions": {"upload": {"href": f"{self.url}/blobs/{one['oid']}"}}} for one in given["objects"]
+            ]
             return 200, {"transfer": "basic", "objects": rows}
         if "/commit/" in path:
             return self.commit([json.loads(line) for line in body.splitlines()])
         if "/tree/" in path:
             return 200, [{"type": "file", "path": name, "size": 1, "oid": "0"} for name in self.there]
         if method == "GET" and path.startswith("/api/models/"):
-            return 200, {"id": "me/mood", "private": not self.public, "siblings": [{"rfilename": name} for name in self.there]}
+            return 200, {
+                "id": "me/mood",
+                "private": not self.public,
+                "siblings": [{"rfilename": name} for name in self.there],
+            }
         return 404, {"error": f"{method} {path}"}
 
     def commit(self, rows: list[dict[str, Any]]) -> tuple[int, Any]:
@@ -87,7 +95,9 @@ def hub() -> Iterator[Hub]:
                     body += self.rfile.read(size)
                     self.rfile.readline()
                 self.rfile.readline()
-            status, content = known.answer(self.command, self.path.partition("?")[0], self.headers.get("Authorization"), body)
+            status, content = known.answer(
+                self.command, self.path.partition("?")[0], self.headers.get("Authorization"), body
+            )
             text = json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -134,7 +144,9 @@ def sha256(content: bytes) -> str:
 def test_exactly_the_files_of_the_manifest_arrive_whole(push, hub, tiny) -> None:
     result = push("--private", "--json").json
     listed = json.loads((tiny.run_dir / "publish" / "nsmc" / "manifest.json").read_text())["files"]
-    assert {name: sha256(content) for name, content in hub.files.items()} == {name: file["sha256"] for name, file in listed.items()}
+    assert {name: sha256(content) for name, content in hub.files.items()} == {
+        name: file["sha256"] for name, file in listed.items()
+    }
     assert result["upload"]["url"] == f"{hub.url}/me/mood/commit/1"
     assert result["upload"]["files"] == {name: file["size"] for name, file in listed.items()}
     created = next(given for _, path, given in hub.asked if path == "/api/repos/create")
@@ -162,7 +174,9 @@ def test_a_dry_run_shows_what_would_go_where_and_asks_nobody(push, hub) -> None:
     assert not hub.asked
 
 
-@pytest.mark.parametrize(("status", "said"), [(401, "hf auth login"), (403, "write access"), (404, "OWNER/NAME"), (500, "answered 500")])
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "hf auth login"), (403, "write access"), (404, "OWNER/NAME"), (500, "answered 500")]
+)
 def test_what_the_hub_refuses_is_one_sentence(status: int, said: str, push, hub) -> None:
     hub.status = status
     assert said in push().complaint
@@ -214,7 +228,17 @@ def test_an_upload_that_is_not_said_fully_is_refused(words: list[str], said: str
 def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     # the source's licence is an option of the corpus, that of a task's data is not
-    words = ["publish", tiny.recipe, "--run-dir", run_dir, "--set", "features.nsmc.license=null", "--push", "me/mood", "--dry-run"]
+    words = [
+        "publish",
+        tiny.recipe,
+        "--run-dir",
+        run_dir,
+        "--set",
+        "features.nsmc.license=null",
+        "--push",
+        "me/mood",
+        "--dry-run",
+    ]
     said = kobert(*words, "--set", "publish={mood: {source: nsmc}}").complaint
     assert "1 files without a stated licence" in said
     assert "Where no licence is stated" in (run_dir / "publish" / "mood" / "README.md").read_text(encoding="utf-8")
@@ -226,10 +250,10 @@ def test_a_damaged_folder_is_not_sent(tiny, tmp_path) -> None:
     import shutil
 
     from kobert_pipeline.errors import UserError
-    from kobert_pipeline.publish.hub import upload
+    from kobert_pipeline.inference.checkpoint import files_to_upload
 
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
     with (folder / "README.md").open("a", encoding="utf-8") as file:
         file.write("more")
     with pytest.raises(UserError, match="damaged"):
-        upload(folder, "me/mood", False, True)
+        files_to_upload(folder)

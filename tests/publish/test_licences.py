@@ -85,12 +85,19 @@ def test_no_name_is_in_two_rows() -> None:
     for terms in TABLE:
         for other in TABLE:
             names = [terms.title, terms.model, "cc-by-nc-nd-4.0", "cc-by-sa-3.0"]
-            both = [name for name in names if name and all(re.fullmatch(one.pattern, name.lower()) for one in (terms, other))]
+            both = [
+                name
+                for name in names
+                if name and all(re.fullmatch(one.pattern, name.lower()) for one in (terms, other))
+            ]
             assert other is terms or not both
 
 
 def test_every_source_in_the_way_is_told_and_the_unstated_are_listed() -> None:
-    rows = [{"path": name, "license": licence} for name, licence in (("a", "CC BY-ND 4.0"), ("b", "CC BY-NC 4.0"), ("c", NOT_STATED))]
+    rows = [
+        {"path": name, "license": licence}
+        for name, licence in (("a", "CC BY-ND 4.0"), ("b", "CC BY-NC 4.0"), ("c", NOT_STATED))
+    ]
     assert [path for path, _, _ in objections(rows, "mit")] == ["a", "b"]
     assert unstated(rows) == ["c"]
     assert unstated(source("/")) == ["a.txt"]
@@ -120,17 +127,25 @@ def checked(kobert, corpora, tmp_path, *settings: str) -> Any:
 
 
 @pytest.mark.parametrize("setting", ["corpus.sources.0.license=CC BY-NC 4.0", "features.nsmc.license=CC BY-ND 4.0"])
-def test_a_recipe_that_may_not_be_published_is_refused_before_anything_is_done(setting: str, corpora, tmp_path, kobert) -> None:
+def test_a_recipe_that_may_not_be_published_is_refused_before_anything_is_done(
+    setting: str, corpora, tmp_path, kobert
+) -> None:
     said = checked(kobert, corpora, tmp_path, setting).complaint
     assert "publish.nsmc: " in said
     assert setting.partition("=")[2] in said
     assert checked(kobert, corpora, tmp_path, setting, "publish={}").code == 0
-    assert checked(kobert, corpora, tmp_path, setting, "publish={nsmc: {source: nsmc, permission: agreed by letter}}").code == 0
+    assert (
+        checked(kobert, corpora, tmp_path, setting, "publish={nsmc: {source: nsmc, permission: agreed by letter}}").code
+        == 0
+    )
 
 
 def test_only_what_a_model_has_learned_from_stands_in_its_way(corpora, tmp_path, kobert) -> None:
     """The reviews are fine-tuned on by `nsmc` alone."""
-    assert checked(kobert, corpora, tmp_path, "features.nsmc.license=CC BY-ND 4.0", "publish={q: {source: korquad}}").code == 0
+    assert (
+        checked(kobert, corpora, tmp_path, "features.nsmc.license=CC BY-ND 4.0", "publish={q: {source: korquad}}").code
+        == 0
+    )
 
 
 @pytest.mark.parametrize("name", recipe_file.shipped())

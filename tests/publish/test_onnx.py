@@ -1,4 +1,5 @@
-"""The ONNX file gives what torch gives, whatever the number and length of the texts, and names no place of this machine."""
+"""The ONNX file gives what torch gives, whatever the number and length of the texts, and names no place of this
+machine."""
 
 import json
 import shutil
@@ -74,7 +75,9 @@ def test_every_architecture_is_exported(name: str, tiny, tmp_path) -> None:
     chosen.save(chosen.model(chosen.config(1500), chosen.heads[0]), tmp_path / "model")
     auto = auto_class_of(json.loads((tmp_path / "model" / "config.json").read_text()))
     facts = CardFacts("x", "x", "x", "mit", auto, [], {}, "kiwi", "surface", "kiwipiepy")
-    counts = stage.run(stage.PublishOptions(onnx=True), facts, {}, tmp_path / "model", tiny.run_dir / "tokenizer", tmp_path / "out")
+    counts = stage.run(
+        stage.PublishOptions(onnx=True), facts, {}, tmp_path / "model", tiny.run_dir / "tokenizer", tmp_path / "out"
+    )
     assert counts["onnx_max_difference"] < 1e-5
     agrees(tmp_path / "out", auto)
 
@@ -89,7 +92,9 @@ def test_a_file_that_differs_from_torch_is_refused_and_taken_away(tiny, tmp_path
 
 def test_libraries_that_are_missing_are_named_before_anything_is_written(tiny, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxruntime", "onnxgone"))
-    facts = CardFacts("x", "x", "x", "mit", "AutoModelForSequenceClassification", [], {}, "kiwi", "surface", "kiwipiepy")
+    facts = CardFacts(
+        "x", "x", "x", "mit", "AutoModelForSequenceClassification", [], {}, "kiwi", "surface", "kiwipiepy"
+    )
     model = tiny.run_dir / "finetune" / "nsmc" / "1" / "model"
     with pytest.raises(UserError, match=r"wants onnxgone, .* pip install 'kobert-pipeline\[onnx\]'"):
         stage.run(stage.PublishOptions(onnx=True), facts, {}, model, tiny.run_dir / "tokenizer", tmp_path / "out")

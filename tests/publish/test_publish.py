@@ -1,4 +1,5 @@
-"""A published checkpoint is a folder that plain `transformers` loads in a process that has never heard of this package."""
+"""A published checkpoint is a folder that plain `transformers` loads in a process that has never heard of this
+package."""
 
 import json
 import re
@@ -17,7 +18,11 @@ from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.publish.export import export
 from kobert_pipeline.publish.model_card import CardFacts, snippet
 
-KINDS = {"nsmc": "AutoModelForSequenceClassification", "korquad": "AutoModelForQuestionAnswering", "mlm": "AutoModelForPreTraining"}
+KINDS = {
+    "nsmc": "AutoModelForSequenceClassification",
+    "korquad": "AutoModelForQuestionAnswering",
+    "mlm": "AutoModelForPreTraining",
+}
 TEXTS = [
     "아버지가 방에 들어가셨다.",
     "재밌었어요ㅋㅋ  또 보고\t싶다!\n둘째 줄",
@@ -81,12 +86,19 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 def test_folder_holds_what_the_contract_lists_and_no_plain_tokenizer(folder) -> None:
     names = {path.name for path in folder.iterdir()}
-    wanted = {"config.json", "model.safetensors", "tokenizer_config.json", "morphemes.json", "README.md", "training_manifest.json"}
+    wanted = {
+        "config.json",
+        "model.safetensors",
+        "tokenizer_config.json",
+        "morphemes.json",
+        "README.md",
+        "training_manifest.json",
+    }
     assert wanted <= names
     assert "tokenizer.json" not in names
     assert not [name for name in names if name.endswith((".bin", ".pkl", ".pt", ".part"))]
     code = {name for name in names if name.endswith(".py")}
-    assert {"morpheme_tokenizer.py", "analyzer_at_hand.py", "cutting.py", "kiwi.py"} <= code
+    assert {"morpheme_tokenizer.py", "analyzer_loader.py", "segmentation.py", "kiwi.py"} <= code
     assert not [name for name in code if "kobert_pipeline" in (folder / name).read_text(encoding="utf-8")]
 
 
@@ -97,7 +109,9 @@ def test_tokenizer_config_records_analyzer_and_version(folder) -> None:
     assert "morpheme_tokenizer.MorphemeTokenizer" in config["auto_map"]["AutoTokenizer"]
     model = json.loads((folder / "config.json").read_text())
     trained = {"nsmc": 64, "korquad": 256, "mlm": model["max_position_embeddings"]}
-    assert config["model_max_length"] == trained[folder.name], "texts are cut where fine-tuning did, or at the last position"
+    assert config["model_max_length"] == trained[folder.name], (
+        "texts are cut where fine-tuning did, or at the last position"
+    )
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -139,7 +153,9 @@ def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
         documents = [row.document for row in read_analysis(part)]
         for split in ("train", "held_out"):
             shard = open_shard(tiny.run_dir / "shards", f"{split}-{part.stem.removeprefix('part-')}")
-            texts = [document.text for document in documents if is_held_out(document.id, share) == (split == "held_out")]
+            texts = [
+                document.text for document in documents if is_held_out(document.id, share) == (split == "held_out")
+            ]
             assert len(texts) == len(shard.ordered)
             for number, text in enumerate(texts):
                 stored = shard.ids[shard.documents[number] : shard.documents[number + 1]].tolist()
@@ -198,12 +214,17 @@ def test_card_metadata_is_what_the_hub_reads(folder, tiny) -> None:
     assert data.language == "ko"
     assert data.license == "apache-2.0"
     assert data.library_name == "transformers"
-    assert data.pipeline_tag == {"nsmc": "text-classification", "korquad": "question-answering", "mlm": "fill-mask"}[folder.name]
+    assert (
+        data.pipeline_tag
+        == {"nsmc": "text-classification", "korquad": "question-answering", "mlm": "fill-mask"}[folder.name]
+    )
     if folder.name == "mlm":
         assert not data.eval_results
         return
     scores = json.loads((tiny.run_dir / "finetune" / folder.name / "1" / "manifest.json").read_text())["counts"]["test"]
-    assert {result.metric_type: result.metric_value for result in data.eval_results} == {k: round(v, 2) for k, v in scores.items()}
+    assert {result.metric_type: result.metric_value for result in data.eval_results} == {
+        k: round(v, 2) for k, v in scores.items()
+    }
     assert metadata(folder)["model-index"][0]["name"] == f"tiny-{folder.name}"
 
 
@@ -220,13 +241,19 @@ def test_card_names_data_licences_recipe_and_limits(folder) -> None:
 
 
 @pytest.mark.parametrize(("threshold", "answers"), [(1e6, True), (-1e6, False)])
-def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(threshold, answers, tiny, tmp_path, capsys) -> None:
+def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
+    threshold, answers, tiny, tmp_path, capsys
+) -> None:
     from kobert_pipeline.inference.predict import predict
 
-    folder = shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "mrc", ignore=shutil.ignore_patterns("manifest.json"))
+    folder = shutil.copytree(
+        tiny.run_dir / "publish" / "korquad", tmp_path / "mrc", ignore=shutil.ignore_patterns("manifest.json")
+    )
     config = read_json(folder / "config.json")
     noted = config.pop("task_specific_params")["korquad"]
-    write_json(folder / "config.json", config | {"task_specific_params": {"mrc": noted | {"null_threshold": threshold}}})
+    write_json(
+        folder / "config.json", config | {"task_specific_params": {"mrc": noted | {"null_threshold": threshold}}}
+    )
     kept = null_threshold(read_json(folder / "config.json"))
     facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", null_threshold=kept)
     code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
@@ -243,10 +270,15 @@ def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
     codes = {}
     for name in KINDS:
         shutil.copytree(tiny.run_dir / "publish" / name, place / f"tiny-{name}")
-        code = re.search(r"```python\n(.*?)```", (place / f"tiny-{name}" / "README.md").read_text(encoding="utf-8"), re.S).group(1)
+        code = re.search(
+            r"```python\n(.*?)```", (place / f"tiny-{name}" / "README.md").read_text(encoding="utf-8"), re.S
+        ).group(1)
         assert code.count("PATH/TO/THIS/FOLDER") == 1
         codes[name] = code.replace("PATH/TO/THIS/FOLDER", f"tiny-{name}")
-    code = BLOCK + "import json\nfor name, code in json.loads(sys.argv[1]).items():\n    print('card', name)\n    exec(code, {})"
+    code = (
+        BLOCK
+        + "import json\nfor name, code in json.loads(sys.argv[1]).items():\n    print('card', name)\n    exec(code, {})"
+    )
     result = fresh(code, json.dumps(codes), cwd=place)
     assert result.code == 0, result.err
     parts = re.split(r"^card (\w+)\n", result.out, flags=re.M)[1:]
@@ -258,7 +290,9 @@ def test_code_printed_in_the_card_runs_once_its_folder_is_named(printed, tiny) -
 
     assert "'label': " in printed["nsmc"]
     assert "'token_str': " in printed["mlm"]
-    found = predict(tiny.run_dir / "publish" / "korquad", ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")
+    found = predict(
+        tiny.run_dir / "publish" / "korquad", ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?"
+    )
     assert printed["korquad"] == found[0]["answer"] != ""
 
 
@@ -292,7 +326,9 @@ def spoilt_config(tiny, tmp_path: Path, **changes: int) -> Path:
         ({"pad_token_id": 3}, "pad_token_id is 3 in the model's config and 0 in the tokenizer"),
     ],
 )
-def test_model_and_tokenizer_that_do_not_belong_together_are_refused(changes: dict[str, int], said: str, tiny, tmp_path) -> None:
+def test_model_and_tokenizer_that_do_not_belong_together_are_refused(
+    changes: dict[str, int], said: str, tiny, tmp_path
+) -> None:
     with pytest.raises(UserError, match=said):
         export(spoilt_config(tiny, tmp_path, **changes), tiny.run_dir / "tokenizer", tmp_path / "out")
     assert not (tmp_path / "out" / "model.safetensors").exists()
@@ -317,7 +353,12 @@ def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
 
 def test_where_a_file_lies_is_published_as_a_name_only() -> None:
     given = {"path": ["/data/corpora/a.txt", "b/c.txt"], "base": "/models/mine", "n": 1, "label": "긍정/부정"}
-    assert strip_local_paths(given, Path("/data")) == {"path": ["corpora/a.txt", "b/c.txt"], "base": "mine", "n": 1, "label": "긍정/부정"}
+    assert strip_local_paths(given, Path("/data")) == {
+        "path": ["corpora/a.txt", "b/c.txt"],
+        "base": "mine",
+        "n": 1,
+        "label": "긍정/부정",
+    }
 
 
 def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:
@@ -349,16 +390,25 @@ def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_pa
 def test_a_frozen_encoder_is_no_control_of_a_tuned_one(corpora, tmp_path) -> None:
     tagging = "{task: ner, train: ner/train.txt, test: ner/test.txt}"
     tuned = "n: {}, control: {features: n, init: scratch}, frozen: {features: n, init: scratch, encoder: frozen}"
-    settings = [f"data_dir={corpora}", f"features={{n: {tagging}}}", f"finetune={{{tuned}}}", "publish={n: {source: n}}"]
+    settings = [
+        f"data_dir={corpora}",
+        f"features={{n: {tagging}}}",
+        f"finetune={{{tuned}}}",
+        "publish={n: {source: n}}",
+    ]
     recipe, _ = plan("quickstart", settings, tmp_path, None)
     assert list(recipe.controls(recipe.publish["n"])) == ["control"]
 
 
 def test_a_control_from_random_weights_stands_in_the_card_once_it_is_done(tiny, tmp_path, kobert) -> None:
-    """One that was left out keeps nothing from being published; when it is done, the card is no longer that of the recipe."""
+    """One that was left out keeps nothing from being published; when it is done, the card is no longer that of the
+    recipe."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     plan = "{epochs: 1, batch_size: 16, learning_rate: 5e-4}"
-    settings = [f"finetune.nsmc-random={{features: nsmc, init: scratch, plan: {plan}}}", "publish={nsmc: {source: nsmc}}"]
+    settings = [
+        f"finetune.nsmc-random={{features: nsmc, init: scratch, plan: {plan}}}",
+        "publish={nsmc: {source: nsmc}}",
+    ]
     arguments = ["--run-dir", run_dir, *(part for setting in settings for part in ("--set", setting))]
     card = run_dir / "publish" / "nsmc" / "README.md"
     assert kobert("publish", tiny.recipe, *arguments).code == 0
@@ -366,6 +416,12 @@ def test_a_control_from_random_weights_stands_in_the_card_once_it_is_done(tiny, 
     assert kobert("finetune", tiny.recipe, *arguments).code == 0
     assert "its input controls has changed" in kobert("publish", tiny.recipe, *arguments).complaint
     assert kobert("publish", tiny.recipe, *arguments, "--redo").code == 0
-    score = json.loads((run_dir / "finetune" / "nsmc-random" / "1" / "manifest.json").read_text())["counts"]["test"]["accuracy"]
-    assert f"| nsmc (test) | random weights (`nsmc-random`) | accuracy | {score:.2f} | -" in card.read_text(encoding="utf-8")
-    assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(score, 2)
+    score = json.loads((run_dir / "finetune" / "nsmc-random" / "1" / "manifest.json").read_text())["counts"]["test"][
+        "accuracy"
+    ]
+    assert f"| nsmc (test) | random weights (`nsmc-random`) | accuracy | {score:.2f} | -" in card.read_text(
+        encoding="utf-8"
+    )
+    assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(
+        score, 2
+    )

@@ -1,4 +1,5 @@
-"""Finished means written last, equal is skipped, different refused, damaged named: the promises of `pipeline` and `manifest`."""
+"""Finished means written last, equal is skipped, different refused, damaged named: the promises of `pipeline` and
+`manifest`."""
 
 import json
 import shutil
@@ -66,7 +67,9 @@ def test_manifest_lists_every_file_with_its_size_and_hash_and_where_it_came_from
         ("publish", "publish.nsmc.license=mit"),
     ],
 )
-def test_changed_option_is_refused_by_name_and_nothing_is_touched(stage: str, setting: str, tiny, tmp_path, kobert) -> None:
+def test_changed_option_is_refused_by_name_and_nothing_is_touched(
+    stage: str, setting: str, tiny, tmp_path, kobert
+) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting).complaint
     key, _, value = setting.partition("=")
@@ -87,8 +90,14 @@ def test_changed_input_file_is_refused_by_name(tiny, tmp_path, data_copy, kobert
 
 def test_redo_makes_one_stage_again_and_equal_results_keep_the_rest(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
-    found = statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--redo", "shards", "--redo", "features", "--json"))
-    assert {name for name, status in found.items() if status == "done"} == {"shards", "features nsmc", "features korquad"}
+    found = statuses(
+        kobert("run", tiny.recipe, "--run-dir", run_dir, "--redo", "shards", "--redo", "features", "--json")
+    )
+    assert {name for name, status in found.items() if status == "done"} == {
+        "shards",
+        "features nsmc",
+        "features korquad",
+    }
     assert {status for name, status in found.items() if name.split()[0] not in ("shards", "features")} == {"skipped"}
 
 
@@ -155,8 +164,8 @@ def test_stage_alone_is_refused_where_an_earlier_one_was_made_otherwise(stage: s
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
     assert (
-        f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and is now 'whitespace'"
-        in complaint
+        f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and is "
+        "now 'whitespace'" in complaint
     )
     assert tiny.manifests(run_dir) == tiny.manifests()
 
@@ -195,7 +204,8 @@ def test_published_history_holds_no_text_of_the_corpus(tiny) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "upstream"), [("analysis", "corpus"), ("shards", "analysis"), ("features", "tokenizer"), ("publish", "tokenizer")]
+    ("stage", "upstream"),
+    [("analysis", "corpus"), ("shards", "analysis"), ("features", "tokenizer"), ("publish", "tokenizer")],
 )
 def test_stage_without_its_upstream_says_which_is_missing(stage: str, upstream: str, tiny, tmp_path, kobert) -> None:
     run_dir = tmp_path / "runs" / "x"
@@ -211,7 +221,7 @@ def cut_short(path: Path) -> None:
 
 DAMAGE = {
     "bit in a shard": ("pretrain", "shards/train-00000.ids.npy", flip, "is damaged"),
-    "bit in the borders": ("pretrain", "shards/held_out-00001.borders.npy", flip, "is damaged"),
+    "bit in the borders": ("pretrain", "shards/held_out-00001.boundaries.npy", flip, "is damaged"),
     "truncated corpus": ("analysis", "corpus/part-00000.parquet", cut_short, "is damaged"),
     "truncated analysis": ("tokenizer", "analysis/part-00001.parquet", cut_short, "is damaged"),
     "missing shard": ("pretrain", "shards/train-00000.documents.npy", Path.unlink, "is missing"),
@@ -233,7 +243,9 @@ def test_damaged_upstream_is_named_and_not_used(kind: str, tiny, tmp_path, kober
         assert str(run_dir / name) in complaint
         assert said in complaint
         assert f"--redo {name.split('/')[0]}" in complaint
-    made = [path for path in (run_dir / stage).rglob("*") if path.is_file() and ("nsmc" in str(path) or "nsmc" not in name)]
+    made = [
+        path for path in (run_dir / stage).rglob("*") if path.is_file() and ("nsmc" in str(path) or "nsmc" not in name)
+    ]
     assert not made
 
 
@@ -253,7 +265,9 @@ def test_equal_stages_of_a_run_beside_are_reused_and_others_computed(tiny, tmp_p
     assert made["analysis"]["files"] == tiny.manifests()["analysis"]["files"]
     assert made["analysis"]["reused_from"] == "a/analysis"
     shutil.rmtree(tmp_path / "runs" / "a")
-    assert set(statuses(kobert(*arguments, "--set", "tokenizer.subword.vocab_size=1400", "--json")).values()) == {"skipped"}
+    assert set(statuses(kobert(*arguments, "--set", "tokenizer.subword.vocab_size=1400", "--json")).values()) == {
+        "skipped"
+    }
 
 
 def test_nothing_left_over_is_mixed_into_a_reused_stage(tiny, tmp_path, kobert) -> None:
@@ -267,7 +281,9 @@ def test_nothing_left_over_is_mixed_into_a_reused_stage(tiny, tmp_path, kobert) 
 
 
 @pytest.mark.parametrize("moment", ["gone", "other bytes"])
-def test_stage_is_made_where_the_run_beside_is_redone_meanwhile(moment: str, tiny, tmp_path, monkeypatch, kobert) -> None:
+def test_stage_is_made_where_the_run_beside_is_redone_meanwhile(
+    moment: str, tiny, tmp_path, monkeypatch, kobert
+) -> None:
     beside = tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus"
 
     def link(source: Path, target: Path) -> None:
@@ -310,7 +326,9 @@ def test_options_that_cannot_change_the_result_are_not_in_the_fingerprint(tiny, 
 def test_options_outside_the_fingerprint_change_no_file_and_no_count(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x", "tokenizer", "shards")
     settings = ["pretrain.plan.log_every=7", "pretrain.plan.checkpoint_every=4", "pretrain.plan.keep_checkpoints=1"]
-    result = kobert("pretrain", tiny.recipe, "--run-dir", run_dir, *[part for one in settings for part in ("--set", one)])
+    result = kobert(
+        "pretrain", tiny.recipe, "--run-dir", run_dir, *[part for one in settings for part in ("--set", one)]
+    )
     assert result.code == 0, result.err
     made, expected = tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]
     assert made["files"] == expected["files"]
@@ -333,7 +351,9 @@ def test_second_process_on_a_run_is_refused(tiny, tmp_path, kobert, start_kobert
     assert "another kobert process works on" in complaint
     assert str(run_dir) in complaint
     assert first.wait() == 0
-    assert set(statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis", "--json")).values()) == {"skipped"}
+    assert set(
+        statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis", "--json")).values()
+    ) == {"skipped"}
 
 
 def state_words(kobert, *arguments: object) -> dict[str, str]:
@@ -384,10 +404,13 @@ def test_part_that_changed_before_its_stage_was_finished_is_named(tiny, tmp_path
 
 def test_fingerprint_depends_on_stage_version_options_and_inputs_only() -> None:
     def fingerprint(**changes: object) -> str:
-        return manifest.Record(**{"stage": "s", "version": 1, "options": {"a": 1, "b": 2}, "inputs": {"x": "0"}} | changes).fingerprint
+        return manifest.Record(
+            **{"stage": "s", "version": 1, "options": {"a": 1, "b": 2}, "inputs": {"x": "0"}} | changes
+        ).fingerprint
 
     changed = [
-        fingerprint(stage="t"), fingerprint(version=2), fingerprint(options={"a": 1, "b": 3}), fingerprint(options={"a": 1}),
+        fingerprint(stage="t"), fingerprint(version=2), fingerprint(options={"a": 1, "b": 3}),
+        fingerprint(options={"a": 1}),
         fingerprint(inputs={"x": "1"}), fingerprint(inputs={"y": "0"}), fingerprint(),
     ]  # fmt: skip
     assert len(set(changed)) == len(changed)

@@ -15,14 +15,19 @@ from kobert_pipeline.runs import manifest, stage_folder
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below, the lock of the run aside."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
 
 
 def test_a_folder_named_as_a_stage_that_is_not_ours_is_refused_by_every_command(tiny, tmp_path, kobert) -> None:
     """Each stage in turn has the user's file where its folder would be; the stages before it are there."""
     for stage, place in {
         "corpus": "book.txt", "analysis": "deep/er/book.txt", "tokenizer": "vocab.txt", "shards": "train-00000.ids.npy",
-        "features": "nsmc/train/input_ids.npy", "pretrain": "model/config.json", "finetune": "nsmc/1/model/model.safetensors",
+        "features": "nsmc/train/input_ids.npy", "pretrain": "model/config.json",
+        "finetune": "nsmc/1/model/model.safetensors",
         "publish": "nsmc/README.md",
     }.items():  # fmt: skip
         run_dir = tiny.copy_before(tmp_path / stage, stage)
@@ -39,7 +44,12 @@ def test_a_folder_named_as_a_stage_that_is_not_ours_is_refused_by_every_command(
 
 
 def test_a_file_put_into_a_stage_keeps_it_from_being_deleted(tiny, tmp_path, kobert) -> None:
-    for place in ("notes.txt", "checkpoints/step-mine/model.safetensors.bak", "logs/mine.log", "model/pytorch_model.bin"):
+    for place in (
+        "notes.txt",
+        "checkpoints/step-mine/model.safetensors.bak",
+        "logs/mine.log",
+        "model/pytorch_model.bin",
+    ):
         run_dir = tiny.copy(tmp_path / place.replace("/", "-"), "tokenizer", "shards", "pretrain")
         path = run_dir / "pretrain" / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +57,9 @@ def test_a_file_put_into_a_stage_keeps_it_from_being_deleted(tiny, tmp_path, kob
         before = contents(run_dir)
         assert str(path) in kobert("pretrain", tiny.recipe, "--run-dir", run_dir, "--redo").complaint
         assert contents(run_dir) == before
-        assert kobert("pretrain", tiny.recipe, "--run-dir", run_dir).code == 0, "as long as nothing is deleted it may be there"
+        assert kobert("pretrain", tiny.recipe, "--run-dir", run_dir).code == 0, (
+            "as long as nothing is deleted it may be there"
+        )
 
 
 def test_litter_of_systems_and_tools_is_left_alone(tiny, tmp_path, kobert) -> None:
@@ -70,7 +82,10 @@ def test_links_are_never_followed_out_of_a_stage(tiny, tmp_path, kobert) -> None
     assert "was not written by kobert" in kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--redo").complaint
     shutil.rmtree(run_dir / "corpus")
     (run_dir / "corpus").symlink_to(victim)
-    assert f"{run_dir / 'corpus' / 'part-00000.parquet'} was not written" in kobert("corpus", tiny.recipe, "--run-dir", run_dir).complaint
+    assert (
+        f"{run_dir / 'corpus' / 'part-00000.parquet'} was not written"
+        in kobert("corpus", tiny.recipe, "--run-dir", run_dir).complaint
+    )
     (run_dir / "corpus").unlink()
     (run_dir / "corpus").symlink_to(tmp_path / "nowhere")
     assert "leads nowhere" in kobert("corpus", tiny.recipe, "--run-dir", run_dir).complaint
@@ -108,7 +123,9 @@ def test_names_in_recipes_are_plain_file_names(section: str, tiny, tmp_path, kob
         content[section][name] = content[section]["nsmc"] | more
         recipe.write_text(json.dumps(content))
         for command in ("check", "run"):
-            complaint = kobert(command, recipe, *([] if command == "check" else ["--run-dir", tmp_path / "runs" / "x"])).complaint
+            complaint = kobert(
+                command, recipe, *([] if command == "check" else ["--run-dir", tmp_path / "runs" / "x"])
+            ).complaint
             assert section in complaint and "plain file name" in complaint
     assert contents(victim) == {"notes.txt": b"mine"}
 
@@ -175,7 +192,9 @@ def test_clean_lists_and_only_then_deletes_what_a_finished_run_no_longer_needs(t
     assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes", "--json").json["deleted"]
     after = contents(run_dir)
     assert after == {name: content for name, content in before.items() if "checkpoints/" not in name}
-    assert {row["status"] for row in kobert("run", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]} == {"skipped"}
+    assert {row["status"] for row in kobert("run", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]} == {
+        "skipped"
+    }
     assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--json").json["folders"] == []
 
 
@@ -192,7 +211,9 @@ def test_clean_leaves_the_checkpoints_of_a_stage_under_way_and_refuses_foreign_f
 
 def test_a_run_that_needs_more_disk_than_there_is_is_refused_by_check(tiny, tmp_path, kobert, monkeypatch) -> None:
     enough = kobert("check", tiny.recipe, "--run-dir", tmp_path / "x", "--json").json
-    assert enough["disk_bytes_needed"] > sum(path.stat().st_size for path in tiny.run_dir.rglob("*") if path.is_file()) / 2
+    assert (
+        enough["disk_bytes_needed"] > sum(path.stat().st_size for path in tiny.run_dir.rglob("*") if path.is_file()) / 2
+    )
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
     complaint = kobert("check", tiny.recipe, "--run-dir", tmp_path / "x").complaint

@@ -29,7 +29,9 @@ import slices  # noqa: E402
 def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a whole rehearsal."""
     work = tmp_path_factory.mktemp("campaign") / "work"
-    result = subprocess.run([sys.executable, str(CAMPAIGN), "--rehearse", str(work)], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, str(CAMPAIGN), "--rehearse", str(work)], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return work
 
@@ -39,7 +41,12 @@ def test_the_rehearsal_ends_with_a_report(rehearsed: Path) -> None:
     assert sorted(path.name for path in results.iterdir()) == ["rehearsal.json", "rehearsal.md", "rehearsal.svg"]
     found = json.loads((results / "rehearsal.json").read_text(encoding="utf-8"))
     assert {job["status"] for job in found["jobs"]} == {"done"}
-    assert [job["job"] for job in found["jobs"]] == ["pretrain", "finetune nsmc/1", "finetune nsmc/2", "finetune korquad/1"]
+    assert [job["job"] for job in found["jobs"]] == [
+        "pretrain",
+        "finetune nsmc/1",
+        "finetune nsmc/2",
+        "finetune korquad/1",
+    ]
     scores = {row["finetune"]: row for row in found["scores"]}
     assert scores["nsmc"]["seeds"] == 2
     assert set(scores["korquad"]["scores"]) == {"exact_match", "f1"}
@@ -49,7 +56,12 @@ def test_the_rehearsal_ends_with_a_report(rehearsed: Path) -> None:
     assert steps == list(range(1, found["stages"]["pretrain"]["counts"]["steps"] + 1)), "every step once, none left out"
     assert found["curve"]["held_out"][0][0] == 0
     text = (results / "rehearsal.md").read_text(encoding="utf-8")
-    for said in ("scripts/gpu_campaign prepare DATA WORK", "## Spread over seeds", "| nsmc | accuracy |", "](rehearsal.svg)"):
+    for said in (
+        "scripts/gpu_campaign prepare DATA WORK",
+        "## Spread over seeds",
+        "| nsmc | accuracy |",
+        "](rehearsal.svg)",
+    ):
         assert said in text
     assert (results / "rehearsal.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
 
@@ -59,9 +71,16 @@ def test_what_is_brought_back_is_small_and_holds_no_weights_or_texts(rehearsed: 
         names = tar.getnames()
         corpus = json.load(tar.extractfile("run/corpus/manifest.json"))
     assert (rehearsed / "out" / slices.RESULTS).stat().st_size < 2**20
-    assert not [name for name in names if name.endswith((".safetensors", ".npy", ".jsonl")) and not name.endswith("/log.jsonl")]
+    assert not [
+        name for name in names if name.endswith((".safetensors", ".npy", ".jsonl")) and not name.endswith("/log.jsonl")
+    ]
     assert not [value for value in corpus["counts"].values() if isinstance(value, list)]
-    assert {"run/pretrain/manifest.json", "run/pretrain/evaluations.json", "run/pretrain/logs/log.jsonl", "machine.json"} <= set(names)
+    assert {
+        "run/pretrain/manifest.json",
+        "run/pretrain/evaluations.json",
+        "run/pretrain/logs/log.jsonl",
+        "machine.json",
+    } <= set(names)
 
 
 def test_a_pack_holds_its_files_and_no_corpus(rehearsed: Path) -> None:
@@ -128,7 +147,9 @@ def test_an_interrupted_slice_stops_what_trains(status: int, tmp_path: Path, mon
     script.write_text(f"#!{sys.executable}\nimport os, signal, sys, time\n{code}\n", encoding="utf-8")
     script.chmod(0o755)
     monkeypatch.setattr(slices, "sys", SimpleNamespace(executable=str(script)))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a suite that runs in the background has it ignored
     began = time.monotonic()
     try:
         assert slices._watched(tmp_path, "pretrain", [], began + 30, began + 40) == slices.STOPPED

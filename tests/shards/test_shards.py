@@ -84,7 +84,9 @@ def test_ids_are_the_saved_tokenizers_on_real_documents(tokenizer, backend, kiwi
     assert documents_of(make_shard(backend, analysed(kiwi, texts))) == ids_of(tokenizer, texts)
 
 
-@pytest.mark.parametrize("text", ["무대 [MASK] 위[SEP]했다 [CLS] [PAD] [UNK]", "▁가 ▁", "😀👨‍👩‍👧 ㅋㅋㅋ", "", "가" * 3000 + " 끝"])
+@pytest.mark.parametrize(
+    "text", ["무대 [MASK] 위[SEP]했다 [CLS] [PAD] [UNK]", "▁가 ▁", "😀👨‍👩‍👧 ㅋㅋㅋ", "", "가" * 3000 + " 끝"]
+)
 def test_ids_are_the_saved_tokenizers_on_odd_texts(tokenizer, backend, kiwi, text):
     (found,) = documents_of(make_shard(backend, analysed(kiwi, [text])))
     assert found == ids_of(tokenizer, text)
@@ -135,7 +137,10 @@ def test_boundaries_stand_where_the_text_has_them(backend, kiwi):
     text = "나는 했다. 그는 갔다.\n  끝이다"
     shard = make_shard(backend, analysed(kiwi, [text, "", "또"]))
     tokens = [backend.id_to_token(i) for i in shard.ids]
-    marks = ["".join(letter for letter, bit in zip("mespd", (1, 2, 4, 8, 16), strict=True) if border & bit) for border in shard.boundaries]
+    marks = [
+        "".join(letter for letter, bit in zip("mespd", (1, 2, 4, 8, 16), strict=True) if border & bit)
+        for border in shard.boundaries
+    ]
     eojeols = [i for i, mark in enumerate(marks) if "e" in mark]
     assert all(tokens[i].startswith("▁") for i in eojeols)
     assert len(eojeols) == 6
@@ -156,7 +161,12 @@ def test_a_shard_says_whether_order_means_anything(backend, kiwi, ordered):
 
 def test_ids_are_small_integers(front_end):
     (shard, *_) = Shards.open(front_end.shards, "train").shards
-    assert (shard.ids.dtype, shard.boundaries.dtype, shard.documents.dtype, shard.ordered.dtype) == (np.uint16, np.uint8, np.int64, bool)
+    assert (shard.ids.dtype, shard.boundaries.dtype, shard.documents.dtype, shard.ordered.dtype) == (
+        np.uint16,
+        np.uint8,
+        np.int64,
+        bool,
+    )
 
 
 # the split

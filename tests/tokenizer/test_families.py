@@ -114,7 +114,9 @@ def test_an_unused_slot_is_one_piece_wherever_it_stands(folder):
 
 @pytest.mark.parametrize("family", FAMILIES, indirect=True)
 def test_a_letter_without_a_piece_is_unknown(family, backend):
-    assert spelled(backend, f"{WORD_MARK}학{STRANGE}교") == ("[UNK]" if family == "wordpiece" else f"{WORD_MARK}학[UNK]교")
+    assert spelled(backend, f"{WORD_MARK}학{STRANGE}교") == (
+        "[UNK]" if family == "wordpiece" else f"{WORD_MARK}학[UNK]교"
+    )
 
 
 @pytest.mark.parametrize(("family", "unknown"), [("bpe", "[UNK][UNK]"), ("unigram", "[UNK]")], indirect=["family"])
@@ -126,7 +128,9 @@ def test_neighbouring_letters_without_pieces(backend, unknown):
 def test_an_unknown_letter_in_a_text_has_its_place(folder):
     text = f"나는 {STRANGE} 집에 갔다"
     encoded = loaded(folder)(text, add_special_tokens=False, return_offsets_mapping=True)
-    assert [span for id_, span in zip(encoded.input_ids, encoded.offset_mapping, strict=True) if id_ == UNK_ID] == [(3, 4)]
+    assert [span for id_, span in zip(encoded.input_ids, encoded.offset_mapping, strict=True) if id_ == UNK_ID] == [
+        (3, 4)
+    ]
     assert covered(text, encoded.offset_mapping)
 
 
@@ -134,7 +138,9 @@ def test_an_unknown_letter_in_a_text_has_its_place(folder):
 def test_a_size_beyond_the_text_is_refused_with_one_that_works(front_end, family, tmp_path, size):
     with pytest.raises(UserError, match=rf"vocab_size is {size}, but this corpus supports \d+ pieces") as raised:
         train(front_end, tmp_path / "large", family, size)
-    supported, named, letters = map(int, re.search(r"supports (\d+) .* set it to (\d+) with \S+ (\d+),", str(raised.value)).groups())
+    supported, named, letters = map(
+        int, re.search(r"supports (\d+) .* set it to (\d+) with \S+ (\d+),", str(raised.value)).groups()
+    )
     assert SIZE < supported == named < size
     assert train(front_end, tmp_path / "fitting", family, supported, limit_alphabet=letters)["vocab_size"] == supported
 
@@ -160,7 +166,8 @@ def test_a_size_of_special_tokens_and_alphabet_alone_will_do(front_end, family, 
 
 def test_an_alphabet_that_spells_nothing_is_refused(front_end, family, tmp_path):
     with pytest.raises(
-        UserError, match=r"supports \d pieces; the smallest .* 100, so raise tokenizer\.limit_alphabet \(now 1\), or add text"
+        UserError,
+        match=r"supports \d pieces; the smallest .* 100, so raise tokenizer\.limit_alphabet \(now 1\), or add text",
     ):
         train(front_end, tmp_path / "nothing", family, 150, limit_alphabet=1)
 
@@ -170,11 +177,17 @@ def test_a_letter_that_a_trainer_may_reserve_is_one_like_others(family, letter):
     lines = [f"▁값 ▁▂{letter} ▁나 는"] * 4
     alphabet = alphabet_of(lines, 50)
     backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet, SPECIAL_TOKENS)
-    assert {piece for piece in backend.get_vocab() if len(piece) == 1} == set(alphabet) == set(f"{WORD_MARK}값▂{letter}나는")
+    assert (
+        {piece for piece in backend.get_vocab() if len(piece) == 1}
+        == set(alphabet)
+        == set(f"{WORD_MARK}값▂{letter}나는")
+    )
     assert spelled(backend, f"나{letter}는") == f"나{letter}는"
 
 
-@pytest.mark.parametrize("line", ["▁나 는 [PAD] ▁집 에 ▁[MASK] ▁간다", "▁나 [UNK] [UNK]는 <unk> <s> ▁</s>", "[PAD]", "<unk>"])
+@pytest.mark.parametrize(
+    "line", ["▁나 는 [PAD] ▁집 에 ▁[MASK] ▁간다", "▁나 [UNK] [UNK]는 <unk> <s> ▁</s>", "[PAD]", "<unk>"]
+)
 def test_special_tokens_in_the_lines_do_not_disturb_the_vocabulary(family, line):
     lines = [line] * 20
     backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet_of(lines, 50), SPECIAL_TOKENS)
@@ -191,7 +204,9 @@ def test_nothing_to_learn_from_leaves_the_special_tokens(family):
 def test_a_saved_copy_gives_the_same_ids_and_places(folder, bundled, tmp_path):
     loaded(folder).save_pretrained(tmp_path)
     texts = [document.text[:200] for document in bundled[::5]] + [f"{STRANGE} [unused0] 😀"]
-    first, second = (one(texts, return_offsets_mapping=True) for one in (loaded(folder), MorphemeTokenizer.from_pretrained(tmp_path)))
+    first, second = (
+        one(texts, return_offsets_mapping=True) for one in (loaded(folder), MorphemeTokenizer.from_pretrained(tmp_path))
+    )
     assert first["input_ids"] == second["input_ids"]
     assert first["offset_mapping"] == second["offset_mapping"]
 

@@ -19,7 +19,12 @@ OLD, NEW = 800, 1500
 def train(front_end, out, size=NEW, family="wordpiece", **options):
     out.mkdir()
     subword = {"name": family, "vocab_size": size}
-    run(TokenizerOptions(subword=subword, report={"documents": 10}, **options), front_end.analysis, front_end.tokenizer.parent, out)
+    run(
+        TokenizerOptions(subword=subword, report={"documents": 10}, **options),
+        front_end.analysis,
+        front_end.tokenizer.parent,
+        out,
+    )
     return out
 
 
@@ -80,7 +85,9 @@ def test_grown_origins_are_the_old_ids_of_their_spelling(old, grown):
 
 
 def test_grown_special_tokens_and_slots_stay_special(old, grown):
-    before, after = ({id_: token.content for id_, token in loaded(one).added_tokens_decoder.items()} for one in (old, grown))
+    before, after = (
+        {id_: token.content for id_, token in loaded(one).added_tokens_decoder.items()} for one in (old, grown)
+    )
     assert before == after == dict(enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]"]))
 
 
@@ -105,7 +112,9 @@ def test_grown_slots_that_the_base_lacks_are_slots(front_end, tmp_path):
 
 
 def test_a_base_larger_than_the_size_asked_for_is_refused(front_end, tmp_path):
-    with pytest.raises(UserError, match=f"vocab_size is {NEW}, but the {VOCAB_SIZE} pieces of tokenizer.base .* keep: nothing"):
+    with pytest.raises(
+        UserError, match=f"vocab_size is {NEW}, but the {VOCAB_SIZE} pieces of tokenizer.base .* keep: nothing"
+    ):
         train(front_end, tmp_path / "smaller", NEW, base=str(front_end.tokenizer))
 
 
@@ -139,7 +148,10 @@ def test_swapped_origins_from_another_family_spell_the_piece(front_end, tmp_path
     old = train(front_end, tmp_path / "old", OLD, family)
     swapped = train(front_end, tmp_path / "swapped", NEW, base=str(old), keep="nothing")
     before, after = vocabulary(old), vocabulary(swapped)
-    model, letters = Tokenizer.from_file(str(old / VOCABULARY_FILE)).model, {piece for piece in before if len(piece) == 1}
+    model, letters = (
+        Tokenizer.from_file(str(old / VOCABULARY_FILE)).model,
+        {piece for piece in before if len(piece) == 1},
+    )
     for piece, origins in zip(after, read_json(swapped / ORIGINS_FILE), strict=True):
         if piece in before:
             assert origins == [before.index(piece)]
@@ -193,7 +205,9 @@ def test_a_base_made_otherwise_than_the_analysis_is_refused(front_end, old, tmp_
 
 @pytest.mark.parametrize("name", [VOCABULARY_FILE, CONFIG_FILE])
 @pytest.mark.parametrize(
-    "content", ["version https://git-lfs.github.com/spec/v1\nsize 1\n", "[]", '"text"', ""], ids=["pointer", "list", "string", "empty"]
+    "content",
+    ["version https://git-lfs.github.com/spec/v1\nsize 1\n", "[]", '"text"', ""],
+    ids=["pointer", "list", "string", "empty"],
 )
 def test_a_base_whose_files_hold_something_else_is_refused_in_one_sentence(front_end, old, tmp_path, name, content):
     base = shutil.copytree(old, tmp_path / "base")

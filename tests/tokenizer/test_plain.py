@@ -68,7 +68,9 @@ def test_it_loads_elsewhere_with_the_same_vocabulary(elsewhere, tokenizer):
 
 
 def test_special_tokens_have_the_same_ids_elsewhere(elsewhere, tokenizer):
-    assert elsewhere["special"] == [tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
+    assert (
+        elsewhere["special"] == [tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
+    )
 
 
 def test_it_gives_the_same_ids_elsewhere(elsewhere, plain):
@@ -114,7 +116,9 @@ def test_offsets_in_decomposed_text_end_at_the_first_jamo_of_a_syllable(plain):
     """The limit that plain.py tells of: NFC of `tokenizers` gives a composed syllable that place alone."""
     text = "무대 위에서 각"
     places = [len(nfd(text[:place])) for place in range(len(text))]
-    expected = [(places[start], places[end - 1] + 1) for start, end in plain.encode(text, add_special_tokens=False).offsets]
+    expected = [
+        (places[start], places[end - 1] + 1) for start, end in plain.encode(text, add_special_tokens=False).offsets
+    ]
     assert plain.encode(nfd(text), add_special_tokens=False).offsets == expected
     assert not covered(nfd(text), expected)
 
@@ -122,7 +126,9 @@ def test_offsets_in_decomposed_text_end_at_the_first_jamo_of_a_syllable(plain):
 # tokens
 
 
-@pytest.mark.parametrize("text", ["나는 집에 갔다 ", "나는\n집에\t갔다", "나는  \u3000 집에\xa0갔다", nfd("나는 집에 갔다")])
+@pytest.mark.parametrize(
+    "text", ["나는 집에 갔다 ", "나는\n집에\t갔다", "나는  \u3000 집에\xa0갔다", nfd("나는 집에 갔다")]
+)
 def test_white_space_and_composition_change_no_id(plain, text):
     assert ids(plain, text) == ids(plain, "나는 집에 갔다")
 
@@ -133,13 +139,18 @@ def test_white_space_before_the_text_changes_no_id(plain, before):
 
 
 @PROPERTY
-@given(text=st.text("나는집에.(쀍", min_size=1, max_size=6), edges=st.lists(st.sampled_from(BLANKS), min_size=3, max_size=3))
+@given(
+    text=st.text("나는집에.(쀍", min_size=1, max_size=6),
+    edges=st.lists(st.sampled_from(BLANKS), min_size=3, max_size=3),
+)
 def test_all_white_space_is_alike(plain, text, edges):
     before, between, after = edges
     assert ids(plain, f"{before}{text}{between}{text}{after}") == ids(plain, f"{text} {text}")
 
 
-@pytest.mark.parametrize("text", ["나는 [MASK] 집에", "나는\n[MASK]\t\n집에 ", " [MASK] 집에", "[MASK] [MASK]  집에", "나는[MASK] "])
+@pytest.mark.parametrize(
+    "text", ["나는 [MASK] 집에", "나는\n[MASK]\t\n집에 ", " [MASK] 집에", "[MASK] [MASK]  집에", "나는[MASK] "]
+)
 def test_an_eojeol_behind_a_mask_begins_with_the_mark(plain, tokenizer, text):
     assert ids(plain, text) == tokenizer(text, add_special_tokens=False).input_ids
 
@@ -159,7 +170,9 @@ def test_punctuation_stands_alone(plain, bundled):
         for token in plain.encode(document.text, add_special_tokens=False).tokens:
             letters = token.removeprefix(WORD_MARK)
             if token not in SPECIAL_TOKENS:
-                assert len(letters) <= 1 or not [letter for letter in letters if unicodedata.category(letter)[0] in "PS"]
+                assert len(letters) <= 1 or not [
+                    letter for letter in letters if unicodedata.category(letter)[0] in "PS"
+                ]
 
 
 def test_a_long_run_is_not_unknown_as_a_whole(plain):
@@ -210,7 +223,15 @@ def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
         ("나", [], [[]]),
         (" ", [], []),
     ],
-    ids=["tokens", "a token with the space before", "an empty token", "an eojeol without", "space around", "no tokens", "only space"],
+    ids=[
+        "tokens",
+        "a token with the space before",
+        "an empty token",
+        "an eojeol without",
+        "space around",
+        "no tokens",
+        "only space",
+    ],
 )
 def test_a_token_belongs_to_the_eojeol_of_its_end(text, spans, found):
     assert by_eojeol(text, list(range(len(spans))), spans) == found

@@ -16,7 +16,18 @@ from kobert_pipeline.features.metrics import KORQUAD_SYMBOLS, korquad_exact_matc
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
 from kobert_pipeline.tokenizer.plain import frame, plain
-from kobert_pipeline.tokenizer.report import BATCH, KINDS, Tally, around, batches, ceiling, covered, measure, same_answer, unseen
+from kobert_pipeline.tokenizer.report import (
+    BATCH,
+    KINDS,
+    Tally,
+    around,
+    batches,
+    ceiling,
+    covered,
+    measure,
+    same_answer,
+    unseen,
+)
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, raw_files, run
 
@@ -181,7 +192,13 @@ def test_spans_that_leave_out_one_letter_do_not_cover(borders, lost):
     spans = list(itertools.pairwise(edges))
     assert covered(text, spans)
     assert not covered(
-        text, [part for start, end in spans for part in ((start, min(end, lost)), (max(start, lost + 1), end)) if part[0] < part[1]]
+        text,
+        [
+            part
+            for start, end in spans
+            for part in ((start, min(end, lost)), (max(start, lost + 1), end))
+            if part[0] < part[1]
+        ],
     )
 
 
@@ -228,7 +245,10 @@ def asked(marked, *answers):
 def test_ceiling(marked, answer, on_borders, reachable):
     figures = asked(marked, answer)
     assert figures["answers"] == 1
-    assert (figures["answers_on_borders_percent"], figures["ceiling_exact_match"]) == (100.0 * on_borders, 100.0 * reachable)
+    assert (figures["answers_on_borders_percent"], figures["ceiling_exact_match"]) == (
+        100.0 * on_borders,
+        100.0 * reachable,
+    )
     assert figures["missed"] == len(figures["missed_samples"]) == (not reachable)
 
 
@@ -242,20 +262,31 @@ def test_ceiling(marked, answer, on_borders, reachable):
 )
 def test_nothing_that_the_metric_allows_is_above_the_ceiling(marked, answers):
     text, spans = spelled(marked)
-    best = max(korquad_exact_match(text[start:end], answer) for start, _ in spans for _, end in spans for answer in answers)
+    best = max(
+        korquad_exact_match(text[start:end], answer) for start, _ in spans for _, end in spans for answer in answers
+    )
     assert asked(marked, *answers)["ceiling_exact_match"] == 100.0 * best == 100.0
 
 
 @PROPERTY
-@given(data=st.data(), edges=st.lists(st.text(string.punctuation + KORQUAD_SYMBOLS + " \n\u3000\x1c", max_size=3), min_size=6, max_size=6))
+@given(
+    data=st.data(),
+    edges=st.lists(st.text(string.punctuation + KORQUAD_SYMBOLS + " \n\u3000\x1c", max_size=3), min_size=6, max_size=6),
+)
 def test_the_ceiling_is_what_the_metric_gives_the_best_span(data, edges):
     text = edges[0] + "".join(letter + edge for letter, edge in zip("가나다라마", edges[1:], strict=True))
     borders = data.draw(st.sets(st.integers(0, len(text))))
-    tokens = [list(group) for white, group in itertools.groupby(range(len(text)), lambda place: text[place].isspace()) if not white]
+    tokens = [
+        list(group)
+        for white, group in itertools.groupby(range(len(text)), lambda place: text[place].isspace())
+        if not white
+    ]
     spans = [
         span
         for token in tokens
-        for span in itertools.pairwise(sorted({token[0], token[-1] + 1} | {b for b in borders if token[0] < b <= token[-1]}))
+        for span in itertools.pairwise(
+            sorted({token[0], token[-1] + 1} | {b for b in borders if token[0] < b <= token[-1]})
+        )
     ]
     left = data.draw(st.integers(0, len(text) - 1))
     answer = text[left : data.draw(st.integers(left + 1, len(text)))]
@@ -268,8 +299,13 @@ def test_the_ceiling_is_what_the_metric_gives_the_best_span(data, edges):
 
 def test_the_ceiling_counts_over_all_questions():
     text, spans = spelled("나|는 서울에 갔다|.")
-    questions = [{"answers": [{"text": answer, "answer_start": text.index(answer)}]} for answer in ("나", "서울", "갔다", "서울에", "갔")]
-    figures = ceiling([{"context": text, "qas": questions}, {"context": "", "qas": []}], lambda texts: {"offset_mapping": [spans, []]})
+    questions = [
+        {"answers": [{"text": answer, "answer_start": text.index(answer)}]}
+        for answer in ("나", "서울", "갔다", "서울에", "갔")
+    ]
+    figures = ceiling(
+        [{"context": text, "qas": questions}, {"context": "", "qas": []}], lambda texts: {"offset_mapping": [spans, []]}
+    )
     assert figures == {
         "answers": 5,
         "answers_on_borders_percent": 60.0,
@@ -354,7 +390,9 @@ def test_the_ceiling_of_the_bundled_questions_is_that_of_a_recount(front_end, an
     encode = partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True)
     rows = list(paragraphs(CORPORA / "qa_train.json"))
     scores = [
-        reached(question["answers"][0], row["context"], encode(row["context"])["offset_mapping"]) for row in rows for question in row["qas"]
+        reached(question["answers"][0], row["context"], encode(row["context"])["offset_mapping"])
+        for row in rows
+        for question in row["qas"]
     ]
     figures = ceiling(rows, encode)
     assert figures["answers"] == len(scores) > 50
@@ -366,7 +404,12 @@ def test_the_ceiling_of_the_bundled_questions_is_that_of_a_recount(front_end, an
 def test_the_stage_reports_every_source_and_the_answers(front_end, tmp_path):
     sources = {"reviews": {"name": "nsmc", "path": "reviews_test.txt"}}
     options = {"documents": 10, "sources": sources, "answers": "qa_dev.json"}
-    counts = run(TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 1000}, report=options), front_end.analysis, CORPORA, tmp_path)
+    counts = run(
+        TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 1000}, report=options),
+        front_end.analysis,
+        CORPORA,
+        tmp_path,
+    )
     figures, page = read_json(tmp_path / "report.json"), (tmp_path / "report.md").read_text(encoding="utf-8")
     assert figures["vocabulary"] == {"vocab_size": 1000, "style": "surface"}
     assert list(figures["sources"]) == ["corpus", "reviews"]
@@ -378,13 +421,17 @@ def test_the_stage_reports_every_source_and_the_answers(front_end, tmp_path):
 
 
 def test_missing_answers_are_refused_before_the_run():
-    with pytest.raises(UserError, match=rf"tokenizer\.report\.answers: .*gone\.json does not exist; .* data_dir \(now {CORPORA}\)"):
+    with pytest.raises(
+        UserError, match=rf"tokenizer\.report\.answers: .*gone\.json does not exist; .* data_dir \(now {CORPORA}\)"
+    ):
         raw_files(TokenizerOptions(report={"answers": "gone.json"}), CORPORA)
 
 
 def test_questions_without_answers_in_them_are_refused(front_end, tmp_path):
     paragraph = {"context": "나는 집에", "qas": [{"id": "q1", "answers": []}, {"id": "q2", "question": "어디"}]}
     write_json(tmp_path / "blind.json", {"data": [{"paragraphs": [paragraph]}]})
-    options = TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 500}, report={"documents": 10, "answers": "blind.json"})
+    options = TokenizerOptions(
+        subword={"name": "wordpiece", "vocab_size": 500}, report={"documents": 10, "answers": "blind.json"}
+    )
     with pytest.raises(UserError, match=r"blind\.json, question q2 "):
         run(options, front_end.analysis, tmp_path, tmp_path)

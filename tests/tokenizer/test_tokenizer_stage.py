@@ -38,7 +38,9 @@ def test_training_twice_gives_the_same_files(front_end, tmp_path, options):
     assert first == second
     files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir() if path.is_file()} for name in "ab"]
     assert files[0] == files[1]
-    assert {VOCABULARY_FILE, "tokenizer_config.json", "vocabulary.txt", "morpheme_tokenizer.py", "kiwi.py"} <= files[0].keys()
+    assert {VOCABULARY_FILE, "tokenizer_config.json", "vocabulary.txt", "morpheme_tokenizer.py", "kiwi.py"} <= files[
+        0
+    ].keys()
     assert "tokenizer.json" not in files[0]
 
 
@@ -84,7 +86,9 @@ def test_tokens_join_back_to_the_marked_morphemes(backend, rows):
         for token, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
             joined[word] += token
             unknown |= {word} if token == UNK_ID else set()
-        assert [one for i, one in enumerate(joined) if i not in unknown] == [one for i, one in enumerate(row.tokens()) if i not in unknown]
+        assert [one for i, one in enumerate(joined) if i not in unknown] == [
+            one for i, one in enumerate(row.tokens()) if i not in unknown
+        ]
         known += len(joined) - len(unknown)
     assert known > 0.97 * sum(len(row.cut) for row in rows)
 
@@ -124,7 +128,9 @@ def test_the_report_counts_what_it_says(front_end, tmp_path, backend, rows):
     encodings = [backend.encode(row.tokens(), is_pretokenized=True, add_special_tokens=False).ids for row in rows]
     tokens = sum(map(len, encodings))
     assert counts["tokens_per_morpheme"] == pytest.approx(tokens / sum(len(row.cut) for row in rows), abs=1e-4)
-    assert counts["tokens_per_eojeol"] == pytest.approx(tokens / sum(len(row.document.text.split()) for row in rows), abs=1e-4)
+    assert counts["tokens_per_eojeol"] == pytest.approx(
+        tokens / sum(len(row.document.text.split()) for row in rows), abs=1e-4
+    )
     assert counts["unknown_rate"] == pytest.approx(sum(ids.count(UNK_ID) for ids in encodings) / tokens, abs=1e-6)
 
 

@@ -1,4 +1,5 @@
-"""A pretraining of numbers by any number of processes: `torchrun ranks.py CASES` does every case of a JSON file, `pretrained` one."""
+"""A pretraining of numbers by any number of processes: `torchrun ranks.py CASES` does every case of a JSON file,
+`pretrained` one."""
 
 import json
 import sys
@@ -26,7 +27,9 @@ DRAWING = {"rtd": {"name": "electra", "embedding_size": 16}}
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 48}
 
 
-def options(objective: str, batch_tokens: int = 256, architecture: dict[str, Any] | None = None, **plan: Any) -> stage.PretrainOptions:
+def options(
+    objective: str, batch_tokens: int = 256, architecture: dict[str, Any] | None = None, **plan: Any
+) -> stage.PretrainOptions:
     """Ten steps or so of a network of width 32."""
     return stage.PretrainOptions(
         objective=objective, architecture={**(MODELS | DRAWING)[objective], **SIZES, **(architecture or {})},
@@ -50,7 +53,13 @@ def shard_of(rng: np.random.Generator, documents: int) -> Shard:
     for _ in range(documents):
         for sentence, length in enumerate(rng.integers(3, 14, 8)):
             run = rng.choice([0, MORPHEME, MORPHEME | EOJEOL], length)
-            run[0] = MORPHEME | EOJEOL | SENTENCE | (PARAGRAPH if sentence % 4 == 0 else 0) | (DOCUMENT if sentence == 0 else 0)
+            run[0] = (
+                MORPHEME
+                | EOJEOL
+                | SENTENCE
+                | (PARAGRAPH if sentence % 4 == 0 else 0)
+                | (DOCUMENT if sentence == 0 else 0)
+            )
             borders.append(run)
         starts.append(sum(map(len, borders)))
     ids = rng.integers(5, 200, starts[-1]).astype(np.uint16)

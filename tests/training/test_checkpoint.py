@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.training.checkpoint import checkpoints, load_checkpoint, load_weights, save_checkpoint, save_weights
+from kobert_pipeline.training.checkpoint import (
+    checkpoints,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+    save_weights,
+)
 from kobert_pipeline.training.optimizer import adamw
 from kobert_pipeline.training.plan import Plan
 
@@ -84,7 +90,9 @@ HARMS = [(file, harm) for file in ("model", "optimizer", "random") for harm in (
 
 
 @pytest.mark.parametrize(
-    ("file", "harm"), [(f"{file}.safetensors", harm) for file, harm in HARMS] + [("checkpoint.json", "missing"), ("checkpoint.json", "cut")]
+    ("file", "harm"),
+    [(f"{file}.safetensors", harm) for file, harm in HARMS]
+    + [("checkpoint.json", "missing"), ("checkpoint.json", "cut")],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, file: str, harm: str) -> None:
     module, optimizer = trained(1, steps=1)

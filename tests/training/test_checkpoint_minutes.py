@@ -22,7 +22,9 @@ class Squared(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("minutes", "saved"), [(1e-9, [3, 4, 5]), (60, []), (None, [])])
-def test_a_checkpoint_is_written_when_the_last_is_that_old(minutes: float | None, saved: list[int], tmp_path: Path) -> None:
+def test_a_checkpoint_is_written_when_the_last_is_that_old(
+    minutes: float | None, saved: list[int], tmp_path: Path
+) -> None:
     plan = Plan(checkpoint_every=100, checkpoint_minutes=minutes, keep_checkpoints=3)
     train(Squared(), lambda step, part, parts: torch.ones(1, 1), plan, 6, tmp_path)
     assert [int(path.name.removeprefix("step-")) for path in checkpoints(tmp_path / "checkpoints")] == saved

@@ -1,5 +1,5 @@
-"""Two processes that share a model out train what one process does, or where the device draws what two that keep it whole do; and what
-they leave does not tell that they shared. With gloo on CPU, as `torchrun` starts them."""
+"""Two processes that share a model out train what one process does, or where the device draws what two that keep it
+whole do; and what they leave does not tell that they shared. With gloo on CPU, as `torchrun` starts them."""
 
 import json
 import subprocess
@@ -30,14 +30,26 @@ TIED = {**DEEP, "generator_share": 1.0, "tied": "encoder"}
 """Every layer is passed twice."""
 
 CASES: list[dict[str, Any]] = [
-    *({"name": f"{objective} shared", "objective": objective, "architecture": DEEP, "fsdp": True} for objective in ("mlm_nsp", "mlm_sop")),
+    *(
+        {"name": f"{objective} shared", "objective": objective, "architecture": DEEP, "fsdp": True}
+        for objective in ("mlm_nsp", "mlm_sop")
+    ),
     *({"name": f"rtd {fsdp}", "objective": "rtd", "architecture": DEEP, "fsdp": fsdp} for fsdp in (True, False)),
     {"name": "stopped", "objective": "mlm_nsp", "architecture": DEEP, "fsdp": True, "stops": 3},
     {"name": "left over", "objective": "mlm_nsp", "architecture": DEEP, "fsdp": True, "stops": 3, "ends": False},
-    {"name": "begun by one", "objective": "mlm_nsp", "architecture": DEEP, "fsdp": True, "gradient_accumulation_steps": 2},
+    {
+        "name": "begun by one",
+        "objective": "mlm_nsp",
+        "architecture": DEEP,
+        "fsdp": True,
+        "gradient_accumulation_steps": 2,
+    },
 ]
 SLOW: list[dict[str, Any]] = [
-    *({"name": f"{objective} shared", "objective": objective, "architecture": DEEP, "fsdp": True} for objective in ("mlm", "clm")),
+    *(
+        {"name": f"{objective} shared", "objective": objective, "architecture": DEEP, "fsdp": True}
+        for objective in ("mlm", "clm")
+    ),
     *({"name": f"rtd {fsdp}", "objective": "rtd", "architecture": TIED, "fsdp": fsdp} for fsdp in (True, False)),
     *({**CASES[0], "name": f"bf16 {fsdp}", "mixed_precision": "bf16", "fsdp": fsdp} for fsdp in (True, False)),
 ]
@@ -73,20 +85,32 @@ def test_two_processes_that_share_train_what_two_that_do_not_do(place: Path) -> 
 
 
 def test_files_do_not_tell_who_made_them(place: Path) -> None:
-    for shared, other in (("mlm_nsp shared", "mlm_nsp by one"), ("mlm_sop shared", "mlm_sop by one"), ("rtd True", "rtd False")):
+    for shared, other in (
+        ("mlm_nsp shared", "mlm_nsp by one"),
+        ("mlm_sop shared", "mlm_sop by one"),
+        ("rtd True", "rtd False"),
+    ):
         left = [
-            {str(path.relative_to(place / name)) for path in (place / name).rglob("*") if path.is_file() and "tfevents" not in path.name}
+            {
+                str(path.relative_to(place / name))
+                for path in (place / name).rglob("*")
+                if path.is_file() and "tfevents" not in path.name
+            }
             for name in (shared, other)
         ]
         assert left[0] == left[1]
         configs = [file for file in left[0] if file.endswith("config.json")]
         assert configs
-        assert [(place / shared / file).read_text() for file in configs] == [(place / other / file).read_text() for file in configs]
+        assert [(place / shared / file).read_text() for file in configs] == [
+            (place / other / file).read_text() for file in configs
+        ]
 
 
 def test_checkpoints_hold_whole_tensors(place: Path) -> None:
     for file in ("model.safetensors", "optimizer.safetensors"):
-        found, expected = (load_file(checkpoints(place / f"mlm_nsp {by}" / "checkpoints")[-1] / file) for by in ("shared", "by one"))
+        found, expected = (
+            load_file(checkpoints(place / f"mlm_nsp {by}" / "checkpoints")[-1] / file) for by in ("shared", "by one")
+        )
         torch.testing.assert_close(found, expected, **TOLERANCE)
 
 
@@ -95,7 +119,9 @@ def test_the_best_model_is_saved_whole(place: Path) -> None:
     assert "mlm_nsp shared" in bests
     found, expected = (load_file(place / f"mlm_nsp {by}" / "best" / "model.safetensors") for by in ("shared", "by one"))
     torch.testing.assert_close(found, expected, **TOLERANCE)
-    generators = [load_file(place / f"rtd {fsdp}" / "model" / "generator" / "model.safetensors") for fsdp in (True, False)]
+    generators = [
+        load_file(place / f"rtd {fsdp}" / "model" / "generator" / "model.safetensors") for fsdp in (True, False)
+    ]
     torch.testing.assert_close(generators[0], generators[1], **TOLERANCE)
 
 
@@ -142,7 +168,9 @@ def test_the_command_shares(tiny, tmp_path: Path) -> None:
     assert made["fingerprint"] == expected["fingerprint"]
     assert made["files"].keys() == expected["files"].keys()
     assert made["counts"]["parameters"] == expected["counts"]["parameters"]
-    assert made["counts"]["held_out_after"]["loss"] == pytest.approx(expected["counts"]["held_out_after"]["loss"], abs=1e-4)
+    assert made["counts"]["held_out_after"]["loss"] == pytest.approx(
+        expected["counts"]["held_out_after"]["loss"], abs=1e-4
+    )
 
 
 # what is shared out

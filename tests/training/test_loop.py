@@ -62,7 +62,9 @@ def test_weights_equal_a_plain_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("every", "expected"), [(None, [10]), (4, [4, 8, 10]), (5, [5, 10]), (100, [10])])
-def test_evaluate_is_called_every_so_many_steps_and_after_the_last(tmp_path: Path, every: int | None, expected: list[int]) -> None:
+def test_evaluate_is_called_every_so_many_steps_and_after_the_last(
+    tmp_path: Path, every: int | None, expected: list[int]
+) -> None:
     module, calls = Regression(), []
 
     def evaluate(step: int) -> dict[str, float]:
@@ -76,11 +78,21 @@ def test_evaluate_is_called_every_so_many_steps_and_after_the_last(tmp_path: Pat
 
 @pytest.mark.parametrize("checkpoint_every", [1, 4, 100])
 def test_training_ends_early_behind_an_evaluation_that_was_enough(tmp_path: Path, checkpoint_every: int) -> None:
-    """It equals a training up to there under the schedule of all steps, and leaves no checkpoint of its last step to go on from."""
+    """It equals a training up to there under the schedule of all steps, and leaves no checkpoint of its last step to go
+    on from."""
     settings = plan(evaluate_every=2, checkpoint_every=checkpoint_every, log_every=50)
     module, whole, at = Regression(), Regression(), {}
-    trained = train(module, batch_at, settings, 10, tmp_path / "early", lambda step: {}, should_stop=lambda step: step >= 5)
-    train(whole, batch_at, settings, 10, tmp_path / "whole", lambda step: at.update({step: whole.weight.detach().clone()}) or {})
+    trained = train(
+        module, batch_at, settings, 10, tmp_path / "early", lambda step: {}, should_stop=lambda step: step >= 5
+    )
+    train(
+        whole,
+        batch_at,
+        settings,
+        10,
+        tmp_path / "whole",
+        lambda step: at.update({step: whole.weight.detach().clone()}) or {},
+    )
     assert trained.steps == 6 and list(trained.evaluations) == [2, 4, 6]
     assert torch.equal(module.weight, at[6])
     assert log_lines(tmp_path / "early")[-1]["step"] == 6
@@ -91,7 +103,13 @@ def test_training_ends_early_behind_an_evaluation_that_was_enough(tmp_path: Path
 def test_a_training_killed_before_its_early_end_ends_there_when_resumed(tmp_path: Path, killed_at: int) -> None:
     def ends_at_6(module: Regression, batches: Callable[..., torch.Tensor], folder: Path) -> Any:
         return train(
-            module, batches, plan(evaluate_every=2, checkpoint_every=2), 10, folder, lambda step: {}, should_stop=lambda step: step >= 5
+            module,
+            batches,
+            plan(evaluate_every=2, checkpoint_every=2),
+            10,
+            folder,
+            lambda step: {},
+            should_stop=lambda step: step >= 5,
         )
 
     whole, resumed = Regression(), Regression()
@@ -106,7 +124,16 @@ def test_a_training_killed_before_its_early_end_ends_there_when_resumed(tmp_path
 def test_a_stop_that_is_asked_for_in_the_last_step_of_an_early_end_is_the_end(tmp_path: Path) -> None:
     stopped = fails_at(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
     assert (
-        train(Regression(), stopped, plan(evaluate_every=2), 10, tmp_path, lambda step: {}, should_stop=lambda step: step >= 5).steps == 6
+        train(
+            Regression(),
+            stopped,
+            plan(evaluate_every=2),
+            10,
+            tmp_path,
+            lambda step: {},
+            should_stop=lambda step: step >= 5,
+        ).steps
+        == 6
     )
 
 
@@ -126,7 +153,9 @@ def test_the_log_has_means_and_learning_rates_of_its_steps(tmp_path: Path) -> No
     assert [line["step"] for line in lines] == [3, 6, 8]
     means = [sum(part) / len(part) for part in (losses[:3], losses[3:6], losses[6:])]
     assert [line["loss"] for line in lines] == pytest.approx(means, abs=1e-5)
-    assert [line["learning_rate"] for line in lines] == pytest.approx([learning_rate(plan(), step, 8) for step in (2, 5, 7)], abs=1e-6)
+    assert [line["learning_rate"] for line in lines] == pytest.approx(
+        [learning_rate(plan(), step, 8) for step in (2, 5, 7)], abs=1e-6
+    )
 
 
 def test_checkpoints_are_written_every_so_many_steps_but_not_after_the_last(tmp_path: Path) -> None:
@@ -194,7 +223,8 @@ def test_a_resumed_training_equals_one_never_stopped(tmp_path: Path, happening: 
 
 
 def test_a_resumed_training_reports_the_loss_of_one_never_stopped(tmp_path: Path) -> None:
-    """The loss stands in the manifest, so it must not depend on where the run was stopped between two lines of the log."""
+    """The loss stands in the manifest, so it must not depend on where the run was stopped between two lines of the
+    log."""
     whole = train(Regression(), batch_at, plan(log_every=50), 12, tmp_path / "whole")
     with pytest.raises(RuntimeError):
         train(Regression(), fails_at(7, raises), plan(log_every=50), 12, tmp_path / "cut")

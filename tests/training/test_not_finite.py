@@ -1,4 +1,5 @@
-"""A loss that is not a number stops the training before the weights are touched, and what it came from is kept to be looked at."""
+"""A loss that is not a number stops the training before the weights are touched, and what it came from is kept to be
+looked at."""
 
 import re
 from pathlib import Path
@@ -91,7 +92,12 @@ def test_before_the_first_checkpoint_it_says_step_0_and_a_resumed_one_that_it_we
 
 def test_tensors_in_lists_tuples_and_dicts_are_named_by_their_place(tmp_path: Path) -> None:
     whole = torch.arange(12.0).view(3, 4)
-    value = [{"ids": whole, "deep": {"er": (whole.to(torch.int64), None, "text")}}, (whole.bool(), Layout(3)), 7, torch.tensor(2.5)]
+    value = [
+        {"ids": whole, "deep": {"er": (whole.to(torch.int64), None, "text")}},
+        (whole.bool(), Layout(3)),
+        7,
+        torch.tensor(2.5),
+    ]
     found = load_file(save_tensors(tmp_path / "x.safetensors", value))
     expected = {"0.ids": whole, "0.deep.er.0": whole.to(torch.int64), "1.0": whole.bool(), "3": torch.tensor(2.5)}
     assert found.keys() == expected.keys()
@@ -100,9 +106,17 @@ def test_tensors_in_lists_tuples_and_dicts_are_named_by_their_place(tmp_path: Pa
 
 
 def test_tensors_that_lie_in_the_same_memory_or_out_of_order_are_kept_too(tmp_path: Path) -> None:
-    """Parts of a batch are views of one array, and a part that only keeps a process in step is a view of another part."""
+    """Parts of a batch are views of one array, and a part that only keeps a process in step is a view of another
+    part."""
     whole = torch.arange(12.0).view(3, 4)
-    value = {"whole": whole, "again": whole, "row": whole[1], "turned": whole.T, "every other": whole[:, ::2], "none": whole[:0]}
+    value = {
+        "whole": whole,
+        "again": whole,
+        "row": whole[1],
+        "turned": whole.T,
+        "every other": whole[:, ::2],
+        "none": whole[:0],
+    }
     value["slope"] = (whole.clone().requires_grad_() * 2).to(torch.bfloat16)
     found = load_file(save_tensors(tmp_path / "x.safetensors", value))
     assert found.keys() == value.keys()

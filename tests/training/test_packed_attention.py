@@ -16,7 +16,8 @@ def bert(attention: str) -> BertModel:
     """The same weights whatever the attention."""
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=VOCAB_SIZE, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=80,
+        vocab_size=VOCAB_SIZE, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=80,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     model = BertModel(config)
@@ -48,7 +49,14 @@ def forward_padded(model: BertModel, sequences: list[torch.Tensor]) -> list[torc
     return [row[: len(sequence)] for row, sequence in zip(hidden, sequences, strict=True)]
 
 
-LENGTHS = [[1], [70], [ROUND] * 3, [1, 70, 16, 17, 15, 1], np.random.default_rng(0).integers(1, 71, 12).tolist(), list(range(1, 20))]
+LENGTHS = [
+    [1],
+    [70],
+    [ROUND] * 3,
+    [1, 70, 16, 17, 15, 1],
+    np.random.default_rng(0).integers(1, 71, 12).tolist(),
+    list(range(1, 20)),
+]
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -76,7 +84,8 @@ def test_in_bf16_outputs_and_gradients_are_as_near_to_fp32_as_padded_attention(l
     for hidden in outputs:
         torch.cat(hidden).float().square().sum().backward()
     weights = [
-        torch.cat([p.grad.flatten() for name, p in model.named_parameters() if "pooler" not in name]) for model in (exact, packed, padded)
+        torch.cat([p.grad.flatten() for name, p in model.named_parameters() if "pooler" not in name])
+        for model in (exact, packed, padded)
     ]
     for true, ours, theirs in ([torch.cat(hidden) for hidden in outputs], weights):
         assert (ours - true).norm() <= 2 * (theirs - true).norm() + 1e-6
@@ -101,7 +110,9 @@ def test_no_sequence_sees_another(changed: int, precision: torch.dtype) -> None:
 def test_no_gradient_flows_between_sequences() -> None:
     model, sequences = bert("packed"), texts([7, 20, 7])
     embedded: list[torch.Tensor] = []
-    model.embeddings.register_forward_hook(lambda module, inputs, output: (output.retain_grad(), embedded.append(output))[0])
+    model.embeddings.register_forward_hook(
+        lambda module, inputs, output: (output.retain_grad(), embedded.append(output))[0]
+    )
     forward_packed(model, sequences)[1].square().sum().backward()
     flows = embedded[0].grad[0].abs().sum(-1).split([7, 20, 7])
     assert [bool(flow.any()) for flow in flows] == [False, True, False]

@@ -41,7 +41,9 @@ def test_steps_come_in_order(workers: int, begin: int, steps: int) -> None:
 def test_each_process_gets_its_own_parts_of_every_step(workers: int) -> None:
     seen = [list(fed(slow_batch, 0, 6, workers, accumulated=2, processes=3, index=index)) for index in range(3)]
     for step in range(6):
-        assert [part for parts in (mine[step] for mine in seen) for part in parts] == [(step, part, 6) for part in range(6)]
+        assert [part for parts in (mine[step] for mine in seen) for part in parts] == [
+            (step, part, 6) for part in range(6)
+        ]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -118,13 +120,16 @@ def weights(folder: Path, batch_at: Any = random_batch, **plan: Any) -> torch.Te
 @pytest.mark.parametrize("accumulated", [1, 2])
 def test_a_training_ends_in_the_same_weights_however_many_threads_feed_it(tmp_path: Path, accumulated: int) -> None:
     found = [
-        weights(tmp_path / str(workers), dataloader_num_workers=workers, gradient_accumulation_steps=accumulated) for workers in WORKERS
+        weights(tmp_path / str(workers), dataloader_num_workers=workers, gradient_accumulation_steps=accumulated)
+        for workers in WORKERS
     ]
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
 
 @pytest.mark.parametrize(("first", "then"), [(0, 3), (3, 0), (1, 3)])
-def test_a_training_that_goes_on_with_other_threads_equals_one_never_stopped(tmp_path: Path, first: int, then: int) -> None:
+def test_a_training_that_goes_on_with_other_threads_equals_one_never_stopped(
+    tmp_path: Path, first: int, then: int
+) -> None:
     expected = weights(tmp_path / "whole")
     with pytest.raises(Stopped):
         weights(tmp_path / "cut", dataloader_num_workers=first, max_minutes=1e-9)

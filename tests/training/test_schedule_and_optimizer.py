@@ -20,9 +20,12 @@ def rates(plan: Plan, steps: int) -> list[float]:
 @pytest.mark.parametrize("steps", [1, 7, 100])
 @pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize(
-    ("schedule", "reference"), [("linear", get_linear_schedule_with_warmup), ("cosine", get_cosine_schedule_with_warmup)]
+    ("schedule", "reference"),
+    [("linear", get_linear_schedule_with_warmup), ("cosine", get_cosine_schedule_with_warmup)],
 )
-def test_rates_equal_transformers_but_that_the_warm_up_begins_one_step_above_zero(schedule, reference, warmup, steps) -> None:
+def test_rates_equal_transformers_but_that_the_warm_up_begins_one_step_above_zero(
+    schedule, reference, warmup, steps
+) -> None:
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
     rising = round(warmup * steps)
     scheduler = reference(optimizer, rising, steps)
@@ -41,7 +44,11 @@ def test_warm_up_stable_decay_equals_transformers(decay) -> None:
     steps = 100
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
     scheduler = get_wsd_schedule(
-        optimizer, num_warmup_steps=10, num_decay_steps=round(decay * steps), num_training_steps=steps, decay_type="linear"
+        optimizer,
+        num_warmup_steps=10,
+        num_decay_steps=round(decay * steps),
+        num_training_steps=steps,
+        decay_type="linear",
     )
     expected = []
     for _ in range(steps + 1):
@@ -74,17 +81,22 @@ def test_a_plan_that_only_rises_reaches_its_peak() -> None:
 
 
 def test_adamw_decays_matrices_only_and_holds_every_trained_parameter_once() -> None:
-    module = torch.nn.ModuleDict({"first": torch.nn.Linear(3, 3), "norm": torch.nn.LayerNorm(3), "tied": torch.nn.Linear(3, 3)})
+    module = torch.nn.ModuleDict(
+        {"first": torch.nn.Linear(3, 3), "norm": torch.nn.LayerNorm(3), "tied": torch.nn.Linear(3, 3)}
+    )
     module["tied"].weight = module["first"].weight
     frozen = module["norm"].bias.requires_grad_(False)
     plan = Plan(learning_rate=PEAK, weight_decay=0.3, adam_betas=(0.8, 0.95))
-    decays = {id(p): group["weight_decay"] for group in adamw(module.parameters(), plan).param_groups for p in group["params"]}
+    decays = {
+        id(p): group["weight_decay"] for group in adamw(module.parameters(), plan).param_groups for p in group["params"]
+    }
     trained = [parameter for parameter in module.parameters() if parameter is not frozen]
     assert decays == {id(parameter): 0.3 if parameter.ndim == 2 else 0.0 for parameter in trained}
 
 
 def test_adamw_steps_equal_the_paper() -> None:
-    """One step by hand: decoupled decay, then the bias-corrected moments, which at the first step are gradient and its square."""
+    """One step by hand: decoupled decay, then the bias-corrected moments, which at the first step are gradient and its
+    square."""
     layer = torch.nn.Linear(2, 2)
     before = {name: parameter.detach().clone() for name, parameter in layer.named_parameters()}
     plan = Plan(learning_rate=0.1, weight_decay=0.5)
@@ -141,7 +153,9 @@ def test_a_resumed_optimizer_goes_on_as_if_never_stopped(tmp_path, name) -> None
     def steps(module: torch.nn.Module, optimizer: torch.optim.Optimizer, count: range) -> None:
         for step in count:
             optimizer.zero_grad()
-            module["out"](module["hidden"](module["embed"](torch.arange(step, step + 9))).relu()).square().mean().backward()
+            module["out"](
+                module["hidden"](module["embed"](torch.arange(step, step + 9))).relu()
+            ).square().mean().backward()
             optimizer.step()
 
     plan = Plan(optimizer=name, learning_rate=0.01)

@@ -1,5 +1,5 @@
-"""Several processes, or a step in several parts, train what one process does in one piece: the step's batch is cut up, so nothing changes
-but rounding. With gloo on CPU, as `torchrun` starts them."""
+"""Several processes, or a step in several parts, train what one process does in one piece: the step's batch is cut up,
+so nothing changes but rounding. With gloo on CPU, as `torchrun` starts them."""
 
 import json
 import os
@@ -95,7 +95,9 @@ def test_the_loss_is_logged_once_and_is_that_of_the_whole_batch(place: Path) -> 
         [json.loads(line) for line in (place / name / "logs" / "log.jsonl").read_text().splitlines()]
         for name in ("mlm_nsp by two", "mlm_nsp by one")
     )
-    assert [(line["step"], line.keys() - {"seconds"}) for line in found] == [(line["step"], line.keys() - {"seconds"}) for line in expected]
+    assert [(line["step"], line.keys() - {"seconds"}) for line in found] == [
+        (line["step"], line.keys() - {"seconds"}) for line in expected
+    ]
     for name in ("loss", "mlm_loss", "nsp_loss", "nsp_accuracy"):
         assert [line.get(name) for line in found] == pytest.approx([line.get(name) for line in expected], abs=2e-6)
 
@@ -113,7 +115,9 @@ def test_several_processes_only_train(command: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("way", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
-def test_a_model_cut_up_by_the_launcher_is_refused(way: str, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
+def test_a_model_cut_up_by_the_launcher_is_refused(
+    way: str, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]
+) -> None:
     monkeypatch.setenv(f"ACCELERATE_USE_{way}", "true")
     complaint = kobert("pretrain", "quickstart").complaint
     assert f"ACCELERATE_USE_{way}" in complaint
@@ -169,11 +173,20 @@ def test_two_processes_make_one_stage(pretrained_run: tuple[Path, Ran], tiny, ko
     made, expected = tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]
     assert made["fingerprint"] == expected["fingerprint"]
     assert made["files"].keys() == expected["files"].keys()
-    assert made["counts"]["held_out_after"]["loss"] == pytest.approx(expected["counts"]["held_out_after"]["loss"], abs=1e-4)
-    steps = [json.loads(line)["step"] for line in (run_dir / "pretrain" / "logs" / "log.jsonl").read_text().splitlines()]
-    kept = [json.loads(line)["step"] for line in (tiny.run_dir / "pretrain" / "logs" / "log.jsonl").read_text().splitlines()]
+    assert made["counts"]["held_out_after"]["loss"] == pytest.approx(
+        expected["counts"]["held_out_after"]["loss"], abs=1e-4
+    )
+    steps = [
+        json.loads(line)["step"] for line in (run_dir / "pretrain" / "logs" / "log.jsonl").read_text().splitlines()
+    ]
+    kept = [
+        json.loads(line)["step"] for line in (tiny.run_dir / "pretrain" / "logs" / "log.jsonl").read_text().splitlines()
+    ]
     assert steps == kept
-    rows = {row["job"]: row["status"] for row in kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]}
+    rows = {
+        row["job"]: row["status"]
+        for row in kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
+    }
     assert rows["pretrain"] == "done"
 
 
@@ -198,9 +211,18 @@ def test_kobert_run_is_refused_once_by_all(tiny, tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path) -> None:
+def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(
+    pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path
+) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
-    arguments = ["pretrain", str(tiny.recipe), "--run-dir", str(run_dir), "--set", "pretrain.plan.checkpoint_every=100000"]
+    arguments = [
+        "pretrain",
+        str(tiny.recipe),
+        "--run-dir",
+        str(run_dir),
+        "--set",
+        "pretrain.plan.checkpoint_every=100000",
+    ]
     process = subprocess.Popen(
         [*TORCHRUN, "-m", "kobert_pipeline", *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
@@ -245,7 +267,9 @@ def test_a_damaged_checkpoint_is_named_once(tiny, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["--redo", "reuse"])
-def test_the_others_follow_when_the_first_deletes_or_takes_over(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path, how: str) -> None:
+def test_the_others_follow_when_the_first_deletes_or_takes_over(
+    pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path, how: str
+) -> None:
     source, _ = pretrained_run
     runs = tmp_path / "runs"
     tiny.copy_before(runs / "made", "pretrain")
@@ -278,9 +302,13 @@ def test_two_processes_finetune_what_one_does(tiny, tmp_path: Path, kobert_proce
         made, expected = (tiny.manifests(run_dir)[f"finetune/{name}/1"] for run_dir in (two, one))
         assert made["counts"]["best_step"] == expected["counts"]["best_step"]
         assert made["counts"]["test"] == expected["counts"]["test"]
-        found, known = (load_file(run_dir / "finetune" / name / "1" / "model" / "model.safetensors") for run_dir in (two, one))
+        found, known = (
+            load_file(run_dir / "finetune" / name / "1" / "model" / "model.safetensors") for run_dir in (two, one)
+        )
         for weights in (found, known):
-            weights.pop("qa_outputs.bias", None)  # added to all places of a softmax it changes nothing: its gradient is rounding alone
+            weights.pop(
+                "qa_outputs.bias", None
+            )  # added to all places of a softmax it changes nothing: its gradient is rounding alone
         torch.testing.assert_close(found, known, **TOLERANCE)
 
 
@@ -291,7 +319,13 @@ def test_two_nodes_do_what_two_processes_of_one_do(pretrained_run: tuple[Path, R
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    node = ["--nnodes=2", "--nproc_per_node=1", "--rdzv_backend=c10d", f"--rdzv_endpoint=localhost:{port}", "--rdzv_id=7"]
+    node = [
+        "--nnodes=2",
+        "--nproc_per_node=1",
+        "--rdzv_backend=c10d",
+        f"--rdzv_endpoint=localhost:{port}",
+        "--rdzv_id=7",
+    ]
     command = [*TORCHRUN[:3], *node, "-m", "kobert_pipeline", "pretrain", str(tiny.recipe), "--run-dir", str(run_dir)]
     nodes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [node.communicate()[1] for node in nodes]
@@ -304,8 +338,25 @@ def test_two_nodes_do_what_two_processes_of_one_do(pretrained_run: tuple[Path, R
 def test_accelerate_launch_does_the_same(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path) -> None:
     """Its own accumulation is another's word for ours, and changes nothing."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
-    launch = [str(Path(sys.executable).with_name("accelerate")), "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
-    more = ["--mixed_precision", "no", "--dynamo_backend", "no", "--gradient_accumulation_steps", "4", "-m", "kobert_pipeline"]
+    launch = [
+        str(Path(sys.executable).with_name("accelerate")),
+        "launch",
+        "--multi_gpu",
+        "--num_processes",
+        "2",
+        "--num_machines",
+        "1",
+    ]
+    more = [
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        "--gradient_accumulation_steps",
+        "4",
+        "-m",
+        "kobert_pipeline",
+    ]
     command = [*launch, *more, "pretrain", str(tiny.recipe), "--run-dir", str(run_dir)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]

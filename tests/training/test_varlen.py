@@ -34,7 +34,8 @@ def modernbert() -> ModernBertModel:
     return ModernBertModel(
         ModernBertConfig(
             vocab_size=VOCAB_SIZE, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=48,
-            max_position_embeddings=64, local_attention=2 * REACH, pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2,
+            max_position_embeddings=64, local_attention=2 * REACH, pad_token_id=0, bos_token_id=1, cls_token_id=1,
+            eos_token_id=2,
             sep_token_id=2, layer_types=["full_attention", "sliding_attention", "sliding_attention"],
         )
     )  # fmt: skip
@@ -43,7 +44,8 @@ def modernbert() -> ModernBertModel:
 def gpt2() -> GPT2Model:
     return GPT2Model(
         GPT2Config(
-            vocab_size=VOCAB_SIZE, n_embd=32, n_layer=2, n_head=2, n_positions=64, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
+            vocab_size=VOCAB_SIZE, n_embd=32, n_layer=2, n_head=2, n_positions=64, embd_pdrop=0.0, attn_pdrop=0.0,
+            resid_pdrop=0.0,
             bos_token_id=1, eos_token_id=2,
         )
     )  # fmt: skip
@@ -67,8 +69,21 @@ def plain_kernel(calls: list[Call]) -> Callable[..., torch.Tensor]:
         scale: float | None = None,
         window_size: tuple[int, int] = (-1, -1),
     ) -> torch.Tensor:
-        calls.append({"shape": query.shape, "contiguous": query.is_contiguous(), "scale": scale, "window": window_size, "longest": max_q})
-        assert query.shape == key.shape == value.shape and max_q == max_k and query.shape[2] % 8 == 0 and cu_seq_q is cu_seq_k
+        calls.append(
+            {
+                "shape": query.shape,
+                "contiguous": query.is_contiguous(),
+                "scale": scale,
+                "window": window_size,
+                "longest": max_q,
+            }
+        )
+        assert (
+            query.shape == key.shape == value.shape
+            and max_q == max_k
+            and query.shape[2] % 8 == 0
+            and cu_seq_q is cu_seq_k
+        )
         out = torch.empty_like(query)
         for start, end in zip(cu_seq_q[:-1].tolist(), cu_seq_q[1:].tolist(), strict=True):
             assert end - start <= max_q
@@ -76,7 +91,9 @@ def plain_kernel(calls: list[Call]) -> Callable[..., torch.Tensor]:
             apart = torch.arange(end - start)[:, None] - torch.arange(end - start)  # how far behind the one that looks
             left, right = (end if reach < 0 else reach for reach in window_size)
             seen = (apart <= left) & (-apart <= right)
-            out[start:end] = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale).transpose(0, 1)
+            out[start:end] = torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=seen, scale=scale
+            ).transpose(0, 1)
         return out
 
     return kernel
@@ -101,7 +118,9 @@ def test_the_kernel_sees_what_rectangles_see(
 ) -> None:
     calls: list[Call] = []
     monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
-    q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), width, generator=torch.Generator().manual_seed(0)).unbind(0)  # (1, H, T, W) each
+    q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), width, generator=torch.Generator().manual_seed(0)).unbind(
+        0
+    )  # (1, H, T, W) each
     ours, theirs = (
         packed_attention(
             torch.nn.Module(),
@@ -143,9 +162,13 @@ def states_and_slopes(
         "position_ids": torch.cat([torch.arange(length) for length in LENGTHS])[None].to(place),
     }
     weights = torch.randn(sum(LENGTHS), 32, generator=chosen).to(place)
-    hidden = model(**given, packing=packing, **({"use_cache": False} if "GPT2" in type(model).__name__ else {})).last_hidden_state[0]
+    hidden = model(
+        **given, packing=packing, **({"use_cache": False} if "GPT2" in type(model).__name__ else {})
+    ).last_hidden_state[0]
     (hidden.float() * weights).sum().backward()
-    return hidden.detach(), {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    return hidden.detach(), {
+        name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None
+    }
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -154,12 +177,15 @@ def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(name: str, mo
     calls: list[Call] = []
     monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
     ours, theirs = (
-        states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen)) for varlen in (True, False)
+        states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen))
+        for varlen in (True, False)
     )
     torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
     assert ours[1].keys() == theirs[1].keys()
     for key, slope in theirs[1].items():
-        torch.testing.assert_close(ours[1][key], slope, rtol=1e-4, atol=1e-4, msg=lambda told, key=key: f"{key}: {told}")
+        torch.testing.assert_close(
+            ours[1][key], slope, rtol=1e-4, atol=1e-4, msg=lambda told, key=key: f"{key}: {told}"
+        )
     windows = {
         "bert": [(-1, -1)] * 2,
         "gpt2": [(-1, 0)] * 2,
@@ -174,7 +200,11 @@ def test_under_autocast_the_kernel_gets_sixteen_bits(name: str, monkeypatch: pyt
     """It takes no others, and rotary positions are computed in fp32."""
     build, causal = MODELS[name]
     plain, types = plain_kernel([]), set()
-    monkeypatch.setattr(attention, "varlen_attn", lambda *parts, **how: (types.update(p.dtype for p in parts[:3]), plain(*parts, **how))[1])
+    monkeypatch.setattr(
+        attention,
+        "varlen_attn",
+        lambda *parts, **how: (types.update(p.dtype for p in parts[:3]), plain(*parts, **how))[1],
+    )
     with torch.autocast("cpu", torch.bfloat16):
         states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=True))
     assert types == {torch.bfloat16}
@@ -191,7 +221,9 @@ def test_an_older_kernel_or_none_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
     """Every argument that is given by name must be known to it."""
     monkeypatch.setattr(attention, "varlen_attn", plain_kernel([]))
     assert has_varlen()
-    monkeypatch.setattr(attention, "varlen_attn", lambda query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False: None)
+    monkeypatch.setattr(
+        attention, "varlen_attn", lambda query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False: None
+    )
     assert not has_varlen()
     monkeypatch.setattr(attention, "varlen_attn", None)
     assert not has_varlen()

@@ -1,4 +1,5 @@
-"""A Ray cluster (optional extra `ray`), this machine or many. The run folder and the data lie where all nodes see them."""
+"""A Ray cluster (optional extra `ray`), this machine or many. The run folder and the data lie where all nodes see
+them."""
 
 import logging
 from pathlib import Path
@@ -26,7 +27,9 @@ class Ray(Executor):
         try:
             import ray
         except ImportError:
-            raise UserError("corpus.executor ray needs the library ray; run: pip install 'kobert-pipeline[ray]'") from None
+            raise UserError(
+                "corpus.executor ray needs the library ray; run: pip install 'kobert-pipeline[ray]'"
+            ) from None
         from datatrove.executor import RayPipelineExecutor
 
         if not ray.is_initialized():
@@ -34,6 +37,9 @@ class Ray(Executor):
                 ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
             except ConnectionError as error:
                 raise UserError(
-                    f"corpus.executor: no Ray cluster at {self.address!r} ({error}); start one with `ray start --head`, or say address: null"
+                    f"corpus.executor: no Ray cluster at {self.address!r} ({error}); start one with `ray start "
+                    "--head`, or say address: null"
                 ) from None
-        return RayPipelineExecutor(steps, tasks=tasks, workers=self.workers, mem_per_cpu_gb=self.memory_gb, logging_dir=str(logs))
+        return RayPipelineExecutor(
+            steps, tasks=tasks, workers=self.workers, mem_per_cpu_gb=self.memory_gb, logging_dir=str(logs)
+        )

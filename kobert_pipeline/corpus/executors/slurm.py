@@ -1,5 +1,5 @@
-"""Slurm: each phase is an array job; `kobert corpus` submits it, waits for its tasks, and submits the next. Tried with a fake `sbatch`
-only, not on a cluster."""
+"""Slurm: each phase is an array job; `kobert corpus` submits it, waits for its tasks, and submits the next. Tried with
+a fake `sbatch` only, not on a cluster."""
 
 import shutil
 import subprocess
@@ -37,7 +37,8 @@ class Slurm(Executor):
 
         if shutil.which("sbatch") is None:
             raise UserError(
-                "corpus.executor slurm: there is no `sbatch` on this machine; run it on a login node, or choose executor: local"
+                "corpus.executor slurm: there is no `sbatch` on this machine; run it on a login node, or choose "
+                "executor: local"
             )
         return SlurmPipelineExecutor(
             steps,
@@ -56,7 +57,9 @@ class Slurm(Executor):
     def wait(self, executor: Any) -> None:
         """Until every task has its mark, or Slurm knows the job no more."""
         while executor.get_incomplete_ranks() and executor.job_id != -1:
-            running = subprocess.run(["squeue", "--noheader", "--jobs", str(executor.job_id)], capture_output=True, text=True, check=False)
+            running = subprocess.run(
+                ["squeue", "--noheader", "--jobs", str(executor.job_id)], capture_output=True, text=True, check=False
+            )
             if running.returncode or not running.stdout.strip():
                 return
             time.sleep(self.poll_seconds)

@@ -1,8 +1,9 @@
-"""CSV and TSV files with the names of their columns in the first line; a text may be in several columns, and rows may be gathered.
+"""CSV and TSV files with the names of their columns in the first line; a text may be in several columns, and rows may
+be gathered.
 
-A CSV file is read by the rules of CSV: a cell in double quotes may hold commas, line ends and doubled quotes. In a TSV file a quote is a
-character like any other, since KorNLI, KorSTS and their like are full of unpaired ones: a tab parts columns, a line end rows, and nothing
-else means anything. Lines without a character hold no row.
+A CSV file is read by the rules of CSV: a cell in double quotes may hold commas, line ends and doubled quotes. In a TSV
+file a quote is a character like any other, since KorNLI, KorSTS and their like are full of unpaired ones: a tab parts
+columns, a line end rows, and nothing else means anything. Lines without a character hold no row.
 """
 
 import csv
@@ -40,15 +41,18 @@ class Csv(Reader):
 
     name: Literal["csv"] = "csv"
     text: str | list[str] = "text"
-    """Column of the text, or a list of them, such as [sentence1, sentence2]; the cell of each is a document of its own."""
+    """Column of the text, or a list of them, such as [sentence1, sentence2]; the cell of each is a document of its
+    own."""
     id: str | None = None
     """Column of the document's id; null numbers the lines."""
     group_by: str | None = None
-    """Column whose neighbouring equal values make one document, a cell a paragraph. Such documents are never `ordered`."""
+    """Column whose neighbouring equal values make one document, a cell a paragraph. Such documents are never
+    `ordered`."""
     delimiter: str | None = None
     """Character that parts cells; null: a comma in .csv files, a tab in .tsv and .txt files."""
     quoted: bool | None = None
-    """Whether a cell in double quotes may hold delimiters, line ends and doubled quotes; null: unless the delimiter is a tab."""
+    """Whether a cell in double quotes may hold delimiters, line ends and doubled quotes; null: unless the delimiter is
+    a tab."""
     encoding: str | None = None
     """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
     ordered: bool = True
@@ -82,7 +86,9 @@ class Csv(Reader):
                     yield Document(self._identity(path, record, column), path.name, record.cells[column], self.ordered)
             return
         key, unfit = self.group_by, list[Unfit]()
-        for number, (value, group) in enumerate(groupby(set_aside(records, unfit), key=lambda record: record.cells[key])):
+        for number, (value, group) in enumerate(
+            groupby(set_aside(records, unfit), key=lambda record: record.cells[key])
+        ):
             lines = [" ".join(record.cells[column].splitlines()) for record in group for column in self._texts]
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
             yield from unfit
@@ -100,18 +106,25 @@ class Csv(Reader):
     def _records(self, path: Path) -> Iterator[Record | Unfit]:
         delimiter = self.delimiter or delimiter_of(path)
         if delimiter is None:
-            raise UserError(f"{path}: say what parts its cells by the option delimiter; it is known of {', '.join(DELIMITERS)} files alone")
+            raise UserError(
+                f"{path}: say what parts its cells by the option delimiter; it is known of {', '.join(DELIMITERS)} "
+                "files alone"
+            )
         with open_lines(path, self.encoding) as lines:
             found = _read_records(path, lines, delimiter, delimiter != "\t" if self.quoted is None else self.quoted)
             header = next(strict(found))
             for column in (*self._texts, self.id, self.group_by):
                 if column is not None and column not in header.cells:
-                    raise Unfit("columns", f"{path}: there is no column '{column}' in its first line{_way_out(column, header, delimiter)}")
+                    raise Unfit(
+                        "columns",
+                        f"{path}: there is no column '{column}' in its first line{_way_out(column, header, delimiter)}",
+                    )
             yield from found
 
 
 def delimiter_of(path: Path) -> str | None:
-    """What parts the cells of a file by its name, whether or not it is compressed; None where the name does not tell."""
+    """What parts the cells of a file by its name, whether or not it is compressed; None where the name does not
+    tell."""
     ending = path.with_suffix("").suffix if path.suffix.lower() in COMPRESSED else path.suffix
     return DELIMITERS.get(ending.lower())
 
@@ -130,8 +143,9 @@ def _way_out(column: str, header: Record, delimiter: str) -> str:
 
 
 def read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool) -> Iterator[Record]:
-    """The first line's names of columns, each as its own cell, and the records below it. Raises Unfit, with the line, for another
-    number of cells than there are columns, for wrong quotes and for cells of more than `LONGEST_CELL` characters."""
+    """The first line's names of columns, each as its own cell, and the records below it. Raises Unfit, with the line,
+    for another number of cells than there are columns, for wrong quotes and for cells of more than `LONGEST_CELL`
+    characters."""
     return strict(_read_records(path, lines, delimiter, quoted))
 
 
@@ -150,7 +164,10 @@ def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool
             continue
         line, cells = row
         if len(cells) not in (0, len(header)):
-            yield Unfit("columns", f"{path}, line {line}: {len(cells)} columns, {len(header)} were expected, as in the first line")
+            yield Unfit(
+                "columns",
+                f"{path}, line {line}: {len(cells)} columns, {len(header)} were expected, as in the first line",
+            )
         elif cells:
             yield Record(line, dict(zip(header, cells, strict=True)))
 
@@ -170,7 +187,9 @@ def _plain(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str
 
 def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]] | Unfit]:
     """The number of each record's first line, and its cells; none of a line without a character."""
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))  # of the process; by default texts of 131,072 characters are too long
+    csv.field_size_limit(
+        max(csv.field_size_limit(), LONGEST_CELL)
+    )  # of the process; by default texts of 131,072 characters are too long
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         number = reader.line_num + 1
@@ -181,7 +200,12 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
         except csv.Error as error:
             if "field limit" in str(error):
                 raise Unfit(
-                    "not_csv", f"{path}, line {number}: a cell has more than {LONGEST_CELL:,} characters; is its quote never closed?"
+                    "not_csv",
+                    f"{path}, line {number}: a cell has more than {LONGEST_CELL:,} characters; is its quote never "
+                    "closed?",
                 ) from None
             what = str(error).partition(" - ")[0]  # what follows are hints for programmers
-            yield Unfit("not_csv", f"{path}, line {number}: not CSV ({what}); a cell with a quote in it is quoted, its quotes doubled")
+            yield Unfit(
+                "not_csv",
+                f"{path}, line {number}: not CSV ({what}); a cell with a quote in it is quoted, its quotes doubled",
+            )

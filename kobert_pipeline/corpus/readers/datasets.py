@@ -41,7 +41,8 @@ class HubDataset(Reader):
             return sorted(path for path in folder.rglob("*") if path.is_file())
         if self.revision is None:
             raise UserError(
-                f"corpus.sources: {self.path} is no folder below {data_dir}; of a data set of the Hub say the revision (a commit)"
+                f"corpus.sources: {self.path} is no folder below {data_dir}; of a data set of the Hub say the revision "
+                "(a commit)"
             )
         return []
 
@@ -70,7 +71,9 @@ class HubDataset(Reader):
                 raise Unfit("columns", f"{self.path}, row {number}: there is no column '{column}'{found}")
         if not isinstance(row[self.text], (str, NoneType)):
             kind = type(row[self.text]).__name__
-            raise Unfit("wrong_type", f"{self.path}, row {number}: the column '{self.text}' holds {kind}, text was expected")
+            raise Unfit(
+                "wrong_type", f"{self.path}, row {number}: the column '{self.text}' holds {kind}, text was expected"
+            )
         identity = row[self.id] if self.id else None
         name = f"{self.path}#{number}" if identity is None else str(identity)
         return Document(name, self.path, row[self.text] or "", self.ordered)
@@ -79,9 +82,13 @@ class HubDataset(Reader):
         try:
             import datasets
         except ImportError:
-            raise UserError("the reader datasets needs the library datasets; run: pip install 'kobert-pipeline[datasets]'") from None
+            raise UserError(
+                "the reader datasets needs the library datasets; run: pip install 'kobert-pipeline[datasets]'"
+            ) from None
         try:
-            yield from datasets.load_dataset(str(path), self.config, split=self.split, revision=self.revision, streaming=True)
+            yield from datasets.load_dataset(
+                str(path), self.config, split=self.split, revision=self.revision, streaming=True
+            )
         except (ConnectionError, FileNotFoundError, ValueError, datasets.exceptions.DatasetsError) as error:
             sentence = f"{self.path} cannot be read as a data set ({' '.join(str(error).split())[:300]})"
             # what the Hub does not send today is no dirt that a corpus may do without

@@ -12,7 +12,8 @@ from kobert_pipeline.errors import did_you_mean
 
 
 class Json(Reader):
-    """JSON files of any form, by paths of keys (`data.*.paragraphs.*.context`; * is every entry of a list or object)."""
+    """JSON files of any form, by paths of keys (`data.*.paragraphs.*.context`; * is every entry of a list or
+    object)."""
 
     name: Literal["json"] = "json"
     documents_at: str = ""
@@ -42,7 +43,9 @@ class Json(Reader):
         for text in texts:
             if not isinstance(text, str):
                 raise Unfit("wrong_type", f"{place}: {self.text} leads to {type(text).__name__}, text was expected")
-        identity = next((str(found) for found in follow(document, self.id, place)), "") if self.id else f"{path.name}#{number}"
+        identity = (
+            next((str(found) for found in follow(document, self.id, place)), "") if self.id else f"{path.name}#{number}"
+        )
         return Document(identity, path.name, "\n".join(" ".join(text.splitlines()) for text in texts), self.ordered)
 
 
@@ -58,8 +61,12 @@ def follow(content: Any, keys: str, place: str) -> Iterator[Any]:
     elif isinstance(content, dict) and key in content:
         yield from follow(content[key], rest, place)
     elif isinstance(content, dict):
-        raise Unfit("missing_key", f"{place}: there is no key '{key}'{did_you_mean(key, content).replace('allowed', 'found')}")
+        raise Unfit(
+            "missing_key", f"{place}: there is no key '{key}'{did_you_mean(key, content).replace('allowed', 'found')}"
+        )
     else:
         raise Unfit(
-            "wrong_type", f"{place}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an object"
+            "wrong_type",
+            f"{place}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an "
+            "object",
         )

@@ -44,14 +44,20 @@ class JsonLines(Reader):
         row = json_object(path, number, line)
         for key in filter(None, (self.text, self.id)):
             if key not in row:
-                hint = "; say id: null to number the documents" if key == self.id else "; the source's option text names the key"
+                hint = (
+                    "; say id: null to number the documents"
+                    if key == self.id
+                    else "; the source's option text names the key"
+                )
                 found = did_you_mean(key, row).replace("allowed", "found")
                 raise Unfit("missing_key", f"{path}, line {number}: there is no key '{key}'{found}{hint}")
         if not isinstance(row[self.text], str):
             kind = type(row[self.text]).__name__
             raise Unfit("wrong_type", f"{path}, line {number}: the key '{self.text}' holds {kind}, text was expected")
         identity = None if self.id is None else row[self.id]
-        return Document(f"{path.name}#{number}" if identity is None else str(identity), path.name, row[self.text], self.ordered)
+        return Document(
+            f"{path.name}#{number}" if identity is None else str(identity), path.name, row[self.text], self.ordered
+        )
 
 
 def json_object(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""The Modu corpora of the National Institute of Korean Language: written, newspaper and web texts by paragraphs, spoken and messenger texts
-by utterances."""
+"""The Modu corpora of the National Institute of Korean Language: written, newspaper and web texts by paragraphs, spoken
+and messenger texts by utterances."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,8 @@
 """The Naver sentiment movie corpus: tab separated `id document label`.
 
-Documents with a double quote were written by a CSV writer twice, so their quotes are doubled, wrapped, doubled again and wrapped again;
-`unquoted` undoes both rounds. A few documents are empty; they are kept, since the official test counts them.
+Documents with a double quote were written by a CSV writer twice, so their quotes are doubled, wrapped, doubled again
+and wrapped again; `unquoted` undoes both rounds. A few documents are empty; they are kept, since the official test
+counts them.
 """
 
 from collections.abc import Iterator
@@ -57,7 +58,9 @@ def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unf
             refuse_too_long(path, number, line)
             cells = line.rstrip("\r\n").split("\t")
             if len(cells) != len(header):
-                yield Unfit("columns", f"{path}, line {number}: {len(cells)} tab separated columns, {len(header)} were expected")
+                yield Unfit(
+                    "columns", f"{path}, line {number}: {len(cells)} tab separated columns, {len(header)} were expected"
+                )
                 continue
             id_, document, label = (cells[place] for place in places)
             yield Review(id_, unquoted(document), label)

@@ -20,7 +20,8 @@ class Parquet(Reader):
     id: str | None = None
     """Column of the document's id; null numbers the rows."""
     group_by: str | None = None
-    """Column whose neighbouring equal values make one document, a row a paragraph. Such documents are never `ordered`."""
+    """Column whose neighbouring equal values make one document, a row a paragraph. Such documents are never
+    `ordered`."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
@@ -50,7 +51,9 @@ class Parquet(Reader):
         for column in columns:
             if column not in file.schema_arrow.names:
                 found = did_you_mean(column, file.schema_arrow.names).replace("allowed", "found")
-                raise Unfit("columns", f"{path}: there is no column '{column}'{found}; options such as text name the columns")
+                raise Unfit(
+                    "columns", f"{path}: there is no column '{column}'{found}; options such as text name the columns"
+                )
         kind = file.schema_arrow.field(self.text).type
         if not _is_text(kind):
             raise Unfit("wrong_type", f"{path}: the column '{self.text}' holds {kind}, text was expected")
@@ -65,7 +68,9 @@ def opened(path: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise Unfit("damaged", f"{path} is not a whole Parquet file ({str(error).splitlines()[0]}); fetch it again") from None
+        raise Unfit(
+            "damaged", f"{path} is not a whole Parquet file ({str(error).splitlines()[0]}); fetch it again"
+        ) from None
 
 
 def read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dict[str, Any]]:
@@ -89,7 +94,8 @@ def _read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dic
 
 
 def _one_by_one(path: Path, batch: Any, before: int) -> Iterator[dict[str, Any] | Unfit]:
-    """The rows of a batch, some of which hold bytes that are no text; `before` is how many rows of the file came before it."""
+    """The rows of a batch, some of which hold bytes that are no text; `before` is how many rows of the file came before
+    it."""
     for number in range(batch.num_rows):
         try:
             yield from batch.slice(number, 1).to_pylist()

@@ -42,11 +42,17 @@ def _paragraphs(path: Path) -> Iterator[dict[str, Any] | Unfit]:
             yield _other_form(place, error)
             continue
         for paragraph in listed:
-            if isinstance(paragraph, dict) and isinstance(paragraph.get("context"), str) and isinstance(paragraph.get("qas"), list):
+            if (
+                isinstance(paragraph, dict)
+                and isinstance(paragraph.get("context"), str)
+                and isinstance(paragraph.get("qas"), list)
+            ):
                 yield paragraph
             else:
                 yield _other_form(place, "context and qas")
 
 
 def _other_form(place: str, trouble: object) -> Unfit:
-    return Unfit("other_form", f"{place} is not in SQuAD form (data > paragraphs > context and qas; trouble with {trouble})")
+    return Unfit(
+        "other_form", f"{place} is not in SQuAD form (data > paragraphs > context and qas; trouble with {trouble})"
+    )

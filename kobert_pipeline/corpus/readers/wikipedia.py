@@ -1,4 +1,5 @@
-"""A Wikipedia dump (`kowiki-*-pages-articles.xml.bz2`), streamed: articles as prose, without templates, tables, notes and headings."""
+"""A Wikipedia dump (`kowiki-*-pages-articles.xml.bz2`), streamed: articles as prose, without templates, tables, notes
+and headings."""
 
 import re
 from collections import Counter
@@ -15,12 +16,28 @@ from kobert_pipeline.corpus.unfit import Unfit
 
 ARTICLES = "0"
 """The namespace of articles; talk, users, templates and the like have others."""
-NOT_PROSE = {"ref", "table", "gallery", "math", "chem", "syntaxhighlight", "source", "code", "timeline", "score", "hiero", "imagemap"}
+NOT_PROSE = {
+    "ref",
+    "table",
+    "gallery",
+    "math",
+    "chem",
+    "syntaxhighlight",
+    "source",
+    "code",
+    "timeline",
+    "score",
+    "hiero",
+    "imagemap",
+}
 SHOWN = {
     "lang": "2", "llang": "2", "nobr": "1", "nowrap": "1", "nobold": "1", "small": "1", "big": "1", "작은 글씨": "1",
 }  # fmt: skip
-"""Templates that show one of their parameters, and which; besides lang-en, lang-ja and the like, which show their first."""
-MARKS = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{\||\|\}|\[(?=[a-z]{2,9}:|//)|\]|</?[A-Za-z][^\s<>/]{0,40}(?:[^<>]{0,1000}/>)?")
+"""Templates that show one of their parameters, and which; besides lang-en, lang-ja and the like, which show their
+first."""
+MARKS = re.compile(
+    r"\{\{|\}\}|\[\[|\]\]|\{\||\|\}|\[(?=[a-z]{2,9}:|//)|\]|</?[A-Za-z][^\s<>/]{0,40}(?:[^<>]{0,1000}/>)?"
+)
 CLOSES = {"}}": "{{", "]]": "[[", "]": "[", "|}": "{|"}
 NOT_CLOSED = {"br", "hr", "wbr", "img", "li", "dt", "dd", "td", "th", "tr"}
 """Tags that need no end."""
@@ -65,7 +82,8 @@ class Page:
 
 
 class Pages:
-    """Takes the events of an XML parser and gathers articles; of a page in progress it holds no more than `most` characters."""
+    """Takes the events of an XML parser and gathers articles; of a page in progress it holds no more than `most`
+    characters."""
 
     def __init__(self, most: int) -> None:
         self.most, self.found, self.events = most, list[Page](), 0
@@ -136,8 +154,8 @@ def without_comments(markup: str) -> str:
 
 
 def effort(markup: str) -> int:
-    """How many characters mwparserfromhell looks at, about: it reads on from each mark that is never closed to the page's end, and then
-    again without it. Comments are left out before."""
+    """How many characters mwparserfromhell looks at, about: it reads on from each mark that is never closed to the
+    page's end, and then again without it. Comments are left out before."""
     never_closed, marks = 0, list[str]()
     counts = Counter[str]()
     for found in MARKS.finditer(markup):
@@ -172,13 +190,15 @@ def prose(markup: str) -> str:
     exchange(code, _for_template, inner_first=True)  # what a template shows may hold others
     exchange(code, _for_link)
     text = code.strip_code(normalize=True, collapse=True)
-    return "\n".join(line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line))
+    return "\n".join(
+        line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line)
+    )
 
 
 def exchange(code: Any, put: Callable[[Any], list[Any] | None], inner_first: bool = False) -> None:
-    """Put for each node of `code`, in place, those that `put` gives for it, or leave it where that gives None. Nodes that lie in others are
-    asked for before these (`inner_first`), or after them where they stay. Every list of nodes is made once, whereas
-    `Wikicode.replace` looks for each node through the whole page."""
+    """Put for each node of `code`, in place, those that `put` gives for it, or leave it where that gives None. Nodes
+    that lie in others are asked for before these (`inner_first`), or after them where they stay. Every list of nodes is
+    made once, whereas `Wikicode.replace` looks for each node through the whole page."""
     nodes: list[Any] = []
     for node in code.nodes:
         new = None if inner_first else put(node)

@@ -15,4 +15,7 @@ class Acceptability(LabelledTask):
     labels: ClassVar[tuple[str, ...]] = ("unacceptable", "acceptable")
     scores: ClassVar[tuple[str, ...]] = ("mcc", "accuracy")
     metric: ClassVar[str] = "mcc"
-    known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sentence", "text"), "label": ("acceptability_label", "label")}
+    known: ClassVar[dict[str, tuple[str, ...]]] = {
+        "text": ("sentence", "text"),
+        "label": ("acceptability_label", "label"),
+    }

@@ -1,7 +1,8 @@
-"""Which of several candidates goes on from a text, or answers it: SWAG and its like, COPA and HellaSwag of KoBEST, files of your own.
+"""Which of several candidates goes on from a text, or answers it: SWAG and its like, COPA and HellaSwag of KoBEST,
+files of your own.
 
-Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4) each candidate is read with the text and scored, and the
-scores of one example's candidates are weighed against each other.
+Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4) each candidate is read with the text
+and scored, and the scores of one example's candidates are weighed against each other.
 """
 
 from pathlib import Path
@@ -23,8 +24,9 @@ KNOWN_CHOICES = (
 
 
 class Choice(LabelledTask):
-    """A text, its candidates, and the number of the right one, from 0. Known columns: sent1 (or premise, context, text), sent2 (or
-    question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; lists in choices or endings), label."""
+    """A text, its candidates, and the number of the right one, from 0. Known columns: sent1 (or premise, context,
+    text), sent2 (or question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; lists in
+    choices or endings), label."""
 
     name: Literal["choice"] = "choice"
     auto_class: ClassVar[str] = "AutoModelForMultipleChoice"
@@ -33,9 +35,11 @@ class Choice(LabelledTask):
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sent1", "premise", "context", "text"), "label": ("label",)}
 
     lead: str | None = None
-    """Column of what every candidate begins with (SWAG's sent2), or of a question; null: sent2 or question, where there is one."""
+    """Column of what every candidate begins with (SWAG's sent2), or of a question; null: sent2 or question, where there
+    is one."""
     choices: list[str] | None = None
-    """Columns of the candidates in their order, or the one column that holds them as a list; null: found by the names of known sets."""
+    """Columns of the candidates in their order, or the one column that holds them as a list; null: found by the names
+    of known sets."""
 
     @field_validator("choices", mode="before")
     @classmethod
@@ -47,7 +51,8 @@ class Choice(LabelledTask):
         return {}
 
     def read(self, path: Path) -> list[Example]:
-        """Every row. Raises UserError for a row with another number of candidates than the first, or whose label is none of them."""
+        """Every row. Raises UserError for a row with another number of candidates than the first, or whose label is
+        none of them."""
         found = list(rows(path))
         if not found:
             return []
@@ -59,7 +64,8 @@ class Choice(LabelledTask):
         other = next((i for i, example in enumerate(examples) if len(example["choices"]) != count), None)
         if other is not None:
             raise UserError(
-                f"{found[other].place}: {len(examples[other]['choices'])} candidates, {count} were expected, as in the first row"
+                f"{found[other].place}: {len(examples[other]['choices'])} candidates, {count} were expected, as in the "
+                "first row"
             )
         return examples
 
@@ -76,8 +82,9 @@ class Choice(LabelledTask):
         return list(found)
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """A window per candidate, those of an example behind one another; `choices` () says how many, `labels` (examples,) which is right.
-        The longer of text and candidate is cut first. Raises UserError where examples have more or fewer candidates."""
+        """A window per candidate, those of an example behind one another; `choices` () says how many, `labels`
+        (examples,) which is right. The longer of text and candidate is cut first. Raises UserError where examples have
+        more or fewer candidates."""
         self.refuse_unlike(examples)
         count = len(examples[0]["choices"])
         arrays = super().featurize(self.windows(examples), tokenizer, max_length)
@@ -95,7 +102,10 @@ class Choice(LabelledTask):
         """Raise UserError where some have more or fewer candidates than others."""
         counts = {len(example["choices"]) for example in examples}
         if len(counts) > 1:
-            raise UserError(f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with as many in each")
+            raise UserError(
+                f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with as many "
+                "in each"
+            )
 
     def content(self, example: Example) -> str:
         """The text and its candidates."""
@@ -108,7 +118,9 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
     if len(choices) == 1:
         choices = choices[0] if isinstance(choices[0], list) else choices
     texts = {role: values[role] for role in ("text", "lead") if role in values}
-    named = {str(columns[role]): text for role, text in texts.items()} | {f"{i}. candidate": text for i, text in enumerate(choices, 1)}
+    named = {str(columns[role]): text for role, text in texts.items()} | {
+        f"{i}. candidate": text for i, text in enumerate(choices, 1)
+    }
     for column, text in named.items():
         if not isinstance(text, str):
             raise UserError(f"{row.place}: '{column}' holds {type(text).__name__}, text was expected")
@@ -116,7 +128,8 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
         raise UserError(f"{row.place}: a choice needs two candidates at least, here is {len(choices)}")
     if spelling(values["label"]) not in [str(i) for i in range(len(choices))]:
         raise UserError(
-            f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of the candidate"
+            f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of "
+            "the candidate"
         )
     lead = [texts["lead"]] if texts.get("lead") else []
     return {

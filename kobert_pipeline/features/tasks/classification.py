@@ -50,7 +50,9 @@ class Classification(LabelledTask):
         found = {example["label"] for path in train for example in LabelledTask.read(self, path)}
         refuse_empty("train", train, len(found))
         if len(found) < 2:
-            raise UserError(f"{', '.join(map(str, train))}: a task needs two labels at least, found was only '{found.pop()}'")
+            raise UserError(
+                f"{', '.join(map(str, train))}: a task needs two labels at least, found was only '{found.pop()}'"
+            )
         return self.model_copy(update={"labels": sorted(found)})
 
     def read(self, path: Path) -> list[Example]:

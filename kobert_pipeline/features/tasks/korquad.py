@@ -10,12 +10,14 @@ from kobert_pipeline.features.task import Example
 
 
 class KorQuad(SpanTask):
-    """JSON files in SQuAD 1.1 form. Silver questions whose article is in KorQuAD's dev set (`title_in_korquad1_dev`) are left out."""
+    """JSON files in SQuAD 1.1 form. Silver questions whose article is in KorQuAD's dev set (`title_in_korquad1_dev`)
+    are left out."""
 
     name: Literal["korquad"] = "korquad"
 
     def read(self, path: Path) -> list[Example]:
-        """Every question. Raises UserError when an answer does not stand where `answer_start` says, or is missing, or an id comes twice."""
+        """Every question. Raises UserError when an answer does not stand where `answer_start` says, or is missing, or
+        an id comes twice."""
         examples = [
             squad_example(path, context, question)
             for context, question in squad_questions(path)
@@ -24,6 +26,7 @@ class KorQuad(SpanTask):
         without = next((example["id"] for example in examples if not example["answers"]), None)
         if without is not None:
             raise UserError(
-                f"{path}, question {without}: it has no answer; the task mrc learns from questions without one, or leave it out"
+                f"{path}, question {without}: it has no answer; the task mrc learns from questions without one, or "
+                "leave it out"
             )
         return each_once(path, examples)

@@ -1,6 +1,8 @@
-"""Machine reading comprehension where the paragraph need not hold the answer: KLUE-MRC, SQuAD 2.0 and what has their form.
+"""Machine reading comprehension where the paragraph need not hold the answer: KLUE-MRC, SQuAD 2.0 and what has their
+form.
 
-Park et al., *KLUE*, NeurIPS 2021 (whose own scores are exact match and ROUGE-W; here it is KorQuAD's F1 over characters).
+Park et al., *KLUE*, NeurIPS 2021 (whose own scores are exact match and ROUGE-W; here it is KorQuAD's F1 over
+characters).
 """
 
 from pathlib import Path
@@ -17,5 +19,6 @@ class Mrc(UnanswerableTask):
     name: Literal["mrc"] = "mrc"
 
     def read(self, path: Path) -> list[Example]:
-        """Every question. Raises UserError when an answer does not stand where `answer_start` says, or an id comes twice."""
+        """Every question. Raises UserError when an answer does not stand where `answer_start` says, or an id comes
+        twice."""
         return each_once(path, [squad_example(path, context, question) for context, question in squad_questions(path)])

@@ -1,6 +1,8 @@
-"""Named entities, a token and its tag a line, a blank line between sentences: KLUE-NER, Naver's, and files in the form of CoNLL.
+"""Named entities, a token and its tag a line, a blank line between sentences: KLUE-NER, Naver's, and files in the form
+of CoNLL.
 
-Park et al., *KLUE*, NeurIPS 2021; Naver and Changwon National University, *NLP Challenge*, 2018; Tjong Kim Sang and De Meulder, CoNLL 2003.
+Park et al., *KLUE*, NeurIPS 2021; Naver and Changwon National University, *NLP Challenge*, 2018; Tjong Kim Sang and De
+Meulder, CoNLL 2003.
 """
 
 from collections.abc import Iterator
@@ -23,15 +25,17 @@ class Line(NamedTuple):
 
 
 class Ner(TaggingTask):
-    """Sentences with a token and its tag a line, in the form of KLUE, of Naver's challenge or of CoNLL, as the file's lines tell.
+    """Sentences with a token and its tag a line, in the form of KLUE, of Naver's challenge or of CoNLL, as the file's
+    lines tell.
 
-    KLUE: `## id`, then characters. Naver: number, eojeol and a tag such as PER_B or B-PER. CoNLL: token first, tag last. Columns are parted
-    by tabs or spaces. Tokens that are not characters are joined by a space."""
+    KLUE: `## id`, then characters. Naver: number, eojeol and a tag such as PER_B or B-PER. CoNLL: token first, tag
+    last. Columns are parted by tabs or spaces. Tokens that are not characters are joined by a space."""
 
     name: Literal["ner"] = "ner"
 
     def read(self, path: Path) -> list[Example]:
-        """Every sentence. Raises UserError, with the line, for one that lacks a tag or has one of another type than `labels`."""
+        """Every sentence. Raises UserError, with the line, for one that lacks a tag or has one of another type than
+        `labels`."""
         sentences = list(blocks(path))
         form = form_of(sentences)
         return [self._sentence(path, number, lines, form) for number, lines in enumerate(sentences)]
@@ -45,9 +49,14 @@ class Ner(TaggingTask):
 
 
 def blocks(path: Path) -> Iterator[list[Line]]:
-    """The sentences of a file, without the lines that part documents in CoNLL 2003, and without the comments before a sentence."""
+    """The sentences of a file, without the lines that part documents in CoNLL 2003, and without the comments before a
+    sentence."""
     with open_lines(path) as file:
-        lines = (Line(number, line.rstrip("\r\n")) for number, line in enumerate(file, 1) if not line.startswith("-DOCSTART-"))
+        lines = (
+            Line(number, line.rstrip("\r\n"))
+            for number, line in enumerate(file, 1)
+            if not line.startswith("-DOCSTART-")
+        )
         for blank, found in groupby(lines, lambda line: not line.text.strip()):
             if not blank and (sentence := list(dropwhile(is_comment, found))):
                 yield sentence
@@ -59,7 +68,8 @@ def is_comment(line: Line) -> bool:
 
 
 def form_of(sentences: list[list[Line]]) -> str:
-    """The form of a file's sentences. Naver's begins as that does, or most of its lines are numbered; CoNLL's hold numbers, too."""
+    """The form of a file's sentences. Naver's begins as that does, or most of its lines are numbered; CoNLL's hold
+    numbers, too."""
     first = sentences[0][0].text if sentences else ""
     if first.startswith("##"):
         return "klue"
@@ -71,7 +81,8 @@ def form_of(sentences: list[list[Line]]) -> str:
 
 
 def is_numbered(line: Line, before: int) -> bool:
-    """Whether a line is a number, a token and its tag; `before` lines stand before it in its sentence, counted from 0 or 1."""
+    """Whether a line is a number, a token and its tag; `before` lines stand before it in its sentence, counted from 0
+    or 1."""
     fields = columns(line)
     return len(fields) > 2 and fields[0] in (str(before), str(before + 1))
 
@@ -86,6 +97,10 @@ def pair(path: Path, line: Line, form: str) -> tuple[str, str]:
     fields = line.text.split("\t") if form == "klue" else columns(line)
     right = len(fields) >= 2 if form == "conll" else len(fields) == {"klue": 2, "naver": 3}[form]
     if not right or not all(fields):
-        told = {"klue": "a character, a tab and its tag", "naver": "number, eojeol and tag", "conll": "a token and its tag"}
+        told = {
+            "klue": "a character, a tab and its tag",
+            "naver": "number, eojeol and tag",
+            "conll": "a token and its tag",
+        }
         raise UserError(f"{path}, line {line.number}: {line.text!r:.60} was found where {told[form]} was expected")
     return fields[1 if form == "naver" else 0], fields[-1]

@@ -6,7 +6,8 @@ from kobert_pipeline.features.labelled import PairTask
 
 
 class Pair(PairTask):
-    """Two texts, 1 where they say the same. Known columns: question1, question2, is_duplicate; sentence1, sentence2, label."""
+    """Two texts, 1 where they say the same. Known columns: question1, question2, is_duplicate; sentence1, sentence2,
+    label."""
 
     name: Literal["pair"] = "pair"
     labels: ClassVar[tuple[str, ...]] = ("different", "same")

@@ -19,8 +19,9 @@ TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0", "")
 
 
 class Span(UnanswerableTask):
-    """Rows with a question, a context, the answer and the character (from 0) where it begins; an empty answer is none. Known columns:
-    question, context, answer and answer_start, or answers with both; is_impossible. Or JSON in SQuAD form."""
+    """Rows with a question, a context, the answer and the character (from 0) where it begins; an empty answer is none.
+    Known columns: question, context, answer and answer_start, or answers with both; is_impossible. Or JSON in SQuAD
+    form."""
 
     name: Literal["span"] = "span"
 
@@ -36,9 +37,12 @@ class Span(UnanswerableTask):
     """Column of the character, counted from 0, where the answer begins in the context; null: answer_start or start."""
 
     def read(self, path: Path) -> list[Example]:
-        """Every question. Raises UserError for a column that is missing, and for an answer that does not stand at its start."""
+        """Every question. Raises UserError for a column that is missing, and for an answer that does not stand at its
+        start."""
         if in_squad_form(path):
-            return each_once(path, [squad_example(path, context, question) for context, question in squad_questions(path)])
+            return each_once(
+                path, [squad_example(path, context, question) for context, question in squad_questions(path)]
+            )
         found = list(rows(path))
         columns = self._columns(path, found[0]) if found else {}
         return each_once(path, [_example(row, number, columns) for number, row in enumerate(found)])
@@ -59,7 +63,8 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
         answers = [] if impossible else pairs(values["answer"], values.get("start"))
     except (KeyError, TypeError):
         raise UserError(
-            f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in a column that "
+            f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in "
+            "a column that "
             f"the option start names, or answers with text and answer_start were expected"
         ) from None
     counted = [[text, _whole(start)] for text, start in answers]

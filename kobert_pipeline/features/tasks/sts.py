@@ -1,4 +1,5 @@
-"""Semantic textual similarity (KorSTS, KLUE-STS): a score from 0 (unrelated) to 5 (the same) for two texts, learned by regression.
+"""Semantic textual similarity (KorSTS, KLUE-STS): a score from 0 (unrelated) to 5 (the same) for two texts, learned by
+regression.
 
 Ham et al., *KorNLI and KorSTS*, Findings of EMNLP 2020; Park et al., *KLUE*, NeurIPS 2021.
 """

@@ -1,4 +1,5 @@
-"""Spans of your own: entities of any types, marked in texts or by the tags of tokens, in JSON Lines, JSON or Parquet. No code is needed."""
+"""Spans of your own: entities of any types, marked in texts or by the tags of tokens, in JSON Lines, JSON or Parquet.
+No code is needed."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -8,14 +9,21 @@ from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
 from kobert_pipeline.features.tagging import TaggingTask, joined
 from kobert_pipeline.features.task import Example
 
-KNOWN = {"id": IDS, "text": ("text", "sentence"), "entities": ("entities",), "tokens": ("tokens", "words"), "tags": ("tags", "ner_tags")}
+KNOWN = {
+    "id": IDS,
+    "text": ("text", "sentence"),
+    "entities": ("entities",),
+    "tokens": ("tokens", "words"),
+    "tags": ("tags", "ner_tags"),
+}
 
 
 class Tagging(TaggingTask):
-    """Texts with entities of types of your own, or tokens with tags. Known columns: text (or sentence), entities; tokens, tags.
+    """Texts with entities of types of your own, or tokens with tags. Known columns: text (or sentence), entities;
+    tokens, tags.
 
-    An entity is `{start, end, label}` or `[start, end, label]`, in characters from 0; a tag is B-X, I-X or O, or X alone, where neighbours
-    with the same tag are one span."""
+    An entity is `{start, end, label}` or `[start, end, label]`, in characters from 0; a tag is B-X, I-X or O, or X
+    alone, where neighbours with the same tag are one span."""
 
     name: Literal["tagging"] = "tagging"
     id: str | None = None
@@ -34,7 +42,8 @@ class Tagging(TaggingTask):
     """What stands between two tokens in the text; "" where they are characters, white space among them."""
 
     def read(self, path: Path) -> list[Example]:
-        """Every row. Raises UserError, with the line, for one that lacks something or whose entities do not fit its text."""
+        """Every row. Raises UserError, with the line, for one that lacks something or whose entities do not fit its
+        text."""
         found = list(rows(path))
         if not found:
             return []
@@ -51,7 +60,10 @@ class Tagging(TaggingTask):
     def _example(self, row: Row, number: int, roles: dict[str, str]) -> Example:
         values = {role: cell(row, column) for role, column in roles.items()}
         if "text" in values:
-            text, entities = string(values["text"], row.place, "text"), [entity(one, row.place) for one in array(values, "entities", row)]
+            text, entities = (
+                string(values["text"], row.place, "text"),
+                [entity(one, row.place) for one in array(values, "entities", row)],
+            )
         else:
             tokens = [string(token, row.place, "a token") for token in array(values, "tokens", row)]
             tags = [self._tag(tag, row.place) for tag in array(values, "tags", row)]
@@ -69,7 +81,10 @@ class Tagging(TaggingTask):
 def array(values: dict[str, Any], role: str, row: Row) -> list[Any]:
     """What a row holds in the column of a role. Raises UserError unless it is a list."""
     if not isinstance(values[role], list):
-        raise UserError(f"{row.place}: a list of {role} was expected, not {values[role]!r:.60} (JSON Lines, JSON and Parquet hold lists)")
+        raise UserError(
+            f"{row.place}: a list of {role} was expected, not {values[role]!r:.60} (JSON Lines, JSON and Parquet hold "
+            "lists)"
+        )
     return values[role]
 
 
@@ -84,6 +99,11 @@ def entity(value: Any, place: str) -> tuple[int, int, str]:
     """Start, end and type. Raises UserError for anything else."""
     parts = [value.get(key) for key in ("start", "end", "label")] if isinstance(value, dict) else value
     match parts:
-        case [int() as start, int() as end, str() as kind] if kind and not isinstance(start, bool) and not isinstance(end, bool):
+        case [int() as start, int() as end, str() as kind] if (
+            kind and not isinstance(start, bool) and not isinstance(end, bool)
+        ):
             return start, end, kind
-    raise UserError(f"{place}: an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in characters from 0")
+    raise UserError(
+        f"{place}: an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in "
+        "characters from 0"
+    )

@@ -1,4 +1,5 @@
-"""Kiwi (Lee 2024). One `Kiwi` per process: its worker threads do not survive a fork, so instances are keyed by process id."""
+"""Kiwi (Lee 2024). One `Kiwi` per process: its worker threads do not survive a fork, so instances are keyed by process
+id."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,8 @@ STYLES = ("surface", "form", "lemma", "tagged", "none")
 USER_WORDS = True
 
 PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
-"""Tags of what the dictionary writes with 다: verbs, adjectives, auxiliaries, copulas, and the suffixes that make them."""
+"""Tags of what the dictionary writes with 다: verbs, adjectives, auxiliaries, copulas, and the suffixes that make
+them."""
 
 _instances: dict[tuple[Any, ...], Kiwi] = {}
 
@@ -28,7 +30,8 @@ def version() -> str:
 
 
 def instance(user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None) -> Kiwi:
-    """The process's Kiwi with `num_workers` threads (None: one per core). Raises ValueError for a word or tag that Kiwi refuses."""
+    """The process's Kiwi with `num_workers` threads (None: one per core). Raises ValueError for a word or tag that Kiwi
+    refuses."""
     workers = num_workers or os.cpu_count() or 1
     key = (os.getpid(), workers, user_words)
     if key not in _instances:
@@ -40,7 +43,10 @@ def instance(user_words: tuple[tuple[str, str, float], ...] = (), num_workers: i
 
 
 def tokens(
-    texts: Iterable[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+    texts: Iterable[str],
+    style: str,
+    user_words: tuple[tuple[str, str, float], ...] = (),
+    num_workers: int | None = None,
 ) -> Iterator[tuple[list[int], list[int], list[int], list[str] | None]]:
     """Analyse `texts` on Kiwi's threads, which run ahead of what is asked for; a single one right here."""
     kiwi, several = instance(user_words, num_workers), iter(texts)

@@ -1,5 +1,5 @@
-"""MeCab-ko (Kudo 2006; dictionary of the Eunjeon project) through python-mecab-ko, an optional extra. It finds no sentences: after a
-sentence-final punctuation mark one begins."""
+"""MeCab-ko (Kudo 2006; dictionary of the Eunjeon project) through python-mecab-ko, an optional extra. It finds no
+sentences: after a sentence-final punctuation mark one begins."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -28,9 +28,13 @@ def version() -> str:
 
 
 def tokens(
-    texts: Iterable[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+    texts: Iterable[str],
+    style: str,
+    user_words: tuple[tuple[str, str, float], ...] = (),
+    num_workers: int | None = None,
 ) -> Iterator[tuple[list[int], list[int], list[int], list[str] | None]]:
-    """Analyse `texts` one after the other. An inflected word gives its morphemes, each over all of the word's characters."""
+    """Analyse `texts` one after the other. An inflected word gives its morphemes, each over all of the word's
+    characters."""
     mecab = _instances.setdefault(os.getpid(), MeCab())
     for text in texts:
         starts, ends, sentences, spellings = [], [], [], []
@@ -47,7 +51,8 @@ def tokens(
 
 
 def _parts(morpheme: Any) -> Iterator[tuple[str, str]]:
-    """(form, tag) of a token, or of each morpheme in an inflected one, which the dictionary writes as 하/XSV/*+었/EP/*."""
+    """(form, tag) of a token, or of each morpheme in an inflected one, which the dictionary writes as
+    하/XSV/*+었/EP/*."""
     feature = morpheme.feature
     if feature.type == "Inflect" and feature.expression:
         for part in feature.expression.split("+"):

@@ -1,4 +1,5 @@
-"""The control without an analyzer: an eojeol is one token (in the style `surface` less a mark at its end), a line one sentence."""
+"""The control without an analyzer: an eojeol is one token (in the style `surface` less a mark at its end), a line one
+sentence."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,10 @@ def version() -> str:
 
 
 def tokens(
-    texts: Iterable[str], style: str, user_words: tuple[tuple[str, str, float], ...] = (), num_workers: int | None = None
+    texts: Iterable[str],
+    style: str,
+    user_words: tuple[tuple[str, str, float], ...] = (),
+    num_workers: int | None = None,
 ) -> Iterator[tuple[list[int], list[int], list[int], None]]:
     """The eojeols of each text, all in sentence 0."""
     for text in texts:

@@ -33,5 +33,7 @@ class Bert(Architecture):
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The NSP head behind the pooler."""
-        logits: torch.Tensor = model.cls.seq_relationship(model.base_model.pooler(first[:, None]))  # (P, H) -> (P, 1, H) -> (P, 2)
+        logits: torch.Tensor = model.cls.seq_relationship(
+            model.base_model.pooler(first[:, None])
+        )  # (P, H) -> (P, 1, H) -> (P, 2)
         return logits

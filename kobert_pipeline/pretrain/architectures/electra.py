@@ -1,4 +1,5 @@
-"""ELECTRA (Clark et al. 2020): a discriminator, and beside it, while it is trained, a small generator that shares its embeddings."""
+"""ELECTRA (Clark et al. 2020): a discriminator, and beside it, while it is trained, a small generator that shares its
+embeddings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -27,17 +28,20 @@ class Electra(Architecture):
     generator_share: float = Field(0.25, gt=0, le=1)
     """Width and heads of the generator, as a share of the discriminator's."""
     tied: Literal["embeddings", "encoder"] = "embeddings"
-    """What the two share: the embeddings, or all but their heads (section 3.2 of the paper), which wants a generator_share of 1.
-    A detector begins to learn much sooner where the generator teaches it to read."""
+    """What the two share: the embeddings, or all but their heads (section 3.2 of the paper), which wants a
+    generator_share of 1. A detector begins to learn much sooner where the generator teaches it to read."""
 
     @model_validator(mode="after")
     def _same_size(self) -> "Electra":
         if self.tied == "encoder" and self.generator_share != 1:
-            raise ValueError(f"tied: encoder wants both of one size, and generator_share is {self.generator_share:g}; set it to 1")
+            raise ValueError(
+                f"tied: encoder wants both of one size, and generator_share is {self.generator_share:g}; set it to 1"
+            )
         return self
 
     def matrices(self, head: str) -> int:
-        """The discriminator's with its head, and the generator's, whose matrices are narrower both ways, each behind its mapping."""
+        """The discriminator's with its head, and the generator's, whose matrices are narrower both ways, each behind
+        its mapping."""
         share = self.generator_share if head == "discriminator" else 0.0
         mapped = self.embedding_size * self.hidden_size * (1 + share)
         return round(super().matrices(head) * (1 + share**2) + mapped) + (self.hidden_size**2 if share else 0)
@@ -58,7 +62,8 @@ class Electra(Architecture):
         return ElectraConfig(**self.sizes(vocab_size), embedding_size=self.embedding_size)
 
     def model(self, config: Any, head: str) -> Any:
-        """An ElectraForPreTraining whose `generator` is an ElectraForMaskedLM over the same embeddings; or the latter alone."""
+        """An ElectraForPreTraining whose `generator` is an ElectraForMaskedLM over the same embeddings; or the latter
+        alone."""
         from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
         if head == "masked":
@@ -89,7 +94,9 @@ class Electra(Architecture):
         logits: torch.Tensor = model.generator_lm_head(model.generator_predictions(hidden))
         return logits
 
-    def replaced_logits(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout") -> "torch.Tensor":
+    def replaced_logits(
+        self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
+    ) -> "torch.Tensor":
         """For each of T tokens how likely it is not the original: (T,)."""
         logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch, packing)[None])[0]
         return logits

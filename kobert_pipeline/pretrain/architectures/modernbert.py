@@ -1,4 +1,5 @@
-"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward layers, attention to the neighbourhood in two layers of three."""
+"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward layers, attention to the neighbourhood in two
+layers of three."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -28,7 +29,8 @@ class ModernBert(Architecture):
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 3 * self.hidden_size * inner)
 
     def config(self, vocab_size: int) -> Any:
-        """A ModernBertConfig. Its gated layers have two matrices in, so they are two thirds as wide as others by default."""
+        """A ModernBertConfig. Its gated layers have two matrices in, so they are two thirds as wide as others by
+        default."""
         from transformers import ModernBertConfig
 
         return ModernBertConfig(

@@ -36,7 +36,9 @@ class Clm(Objective):
         """As many sentences as fit."""
         return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
 
-    def batch(self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator) -> Batch:
+    def batch(
+        self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator
+    ) -> Batch:
         """Packed; at every place but the last of a sequence the next token is asked for."""
         packed = pack(shards, sequences, rows)
         asked = np.ones(len(packed.input_ids), bool)

@@ -1,5 +1,5 @@
-"""RoBERTa's objective (Liu et al. 2019): masked language modelling over sequences formed in one of the four ways that its paper compares,
-with next sentence prediction or without."""
+"""RoBERTa's objective (Liu et al. 2019): masked language modelling over sequences formed in one of the four ways that
+its paper compares, with next sentence prediction or without."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,8 +24,8 @@ class Mlm(Masking):
     name: Literal["mlm"] = "mlm"
 
     sequence_format: Literal["segment_pair", "sentence_pair", "full_sentences", "doc_sentences"] = "full_sentences"
-    """SEGMENT-PAIR: two segments of several sentences; SENTENCE-PAIR: two single sentences; FULL-SENTENCES: as many as fit, over the
-    boundaries of documents, which a [SEP] marks; DOC-SENTENCES: as many as fit of one document."""
+    """SEGMENT-PAIR: two segments of several sentences; SENTENCE-PAIR: two single sentences; FULL-SENTENCES: as many as
+    fit, over the boundaries of documents, which a [SEP] marks; DOC-SENTENCES: as many as fit of one document."""
     nsp: bool = False
     """Whether pairs are also asked whether the second follows the first."""
     short_seq_prob: float = Field(0.1, ge=0, le=1)
@@ -35,7 +35,8 @@ class Mlm(Masking):
     def _pairs(self) -> "Mlm":
         if self.nsp and not self.sequence_format.endswith("pair"):
             raise ValueError(
-                f"nsp needs pairs, but sequences are formed as {self.sequence_format}; say sequence_format: segment_pair or sentence_pair"
+                f"nsp needs pairs, but sequences are formed as {self.sequence_format}; say sequence_format: "
+                "segment_pair or sentence_pair"
             )
         return self
 

@@ -1,5 +1,5 @@
-"""BERT's objective (Devlin et al. 2019): masked language modelling, and next sentence prediction where the order of the text means
-something."""
+"""BERT's objective (Devlin et al. 2019): masked language modelling, and next sentence prediction where the order of the
+text means something."""
 
 from typing import TYPE_CHECKING, Any, Literal
 

@@ -1,4 +1,5 @@
-"""ALBERT's objective (Lan et al. 2020): masked language modelling, and the order of two consecutive segments of a document."""
+"""ALBERT's objective (Lan et al. 2020): masked language modelling, and the order of two consecutive segments of a
+document."""
 
 from typing import TYPE_CHECKING, Any, Literal
 

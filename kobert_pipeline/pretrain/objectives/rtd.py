@@ -1,4 +1,5 @@
-"""ELECTRA's objective (Clark et al. 2020): a generator fills masked tokens, and the discriminator says of every token whether it is new."""
+"""ELECTRA's objective (Clark et al. 2020): a generator fills masked tokens, and the discriminator says of every token
+whether it is new."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -43,8 +44,8 @@ class Rtd(Masking):
     def loss(
         self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """The generator's cross-entropy over masked tokens plus `discriminator_weight` times the binary cross-entropy over all tokens.
-        The generator gets no gradient from the discriminator: its choice is a sample."""
+        """The generator's cross-entropy over masked tokens plus `discriminator_weight` times the binary cross-entropy
+        over all tokens. The generator gets no gradient from the discriminator: its choice is a sample."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -64,8 +65,8 @@ class Rtd(Masking):
 
 
 def sample(logits: "torch.Tensor") -> "torch.Tensor":
-    """One draw of each distribution, (K, V) -> (K,), by the inverse of its cumulated probabilities: one random number a row, where
-    `torch.multinomial` takes V of them, which is a quarter of a step on a CPU."""
+    """One draw of each distribution, (K, V) -> (K,), by the inverse of its cumulated probabilities: one random number a
+    row, where `torch.multinomial` takes V of them, which is a quarter of a step on a CPU."""
     import torch
 
     reached = logits.float().softmax(-1).cumsum(-1)  # (K, V)
@@ -74,7 +75,8 @@ def sample(logits: "torch.Tensor") -> "torch.Tensor":
 
 
 def auc(scores: "torch.Tensor", positive: "torch.Tensor") -> "torch.Tensor":
-    """The area under the ROC curve: how often a positive token scores above a negative one. 0.5 where one of the two is missing."""
+    """The area under the ROC curve: how often a positive token scores above a negative one. 0.5 where one of the two is
+    missing."""
     import torch
 
     ranks = torch.empty_like(scores)

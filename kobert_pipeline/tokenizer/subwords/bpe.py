@@ -1,5 +1,5 @@
-"""Byte-pair encoding over characters (Sennrich et al. 2016): the merges of training are replayed. A character without a piece is [UNK]
-alone, not with its morpheme."""
+"""Byte-pair encoding over characters (Sennrich et al. 2016): the merges of training are replayed. A character without a
+piece is [UNK] alone, not with its morpheme."""
 
 from typing import Literal
 

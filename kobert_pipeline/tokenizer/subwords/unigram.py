@@ -1,5 +1,5 @@
-"""The unigram language model (Kudo 2018): the most probable segmentation, learned by pruning a large vocabulary. Characters without a
-piece that stand side by side in a morpheme are one [UNK], and the rest of the morpheme is spelled.
+"""The unigram language model (Kudo 2018): the most probable segmentation, learned by pruning a large vocabulary.
+Characters without a piece that stand side by side in a morpheme are one [UNK], and the rest of the morpheme is spelled.
 
 Trained by SentencePiece on one thread, because the trainer of `tokenizers` gives other scores each time it is run.
 """
@@ -29,8 +29,8 @@ class Unigram(Subword):
     """Share of the pieces that a round of pruning keeps."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
-        """Train on the morphemes and their counts, less those that hold a special token. A character that was not learned with them
-        gets the lowest score."""
+        """Train on the morphemes and their counts, less those that hold a special token. A character that was not
+        learned with them gets the lowest score."""
         learnable = [character for character in alphabet if character not in RESERVED]
         counts = Counter(piece for line in spelled_by(lines, learnable) for piece in line.split(" ") if piece)
         special = re.compile("|".join(map(re.escape, special_tokens)))

@@ -1,6 +1,7 @@
 """WordPiece (Schuster & Nakajima 2012; as BERT uses it: longest match first).
 
-Pieces inside a morpheme carry no `##`: the word mark says already where an eojeol begins, and joining pieces gives the text back.
+Pieces inside a morpheme carry no `##`: the word mark says already where an eojeol begins, and joining pieces gives the
+text back.
 """
 
 from typing import ClassVar, Literal

@@ -70,15 +70,19 @@ def test_groups_learn_at_their_share_and_hold_every_parameter_once(name: str, op
 
 
 def test_a_step_is_as_long_as_its_layer_learns(prepared: Path, pretrained: Path) -> None:
-    """AdamW's first step moves every weight by its learning rate, times its gradient's sign, as long as nothing decays."""
+    """AdamW's first step moves every weight by its learning rate, times its gradient's sign, as long as nothing
+    decays."""
     torch.manual_seed(0)
-    plan = FinetunePlan(layer_decay=0.5, weight_decay=0.0, dropout=0.0)
+    plan = FinetunePlan(layerwise_lr_decay=0.5, weight_decay=0.0, dropout=0.0)
     module = TaskModule(build(Task.choose("nsmc"), pretrained, False, plan, 32))
     before = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
-    optimizer = optimizer_of(module, plan, layerwise_lr_decay(module.model, plan.layer_decay))
+    optimizer = optimizer_of(module, plan, layerwise_lr_decay(module.model, plan.layerwise_lr_decay))
     set_learning_rate(optimizer, 0.01)
     ids = torch.arange(5, 45).view(4, 10)
-    (100 * module({"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([0, 1, 0, 1])})[0]).backward()
+    (
+        100
+        * module({"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([0, 1, 0, 1])})[0]
+    ).backward()
     optimizer.step()
     moved = {name: (parameter - before[name]).abs().max().item() for name, parameter in module.named_parameters()}
     assert moved["model.classifier.weight"] == pytest.approx(0.01, rel=1e-2)
@@ -91,5 +95,8 @@ def test_without_decay_the_groups_and_the_fingerprint_are_those_of_before() -> N
     groups = optimizer_of(module, FinetunePlan()).param_groups
     assert [group["weight_decay"] for group in groups] == [0.01, 0.0]
     assert all("share" not in group for group in groups)
-    assert not {"layer_decay", "early_stopping_patience"} & set(FinetunePlan().dump())
-    assert FinetunePlan(layer_decay=0.9, early_stopping_patience=2).dump().items() >= {"layer_decay": 0.9}.items()
+    assert not {"layerwise_lr_decay", "early_stopping_patience"} & set(FinetunePlan().dump())
+    assert (
+        FinetunePlan(layerwise_lr_decay=0.9, early_stopping_patience=2).dump().items()
+        >= {"layerwise_lr_decay": 0.9}.items()
+    )
