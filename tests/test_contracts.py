@@ -32,10 +32,10 @@ def given(family: str, name: str) -> dict[str, Any]:
     return {"name": name} | {key: REQUIRED[key] for key, option in fields.items() if option.is_required()}
 
 
-@pytest.fixture(params=VARIANTS, ids=lambda pair: ".".join(pair))
-def variant(request: pytest.FixtureRequest) -> tuple[str, str, type[Plugin]]:
-    family, name = request.param
-    return family, name, plugins.contract(family).variant(name)
+def variants() -> Iterator[tuple[str, str, type[Plugin]]]:
+    """(family, name, class) of every variant there is."""
+    for family, name in VARIANTS:
+        yield family, name, plugins.contract(family).variant(name)
 
 
 def test_every_family_has_variants() -> None:
@@ -56,108 +56,86 @@ def test_registry_knows_every_contract_of_the_package() -> None:
     assert declared - {""} == set(plugins.CONTRACTS)
 
 
-def test_file_defines_one_variant_named_like_the_file(variant) -> None:
-    family, name, plugin = variant
-    if family == "analyzers":
-        pytest.skip("an analyzer's file holds no class, since it is shipped where this package is not")
-    contract = plugins.contract(family)
-    module = importlib.import_module(plugin.__module__)
-    own = [
-        c
-        for c in vars(module).values()
-        if inspect.isclass(c) and issubclass(c, contract) and c.__module__ == module.__name__
-    ]
-    assert own == [plugin]
-    assert plugin.model_fields["name"].default == name == Path(module.__file__ or "").stem
+def test_every_file_defines_one_variant_named_like_the_file() -> None:
+    for family, name, plugin in variants():
+        if family == "analyzers":
+            continue  # its file holds no class, since it is shipped where this package is not
+        contract, module = plugins.contract(family), importlib.import_module(plugin.__module__)
+        classes = [value for value in vars(module).values() if inspect.isclass(value) and issubclass(value, contract)]
+        assert [value for value in classes if value.__module__ == module.__name__] == [plugin], f"{family}.{name}"
+        assert plugin.model_fields["name"].default == name == Path(module.__file__ or "").stem
 
 
-def test_variant_implements_its_contract(variant) -> None:
-    """By hand: pydantic models don't refuse to be made when an abstract method is missing."""
-    family, _, plugin = variant
-    contract = plugins.contract(family)
-    abstract = {
-        name
-        for base in contract.__mro__
-        for name, value in vars(base).items()
-        if getattr(value, "__isabstractmethod__", False)
-    }
-    missing = {name for name in abstract if getattr(getattr(plugin, name), "__isabstractmethod__", False)}
-    assert not missing
-    for name in {name for name in abstract if not isinstance(getattr(contract, name), property)}:
-        wanted, made = inspect.signature(getattr(contract, name)), inspect.signature(getattr(plugin, name))
-        assert list(made.parameters) == list(wanted.parameters), f"{name} takes other arguments than the contract says"
+def is_abstract(value: Any) -> bool:
+    return bool(getattr(value, "__isabstractmethod__", False))
 
 
-@pytest.mark.parametrize("name", plugins.contract("analyzers").names())
-def test_analyzer_gives_columns_of_one_length_in_each_of_its_styles(name: str) -> None:
+def test_every_variant_implements_its_contract() -> None:
+    """By hand: pydantic models can be made although an abstract method is missing."""
+    for family, name, plugin in variants():
+        contract = plugins.contract(family)
+        abstract = {key for base in contract.__mro__ for key, value in vars(base).items() if is_abstract(value)}
+        assert not {key for key in abstract if is_abstract(getattr(plugin, key))}, f"{family}.{name}"
+        for key in {key for key in abstract if not isinstance(getattr(contract, key), property)}:
+            wanted, made = inspect.signature(getattr(contract, key)), inspect.signature(getattr(plugin, key))
+            assert list(made.parameters) == list(wanted.parameters), f"{family}.{name}.{key}: other arguments"
+        needed = [key for key in contract.__class_vars__ if not key.startswith("_")]
+        assert not [key for key in needed if not hasattr(plugin, key) and key not in plugin.model_fields]
+
+
+def test_every_analyzer_gives_columns_of_one_length_in_each_of_its_styles() -> None:
     from kobert_pipeline.morphemes.morpheme import REPLACING, STYLES
 
-    module = importlib.import_module(f"kobert_pipeline.morphemes.analyzers.{name}")
-    imports = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
-    assert not [node for node in imports if node.level or (node.module or "").startswith("kobert_pipeline")], (
-        "it is shipped alone"
-    )
-    assert set(module.STYLES) <= set(STYLES) and isinstance(module.USER_WORDS, bool) and module.version()
     texts = ["그 배우는 무대에서 노래했다. 정말?", "", "ㅋㅋ 😀"]
-    for style in module.STYLES:
-        for columns in module.tokens(texts, style, num_workers=1):
-            assert len({len(column) for column in columns if column is not None}) == 1
-            assert (columns[3] is not None) == (style in REPLACING)
+    for name in plugins.contract("analyzers").names():
+        module = importlib.import_module(f"kobert_pipeline.morphemes.analyzers.{name}")
+        nodes = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
+        own = [node for node in nodes if node.level or (node.module or "").startswith("kobert_pipeline")]
+        assert not own, f"{name} is shipped alone"
+        assert set(module.STYLES) <= set(STYLES) and isinstance(module.USER_WORDS, bool) and module.version()
+        for style in module.STYLES:
+            for columns in module.tokens(texts, style, num_workers=1):
+                assert len({len(column) for column in columns if column is not None}) == 1
+                assert (columns[3] is not None) == (style in REPLACING)
 
 
-def test_variant_gives_every_class_variable_of_its_contract_as_one_or_as_an_option(variant) -> None:
-    family, _, plugin = variant
-    wanted = [name for name in plugins.contract(family).__class_vars__ if not name.startswith("_")]
-    assert not [name for name in wanted if not hasattr(plugin, name) and name not in plugin.model_fields]
+def undocumented(kind: type[BaseModel]) -> list[str]:
+    fields = {key: option for key, option in kind.model_fields.items() if key != "name"}
+    return [key for key, option in fields.items() if not (option.description or "").strip()]
 
 
-def test_variant_is_documented(variant) -> None:
-    _, _, plugin = variant
-    assert (plugin.__dict__.get("__doc__") or "").strip()
-    assert (importlib.import_module(plugin.__module__).__doc__ or "").strip()
-    assert not [
-        name
-        for name, option in plugin.model_fields.items()
-        if name != "name" and not (option.description or "").strip()
-    ]
+def test_every_variant_is_documented() -> None:
+    for family, name, plugin in variants():
+        assert (plugin.__dict__.get("__doc__") or "").strip(), f"{family}.{name}"
+        assert (importlib.import_module(plugin.__module__).__doc__ or "").strip(), f"{family}.{name}"
+        assert not undocumented(plugin), f"{family}.{name}"
 
 
-def test_variant_is_frozen_and_refuses_unknown_keys(variant) -> None:
-    family, name, _ = variant
-    contract = plugins.contract(family)
-    chosen = contract.choose(given(family, name))
-    with pytest.raises(ValidationError, match="frozen"):
-        chosen.name = "other"
-    with pytest.raises(Exception, match="unknown key 'colour'"):
-        contract.choose(given(family, name) | {"colour": "red"})
+def test_every_variant_is_frozen_refuses_unknown_keys_and_survives_its_dump() -> None:
+    for family, name, plugin in variants():
+        contract = plugins.contract(family)
+        chosen = contract.choose(given(family, name))
+        with pytest.raises(ValidationError, match="frozen"):
+            chosen.name = "other"
+        with pytest.raises(Exception, match="unknown key 'colour'"):
+            contract.choose(given(family, name) | {"colour": "red"})
+        dumped = json.loads(json.dumps(chosen.dump()))
+        again = contract.choose(dumped)
+        assert dumped["name"] == name
+        assert type(chosen) is type(again) is plugin
+        assert again == chosen
 
 
-def test_dump_is_json_and_chooses_the_same_again(variant) -> None:
-    family, name, plugin = variant
-    contract = plugins.contract(family)
-    chosen = contract.choose(given(family, name))
-    assert type(chosen) is plugin
-    dumped = json.loads(json.dumps(chosen.dump()))
-    assert dumped["name"] == name
-    again = contract.choose(dumped)
-    assert type(again) is plugin
-    assert again == chosen
-
-
-@pytest.mark.parametrize("family", plugins.CONTRACTS)
-def test_unknown_variant_is_refused_with_a_guess_and_the_allowed(family: str) -> None:
-    contract = plugins.contract(family)
-    name = contract.names()[0]
-    with pytest.raises(Exception, match=f"did you mean '{name}'") as caught:
-        contract.choose(name + "x")
-    assert all(allowed in str(caught.value) for allowed in contract.names())
-
-
-@pytest.mark.parametrize("family", plugins.CONTRACTS)
-@pytest.mark.parametrize("nothing", [None, 3, [], {}, {"name": 3}])
-def test_variant_without_a_name_is_refused(family: str, nothing: Any) -> None:
-    with pytest.raises(Exception, match="needs a name from the"):
-        plugins.contract(family).choose(nothing)
+def test_an_unknown_variant_is_refused_with_a_guess_and_the_allowed() -> None:
+    for family in plugins.CONTRACTS:
+        contract = plugins.contract(family)
+        name = contract.names()[0]
+        with pytest.raises(Exception, match=f"did you mean '{name}'") as caught:
+            contract.choose(name + "x")
+        assert all(allowed in str(caught.value) for allowed in contract.names())
+        for nothing in (None, 3, [], {}, {"name": 3}):
+            with pytest.raises(Exception, match="needs a name from the"):
+                contract.choose(nothing)
 
 
 def all_options(kind: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:
@@ -185,12 +163,7 @@ def test_every_option_of_a_recipe_is_documented_and_frozen() -> None:
         assert issubclass(kind, Options)
         assert kind.model_config["frozen"]
         assert kind.model_config["extra"] == "forbid"
-        undocumented = [
-            name
-            for name, option in kind.model_fields.items()
-            if name != "name" and not (option.description or "").strip()
-        ]
-        assert not undocumented, kind.__name__
+        assert not undocumented(kind), kind.__name__
 
 
 GUIDE = (Path(plugins.__file__).parents[2] / "docs" / "adding.md").read_text(encoding="utf-8")
@@ -221,14 +194,14 @@ def newcomer(tmp_path: Path) -> Iterator[Any]:
         vars(package).pop("newcomer", None)
 
 
-@pytest.mark.parametrize("family", plugins.CONTRACTS)
-def test_a_new_variant_is_one_new_file(family: str, newcomer, kobert) -> None:
-    assert "newcomer" not in plugins.contract(family).names()
-    contract = newcomer(family)
-    assert "newcomer" in contract.names()
-    assert type(contract.choose(given(family, "newcomer"))).__module__ == f"{contract.package()}.newcomer"
-    assert "newcomer" in kobert("list", family, "--json").json[family]
-    assert kobert("explain", f"{family}.newcomer", "--json").json["title"] == f"newcomer ({family})"
+def test_a_new_variant_of_every_family_is_one_new_file(newcomer, kobert) -> None:
+    for family in plugins.CONTRACTS:
+        assert "newcomer" not in plugins.contract(family).names()
+        contract = newcomer(family)
+        assert "newcomer" in contract.names()
+        assert type(contract.choose(given(family, "newcomer"))).__module__ == f"{contract.package()}.newcomer"
+        assert "newcomer" in kobert("list", family, "--json").json[family]
+        assert kobert("explain", f"{family}.newcomer", "--json").json["title"] == f"newcomer ({family})"
 
 
 def test_a_new_reader_task_and_subword_model_work_in_a_run(newcomer, tiny, tmp_path, data_copy, kobert) -> None:
