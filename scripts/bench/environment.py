@@ -14,23 +14,13 @@ from pathlib import Path
 from typing import Any
 
 
-def circumstances(*libraries: str) -> dict[str, Any]:
+def describe_machine(*libraries: str) -> dict[str, Any]:
     """Command, machine, date and versions."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        "",
-    )
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
+    words = ["DATA" if Path(word).is_dir() else Path(word).name for word in sys.argv[1:-1]]
     return {
-        "command": " ".join(
-            [
-                f"scripts/bench/{Path(sys.argv[0]).name}",
-                *("DATA" if Path(word).is_dir() else Path(word).name for word in sys.argv[1:-1]),
-            ]
-        ),
+        "command": " ".join([f"scripts/bench/{Path(sys.argv[0]).name}", *words]),
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": model or platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
