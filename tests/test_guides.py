@@ -30,7 +30,7 @@ def commands(guide: str) -> list[list[str]]:
 
 
 SMALLER = {
-    "tokens: 1_000_000": "tokens: 30_000",
+    "total_tokens: 1_000_000": "total_tokens: 30_000",
     "seeds: [1, 2, 3]": "seeds: [1]",
     "epochs: 3": "epochs: 1",
     "num_hidden_layers: 2": "num_hidden_layers: 1",
