@@ -118,15 +118,17 @@ def test_the_grid_of_the_guide_is_sound_and_its_trials_are_called_as_it_says(pla
     assert re.search(r"`(finetune mood/grid/.*?)`", GUIDE)[1] in said
 
 
-def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
+@pytest.mark.parametrize("folder", ["docs", "docs/ko"])
+def test_the_guide_names_every_reader_and_task_of_its_tables(folder: str) -> None:
     from kobert_pipeline.config import plugins
 
-    for family in ("readers", "tasks"):
-        table = {name for name in plugins.contract(family).names() if f"| `{name}` |" in GUIDE}
-        assert table, f"no {family} in the guide"
-    assert set(plugins.contract("tasks").names()) == {
-        name for name in plugins.contract("tasks").names() if f"| `{name}` |" in GUIDE
+    guide = (REPO / folder / "own-data.md").read_text(encoding="utf-8")
+    named = {
+        family: {name for name in plugins.contract(family).names() if f"| `{name}` |" in guide}
+        for family in ("readers", "tasks")
     }
+    assert named["readers"]
+    assert named["tasks"] == set(plugins.contract("tasks").names())
 
 
 # docs/scaling.md: what needs no cluster is run, the rest goes through the parsers of those who will run it
@@ -216,6 +218,72 @@ def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
     assert "done     publish mood" in told
 
 
+# the Korean guides, and what every document points to
+
+
+KOREAN = [(REPO / "README.md", REPO / "README.ko.md")] + [
+    (REPO / "docs" / path.name, path) for path in sorted((REPO / "docs" / "ko").glob("*.md"))
+]
+DOCUMENTS = sorted([*REPO.glob("*.md"), *(REPO / "docs").rglob("*.md")])
+
+
+def without_comments(block: str) -> str:
+    """A fenced block without YAML comments and descriptions, which are translated."""
+    return re.sub(r" +# .*$|^description: .*$", "", block, flags=re.M)
+
+
+def fenced(path: Path) -> list[str]:
+    """The fenced blocks of a document that people type or copy; the picture of the repository is translated."""
+    found = re.findall(r"^```\w+\n.*?^```", path.read_text(encoding="utf-8"), re.M | re.S)
+    return [without_comments(block) for block in found if "kobert_pipeline/\n" not in block]
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(("english", "korean"), KOREAN, ids=lambda path: path.name)
+def test_a_korean_guide_shows_the_commands_and_files_of_the_english_one(english: Path, korean: Path) -> None:
+    """So the tests that run or parse those of the English guide hold for the Korean one."""
+    assert fenced(korean) == fenced(english)
+    levels = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (english, korean)]
+    assert levels[0] == levels[1]
+
+
+def test_the_readme_links_every_korean_guide_and_each_guide_its_translation() -> None:
+    readme = (REPO / "README.ko.md").read_text(encoding="utf-8")
+    for english, korean in KOREAN[1:]:
+        assert f"(docs/ko/{korean.name})" in readme
+        assert f"[한국어](ko/{korean.name})" in english.read_text(encoding="utf-8")
+        assert f"[English](../{english.name})" in korean.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPO)))
+def test_the_links_and_paths_of_a_document_exist(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text)):
+        if target.startswith("https://"):
+            continue
+        path = document.parent / target if target else document
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+    if "results" in document.parts:
+        return  # they tell of the code that was measured, whose files may have moved since
+    for name in re.findall(r"`((?:\w+/)*\w+\.(?:py|yaml))`", text):
+        if Path(name).name not in ("NAME.py", "newcomer.py", "mine.yaml"):
+            assert list(REPO.glob(name)) or list((REPO / "kobert_pipeline").glob(f"**/{name}")), name
+
+
+def test_the_readmes_list_every_folder_of_the_package() -> None:
+    folders = {path.parent.name for path in (REPO / "kobert_pipeline").glob("*/__init__.py")}
+    for path in KOREAN[0]:
+        picture = re.search(r"^```text\nkobert_pipeline/\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
+        assert picture
+        assert set(re.findall(r"^  (\w+)/ ", picture[1], re.M)) == folders
+
+
 CAMPAIGN = (REPO / "docs" / "gpu-campaign.md").read_text(encoding="utf-8")
 CALLS = re.findall(r"^\$ scripts/gpu_campaign (.*)$", CAMPAIGN, re.M)
 """Every call of the campaign that its guide shows; `tests/scripts` runs them all, small."""
@@ -242,7 +310,7 @@ def test_the_guide_shows_every_command_of_the_campaign() -> None:
 
 def test_the_guide_quotes_what_the_campaign_says() -> None:
     """The table of messages, against the code that says them."""
-    places = [*(REPO / "scripts" / "campaign").glob("*.py"), REPO / "kobert_pipeline" / "manifest.py"]
+    places = [*(REPO / "scripts" / "campaign").glob("*.py"), REPO / "kobert_pipeline" / "runs" / "manifest.py"]
     code = "".join(path.read_text(encoding="utf-8") for path in places)
     for said in ("files of the packs", "is damaged", "with different options", "there is more to do"):
         assert said in CAMPAIGN

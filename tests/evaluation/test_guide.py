@@ -1,5 +1,5 @@
-"""docs/evaluating.md does what it shows, names every noise, kind of text and category; the page of results comes from
-figures."""
+"""docs/evaluating.md does what it shows, and it and its Korean version name every noise and category; the page of
+results comes from figures."""
 
 import json
 import re
@@ -46,8 +46,10 @@ def test_the_commands_of_the_guide_write_what_it_says(figures: Path) -> None:
     assert {row["kind"] for row in found["noise"]["conditions"]} == set(KINDS)
 
 
-def test_the_guide_names_every_noise_and_category() -> None:
-    assert set(re.findall(r"^\| `([\w-]+)` \|", GUIDE, re.M)) == {*KINDS, *CATEGORIES}
+@pytest.mark.parametrize("folder", ["docs", "docs/ko"])
+def test_the_guide_names_every_noise_and_category(folder: str) -> None:
+    guide = (REPO / folder / "evaluating.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)) == {*KINDS, *CATEGORIES}
 
 
 def test_the_page_of_results_comes_from_figures_and_copies_no_text(figures: Path, tmp_path: Path) -> None:
