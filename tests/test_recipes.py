@@ -91,7 +91,7 @@ def test_documented_command_parses(document: str, line: str) -> None:
 
 WRONG = {
     "pretain.total_tokens=1": ["pretain", "did you mean 'pretrain'"],
-    "pretrain.total_tokns=1": ["pretrain", "total_tokns", "did you mean 'total_tokens'"],
+    "pretrain.peices=1": ["pretrain", "peices", "did you mean 'phases'"],
     "pretrain.plan.lerning_rate=1": ["pretrain.plan", "lerning_rate", "did you mean 'learning_rate'"],
     "tokenizer.subword.vocabsize=1": ["tokenizer.subword", "vocabsize", "did you mean 'vocab_size'"],
     "corpus.sources.0.pth=x": ["corpus.sources.0", "pth", "did you mean 'path'"],
