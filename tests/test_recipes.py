@@ -14,11 +14,9 @@ from kobert_pipeline.config import recipe_file
 from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[1]
-DOCUMENTS = [
-    path
-    for path in (REPO / "README.md", REPO / "README.ko.md", *sorted((REPO / "docs").rglob("*.md")))
-    if path.is_file()
-]
+GUIDES = [path for path in sorted((REPO / "docs").rglob("*.md")) if "results" not in path.parts]
+DOCUMENTS = [REPO / "README.md", REPO / "README.ko.md", *GUIDES]
+"""Pages of results keep the command as it was given when they were made."""
 ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
 
 
@@ -65,13 +63,13 @@ def documented_commands() -> list[tuple[str, str]]:
 COMMANDS = documented_commands()
 
 
-@pytest.mark.skipif(not DOCUMENTS, reason="there is no README.md yet")
-def test_documents_show_commands() -> None:
-    assert COMMANDS
+def test_every_documented_command_parses() -> None:
+    assert len(COMMANDS) > 30
+    for document, line in COMMANDS:
+        parses(document, line)
 
 
-@pytest.mark.parametrize(("document", "line"), COMMANDS)
-def test_documented_command_parses(document: str, line: str) -> None:
+def parses(document: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     words = words[: min([i for i, word in enumerate(words) if word in ENDS], default=len(words))]
     if not words or words == ["--help"]:
