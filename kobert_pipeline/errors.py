@@ -7,7 +7,7 @@ import os
 import resource
 from collections.abc import Iterable
 
-MOST_NAMES, LONGEST_NAME = 100, 80
+MAX_NAMES, MAX_NAME_LENGTH = 100, 80
 """A sentence names no more, and no longer ones: they may come from a hostile file."""
 
 
@@ -34,21 +34,21 @@ class NotOurs(UserError):
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """ " did you mean 'x'?" where something is close, and always what was allowed."""
     names = sorted(allowed)
-    close = difflib.get_close_matches(given[:LONGEST_NAME], names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(given[:MAX_NAME_LENGTH], names, n=1, cutoff=0.6)
     guess = f" - did you mean '{close[0]}'?" if close else ""
-    shown = ", ".join(name[:LONGEST_NAME] for name in names[:MOST_NAMES])
-    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    shown = ", ".join(name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"{guess} (allowed: {shown or 'nothing'}{more})"
 
 
-NO_ROOM = {
+NO_SPACE = {
     errno.ENOSPC: "no space is left on the disk",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "a file grew beyond its limit",
 }
 NOT_ALLOWED = {errno.EROFS, errno.EACCES, errno.EPERM}
-TOO_FEW_FILES = {errno.EMFILE, errno.ENFILE}
-BAD_PLACE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO, errno.ESTALE, errno.EINVAL}
+TOO_MANY_OPEN_FILES = {errno.EMFILE, errno.ENFILE}
+BAD_PATH = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO, errno.ESTALE, errno.EINVAL}
 """What a path cannot be, or a device cannot do, whoever asks."""
 
 
@@ -56,11 +56,11 @@ def os_error(error: BaseException) -> str | None:
     """One sentence for what the system lacks, or for a place that may not be read or written, also when a library
     wrapped the error; None for others."""
     where = getattr(error, "filename", None)
-    number = getattr(error, "errno", None) or _wrapped(str(error))
+    number = getattr(error, "errno", None) or _errno_in(str(error))
     place = f" ({where})" if where else ""
-    if number in NO_ROOM:
-        return f"{NO_ROOM[number]}{place}; free some or choose another --run-dir, then run the same command again"
-    if number in TOO_FEW_FILES:
+    if number in NO_SPACE:
+        return f"{NO_SPACE[number]}{place}; free some or choose another --run-dir, then run the same command again"
+    if number in TOO_MANY_OPEN_FILES:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return f"too many files are open{place}: this system lets a process open {most}; raise `ulimit -n`, then run the same command again"
     if number == errno.ENOMEM or isinstance(error, MemoryError):
@@ -68,11 +68,11 @@ def os_error(error: BaseException) -> str | None:
     if number in NOT_ALLOWED:
         reason = os.strerror(number or 0)
         return f"no permission to read or write {where or 'a file'}: {reason}; permit it, or name another place (that of a run: --run-dir)"
-    if number in BAD_PLACE and where:
+    if number in BAD_PATH and where:
         return f"{where!s:.200} cannot be read or written: {os.strerror(number or 0)}; name another place (that of a run: --run-dir)"
     return None
 
 
-def _wrapped(message: str) -> int | None:
+def _errno_in(message: str) -> int | None:
     """The number of the system's error that a library (safetensors, tokenizers) only tells in words."""
-    return next((number for number in (*NO_ROOM, *TOO_FEW_FILES, errno.ENOMEM) if os.strerror(number) in message), None)
+    return next((number for number in (*NO_SPACE, *TOO_MANY_OPEN_FILES, errno.ENOMEM) if os.strerror(number) in message), None)

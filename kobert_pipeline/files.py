@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PART_SUFFIX, DONE_SUFFIX = ".part", ".done.json"
 LITTER = (".DS_Store", "Thumbs.db", "desktop.ini", "._*", ".nfs*", "__pycache__", ".ipynb_checkpoints")
 """What systems and tools leave everywhere: neither ours nor the user's own work, so it is left alone without a word."""
-DEEPEST = 100
+MAX_JSON_DEPTH = 100
 """Levels of lists and objects in JSON; whatever walks through them by recursion can."""
 SURROGATES = re.compile("[\ud800-\udfff]")
 """Half characters: JSON can name one (\\ud83d), no encoding can write it."""
@@ -90,22 +90,22 @@ def parse_json(text: str) -> Any:
     try:
         value = json.loads(text)
     except RecursionError:
-        value, depth = None, DEEPEST + 1
+        value, depth = None, MAX_JSON_DEPTH + 1
     except json.JSONDecodeError:
         raise
     except ValueError:  # Python converts no integer of more than 4,300 digits
         raise ValueError("an integer in it has too many digits") from None
     else:
         depth = _depth(value)
-    if depth > DEEPEST:
-        raise ValueError(f"its lists and objects are nested more than {DEEPEST} deep")
+    if depth > MAX_JSON_DEPTH:
+        raise ValueError(f"its lists and objects are nested more than {MAX_JSON_DEPTH} deep")
     return value
 
 
 def _depth(value: Any) -> int:
     """How deep lists and objects are nested in `value`, counted up to `DEEPEST` + 1 and without recursion."""
     depth, level = 0, [value]
-    while depth <= DEEPEST and (level := [one for one in level if isinstance(one, (dict, list))]):
+    while depth <= MAX_JSON_DEPTH and (level := [one for one in level if isinstance(one, (dict, list))]):
         depth += 1
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
     return depth
@@ -192,7 +192,7 @@ def files_below(folder: Path) -> Iterator[str]:
             yield path.name
 
 
-def fits(name: str, patterns: Iterable[str]) -> bool:
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
     """Whether `name`, a path below a folder with slashes, fits one of `patterns`. A `*` stays inside one part of the
     path; `dir/**` is everything below `dir`. What is being written (`.part`) and the marks of finished files
     (`.done.json`) count as the file itself."""
@@ -212,7 +212,7 @@ def remove_tree(folder: Path, patterns: Iterable[str]) -> None:
     """Delete the files below `folder` that fit one of the patterns, and the subfolders that become empty; all others
     stay."""
     patterns = tuple(patterns)
-    remove_files(folder, [name for name in files_below(folder) if fits(name, patterns)])
+    remove_files(folder, [name for name in files_below(folder) if matches_any(name, patterns)])
 
 
 def remove_files(folder: Path, names: Iterable[str]) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import yaml
 
-SPECIAL = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
+INLINE_MARKUP = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
 """What means something inside a line. A _ between letters means nothing."""
-OPENING = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
+BLOCK_START = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
 """Beginnings of lines that would make a heading, a table, or code or a comment that may have no end."""
 PLAIN = re.compile(r"[^`|\\\r\n]+")
 
 
 def escaped(text: str) -> str:
     """`text` in one line, shown letter by letter."""
-    return SPECIAL.sub(lambda match: f"\\{match.group()}", " ".join(text.split()))
+    return INLINE_MARKUP.sub(lambda match: f"\\{match.group()}", " ".join(text.split()))
 
 
 def code(text: str) -> str:
@@ -26,7 +26,7 @@ def code(text: str) -> str:
 
 def paragraphs(text: str) -> str:
     """Sentences that may hold links and emphasis, but no headings, tables, HTML or blocks of code."""
-    return OPENING.sub(r"\1\\", "\n".join(text.strip().splitlines()))
+    return BLOCK_START.sub(r"\1\\", "\n".join(text.strip().splitlines()))
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

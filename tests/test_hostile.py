@@ -84,7 +84,7 @@ def test_hostile_settings_are_refused_in_one_sentence(corpora, kobert) -> None:
 def test_text_that_only_looks_like_yaml_stays_text_in_a_setting() -> None:
     content: dict[str, Any] = {}
     for value in ("2020-13-45", "!!int abc", "[" * 90_000):
-        recipe_file.put(content, f"description={value}")
+        recipe_file.apply_setting(content, f"description={value}")
         assert content["description"] == value
 
 

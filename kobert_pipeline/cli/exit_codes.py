@@ -24,7 +24,7 @@ from kobert_pipeline.distributed import MainProcessExited, channel, is_distribut
 from kobert_pipeline.errors import UserError, os_error
 
 STOPPED, INTERRUPTED, PIPE_BROKEN = 75, 130, 141
-LONGEST_SENTENCE = 580
+MAX_MESSAGE_LENGTH = 580
 """Characters."""
 MAIN_EXIT_TIMEOUT = timedelta(seconds=10)
 """How long a rank that failed waits to learn that rank 0 exits too, before it prints its own sentence."""
@@ -32,7 +32,7 @@ MAIN_EXIT_TIMEOUT = timedelta(seconds=10)
 _terminated: list[int] = []
 
 
-def terminated() -> bool:
+def sigterm_received() -> bool:
     """Whether SIGTERM reached this process after `interrupt_on_sigterm`."""
     return bool(_terminated)
 
@@ -58,7 +58,7 @@ def restore_sigterm() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def end(app: typer.Typer) -> None:
+def run_app(app: typer.Typer) -> None:
     """Run `app`; exit with the status that fits unless all is well."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(
@@ -70,7 +70,7 @@ def end(app: typer.Typer) -> None:
         finally:
             sys.stdout.flush()  # else Python does, as it ends, and complains
     except (BrokenPipeError, SystemExit) as error:
-        if not _nobody_reads(error):
+        if not _is_closed_output(error):
             raise
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
@@ -87,16 +87,16 @@ def _run(app: typer.Typer) -> None:
     except (typer.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     except Exception as error:
-        sys.exit(_told(error))
+        sys.exit(_report(error))
     if status == INTERRUPTED:  # typer gives Ctrl-C back as a status
         _exit_all_ranks(INTERRUPTED)
-        status, what = (STOPPED, "terminated") if terminated() else (INTERRUPTED, "interrupted")
+        status, what = (STOPPED, "terminated") if sigterm_received() else (INTERRUPTED, "interrupted")
         print(f"kobert: {what}; what was finished stays, the same command resumes", file=sys.stderr)
     if status:
         sys.exit(status)
 
 
-def _nobody_reads(error: BaseException) -> bool:
+def _is_closed_output(error: BaseException) -> bool:
     """Whether an error (click and rich make a SystemExit of it) came from writing output that nobody reads any more,
     and not from another pipe."""
     if not isinstance(error, BrokenPipeError):
@@ -107,25 +107,25 @@ def _nobody_reads(error: BaseException) -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _told(error: Exception) -> int:
+def _report(error: Exception) -> int:
     """Print what is to be said of the error; the exit status. Raises it again when it is ours."""
     if isinstance(error, MainProcessExited):
         return error.exit_code
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error)
         return 0
-    status, sentence = _judged(error)
+    status, sentence = _classify(error)
     _exit_all_ranks(status)
     if sentence is None:
         raise error
     words = " ".join(sentence.split())
-    if len(words) > LONGEST_SENTENCE:  # it quotes something endless, in its middle
-        words = f"{words[: LONGEST_SENTENCE // 2]} ... {words[-LONGEST_SENTENCE // 3 :]}"
+    if len(words) > MAX_MESSAGE_LENGTH:  # it quotes something endless, in its middle
+        words = f"{words[: MAX_MESSAGE_LENGTH // 2]} ... {words[-MAX_MESSAGE_LENGTH // 3 :]}"
     print(f"kobert: {words}", file=sys.stderr)
     return status
 
 
-def _judged(error: Exception) -> tuple[int, str | None]:
+def _classify(error: Exception) -> tuple[int, str | None]:
     """The exit status, and the sentence to be said unless the error is ours."""
     if type(error).__name__ == "Stopped":
         return STOPPED, str(error)

@@ -18,10 +18,10 @@ def explanation(name: str) -> dict[str, Any]:
     if name.partition(".")[0] in STAGES:
         return _stage(name)
     if name in recipe_file.shipped():
-        return _told(f"recipe {name}", recipe_file.shipped()[name].read_text(encoding="utf-8").strip(), [])
+        return _answer(f"recipe {name}", recipe_file.shipped()[name].read_text(encoding="utf-8").strip(), [])
     if name in plugins.CONTRACTS:
         rows = [(key, "", "", (plugin.__doc__ or "").strip()) for key, plugin in plugins.variants(name).items()]
-        return _told(f"family {name}", _about(plugins.contract(name)), rows)
+        return _answer(f"family {name}", _about(plugins.contract(name)), rows)
     found = plugins.find(name)
     if not found:
         raise UserError(
@@ -30,7 +30,7 @@ def explanation(name: str) -> dict[str, Any]:
     family, plugin = found[0]
     others = "".join(f"\n\nThere is also {other}.{name}: kobert explain {other}.{name}" for other, _ in found[1:])
     title = f"{plugin.model_fields['name'].default} ({family})"
-    return _told(title, _about(plugin) + others, plugins.describe(plugin), _parameters(plugin))
+    return _answer(title, _about(plugin) + others, plugins.describe(plugin), _parameters(plugin))
 
 
 def _stage(path: str) -> dict[str, Any]:
@@ -43,15 +43,15 @@ def _stage(path: str) -> dict[str, Any]:
         here, row = f"{here}.{key}", next(row for row in plugins.describe(options) if row[0] == key)
         options = _options(options.model_fields[key].annotation)
     if options is None:
-        return _told(here, row[3], [row])
+        return _answer(here, row[3], [row])
     if issubclass(options, Plugin):
         variants = [(key, "", "", _about(variant)) for key, variant in plugins.variants(options.family).items()]
-        return _told(f"{here}: one of the {options.family}", _about(options), variants)
-    return _told(f"stage {stage}" if here == stage else here, _about(options), plugins.describe(options))
+        return _answer(f"{here}: one of the {options.family}", _about(options), variants)
+    return _answer(f"stage {stage}" if here == stage else here, _about(options), plugins.describe(options))
 
 
 def _options(annotation: Any) -> type[Options] | None:
-    return next(iter(plugins.classes(annotation)), None)
+    return next(iter(plugins.option_classes(annotation)), None)
 
 
 def _parameters(plugin: type[Plugin]) -> dict[str, int]:
@@ -60,7 +60,7 @@ def _parameters(plugin: type[Plugin]) -> dict[str, int]:
     return plugin.model_validate({"name": plugin.model_fields["name"].default}).parameters(vocab_size=32_000)
 
 
-def _told(title: str, about: str, options: Rows, parameters: dict[str, int] | None = None) -> dict[str, Any]:
+def _answer(title: str, about: str, options: Rows, parameters: dict[str, int] | None = None) -> dict[str, Any]:
     return {"title": title, "about": about, "options": options, "parameters": parameters or {}}
 
 

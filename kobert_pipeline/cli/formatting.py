@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from kobert_pipeline.runs.runner import Outcome
 
 
-CUT = 0.03
+TRUNCATED_SHARE = 0.03
 """Share of the training examples from which it is said that they were cut."""
-UNCUT = 100_000
+NO_TERMINAL_WIDTH = 100_000
 """Columns of what is no terminal: wider than any table."""
 
 
@@ -49,7 +49,7 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     table = Table(*(Column(name, overflow="fold") for name in header), box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
-    width = None if sys.stdout.isatty() else UNCUT
+    width = None if sys.stdout.isatty() else NO_TERMINAL_WIDTH
     Console(width=width, highlight=False).print(table)
 
 
@@ -115,7 +115,7 @@ def summary(counts: dict[str, Any]) -> str:
     }
     if any(unread.values()):
         parts.append(f"{' and '.join(f'{count:,} {what}' for what, count in unread.items() if count)} unfit")
-    if counts.get("train_truncated", 0) > CUT * counts.get("train_examples", 0):
+    if counts.get("train_truncated", 0) > TRUNCATED_SHARE * counts.get("train_examples", 0):
         parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them cut to max_length")
     for key in ("test", "dev"):
         if key in counts:

@@ -22,7 +22,7 @@ from kobert_pipeline.cli.arguments import (
 )
 from kobert_pipeline.cli.clean import clean
 from kobert_pipeline.cli.evaluate import evaluate
-from kobert_pipeline.cli.exit_codes import end, interrupt_on_sigterm
+from kobert_pipeline.cli.exit_codes import run_app, interrupt_on_sigterm
 from kobert_pipeline.cli.formatting import (
     Commands,
     first_sentence,
@@ -51,7 +51,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; translate errors to exit statuses."""
-    end(app)
+    run_app(app)
 
 
 @app.command()
@@ -214,9 +214,9 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Print one table over finished runs, as Markdown or JSON. Example: kobert compare runs/quickstart"""
-    from kobert_pipeline.runs.compare import compared, differences, markdown
+    from kobert_pipeline.runs.compare import comparison_rows, option_differences, markdown
 
-    rows, differing = compared(run_dirs), differences(run_dirs)
+    rows, differing = comparison_rows(run_dirs), option_differences(run_dirs)
     print_json({"runs": rows, "differences": differing}) if as_json else print(markdown(rows, differing))
 
 

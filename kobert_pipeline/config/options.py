@@ -119,7 +119,7 @@ class Plugin(Options):
             raise PydanticCustomError("plugin", "{message}", {"message": str(error)}) from None
         except ValidationError as error:
             kind = "plugin_option" if error.errors()[0]["loc"] else "plugin"
-            raise PydanticCustomError(kind, "{message}", {"message": explain(error)}) from None
+            raise PydanticCustomError(kind, "{message}", {"message": first_error(error)}) from None
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -131,7 +131,7 @@ class Plugin(Options):
         )
 
 
-def explain(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
     """The first complaint of a validation, as `key.key: what is wrong`."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])

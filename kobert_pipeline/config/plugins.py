@@ -52,14 +52,14 @@ def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, s
     """(name, type, default, help) of every option, those of option groups behind their group."""
     rows = []
     for name, option in options.model_fields.items():
-        inner = classes(option.annotation)
+        inner = option_classes(option.annotation)
         plugin = next((kind for kind in inner if issubclass(kind, Plugin)), None)
         group = next((kind for kind in inner if issubclass(kind, Options)), None) if plugin is None else None
-        default = "required" if option.is_required() else _shown(option.get_default(call_default_factory=True))
-        kind = f"one of {', '.join(plugin.names())}" if plugin else "group" if group else _type(option.annotation)
+        default = "required" if option.is_required() else _default_text(option.get_default(call_default_factory=True))
+        kind = f"one of {', '.join(plugin.names())}" if plugin else "group" if group else _type_text(option.annotation)
         kind = (
-            f"{_type(option.annotation).partition('[')[0]} of {kind}"
-            if inner and "[" in _type(option.annotation)
+            f"{_type_text(option.annotation).partition('[')[0]} of {kind}"
+            if inner and "[" in _type_text(option.annotation)
             else kind
         )
         rows.append((f"{prefix}{name}", kind, default, option.description or ""))
@@ -68,19 +68,19 @@ def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, s
     return rows
 
 
-def classes(annotation: Any) -> list[type[Options]]:
+def option_classes(annotation: Any) -> list[type[Options]]:
     """The option classes inside a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, Options):
         return [annotation]
-    return [found for part in get_args(annotation) for found in classes(part)]
+    return [found for part in get_args(annotation) for found in option_classes(part)]
 
 
-def _type(annotation: Any) -> str:
+def _type_text(annotation: Any) -> str:
     name = str(annotation) if get_args(annotation) else getattr(annotation, "__name__", str(annotation))
     return re.sub(r"\b(?:[a-z_]+\.)+", "", name)
 
 
-def _shown(default: Any) -> str:
+def _default_text(default: Any) -> str:
     if isinstance(default, Plugin):
         return default.name
     return "" if isinstance(default, Options) else repr(default)

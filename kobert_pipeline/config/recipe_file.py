@@ -10,9 +10,9 @@ import yaml
 from kobert_pipeline.errors import UserError, did_you_mean
 
 UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
-LONGEST, MOST_VALUES = 100_000, 20_000
+MAX_CHARACTERS, MAX_VALUES = 100_000, 20_000
 """Characters of a recipe, and values in it."""
-LARGEST = 2**63
+INTEGER_LIMIT = 2**63
 """Integers are smaller, so that whatever calculates can take them."""
 
 
@@ -36,11 +36,11 @@ class Loader(yaml.SafeLoader):
         node = self.get_single_node()
         if node is None:
             return None
-        _size(node, {})
+        _count_values(node, {})
         return self.construct_document(node)
 
 
-def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+def _count_values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     """How many values a node holds, everything that an alias repeats counted each time. Raises YAMLError where they are
     too many (an alias bomb), or where a node holds itself."""
     if node in known:
@@ -51,9 +51,9 @@ def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     inner = node.value if isinstance(node, yaml.SequenceNode) else ()
     if isinstance(node, yaml.MappingNode):
         inner = [one for pair in node.value for one in pair]
-    known[node] = 1 + sum(_size(one, known) for one in inner)
-    if known[node] > MOST_VALUES:
-        raise yaml.YAMLError(f"it holds more than {MOST_VALUES:,} values, those that aliases repeat included")
+    known[node] = 1 + sum(_count_values(one, known) for one in inner)
+    if known[node] > MAX_VALUES:
+        raise yaml.YAMLError(f"it holds more than {MAX_VALUES:,} values, those that aliases repeat included")
     return known[node]
 
 
@@ -87,21 +87,21 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
     path = find(recipe)
     try:
         with path.open(encoding="utf-8-sig") as file:
-            content = parse(file.read(LONGEST + 1))
+            content = parse(file.read(MAX_CHARACTERS + 1))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"recipe {path} is not YAML in UTF-8: {' '.join(str(error).split()):.400}") from None
     if not isinstance(content, dict):
         raise UserError(f"recipe {path} must be a mapping of stages to options, not {type(content).__name__}")
     for setting in settings:
-        put(content, setting)
+        apply_setting(content, setting)
     return content
 
 
 def parse(text: str) -> Any:
     """The value that YAML text spells. Raises YAMLError for any other text, and for values that no option could
     take."""
-    if len(text) > LONGEST:
-        raise yaml.YAMLError(f"it has more than {LONGEST:,} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise yaml.YAMLError(f"it has more than {MAX_CHARACTERS:,} characters")
     try:
         value = yaml.load(text, Loader)
     except RecursionError:
@@ -131,11 +131,11 @@ def _refuse_unusable(value: Any) -> None:
             _refuse_unusable(one)
     elif isinstance(value, str) and UNWRITABLE.search(value):
         raise yaml.YAMLError(f"{value!r:.60} holds a null byte or half a character")
-    elif isinstance(value, int) and abs(value) >= LARGEST:
-        raise yaml.YAMLError(f"an integer in it is too large, {LARGEST - 1:,} is the largest")
+    elif isinstance(value, int) and abs(value) >= INTEGER_LIMIT:
+        raise yaml.YAMLError(f"an integer in it is too large, {INTEGER_LIMIT - 1:,} is the largest")
 
 
-def put(content: dict[str, Any], setting: str) -> None:
+def apply_setting(content: dict[str, Any], setting: str) -> None:
     """Lay one "key.key=value" over `content`."""
     key, equals, value = setting.partition("=")
     if not equals or not key:

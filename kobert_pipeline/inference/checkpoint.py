@@ -53,7 +53,7 @@ class Checkpoint:
                 f"--task{did_you_mean('', Task.names())}"
             )
         for setting in settings or []:
-            recipe_file.put(found, setting)
+            recipe_file.apply_setting(found, setting)
         return cls.of(model, tokenizer, found)
 
     @classmethod
@@ -181,7 +181,7 @@ def choose_task(given: dict[str, Any]) -> Task:
     try:
         return Task.choose(given)
     except ValidationError as error:
-        raise UserError(f"task {given.get('name')}: {options.explain(error)}") from None
+        raise UserError(f"task {given.get('name')}: {options.first_error(error)}") from None
     except PydanticCustomError as error:
         raise UserError(f"task: {error.message()}") from None
 

@@ -24,7 +24,7 @@ import kobert_pipeline.publish.stage as publish_stage
 import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline.config import recipe_file
-from kobert_pipeline.config.options import explain
+from kobert_pipeline.config.options import first_error
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.provenance import card_inputs, publish_model
@@ -48,7 +48,7 @@ class Run:
         """`data_dir` as an absolute path."""
         return self.data_dir.absolute()
 
-    def made(self, *parts: str) -> Path:
+    def folder(self, *parts: str) -> Path:
         """A stage's folder as an absolute path."""
         return self.run_dir.joinpath(*parts).absolute()
 
@@ -87,7 +87,7 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
         # another version of the analyzer's model finds other morphemes
         extra_inputs=lambda: {"analyzer": analyzer.segmenter(run.data_dir).version},
         preflight=partial(analyzer.segmenter, run.data_dir),
-        run=partial(analysis_stage.run, options, run.made("corpus"), run.data, num_workers=run.num_workers),
+        run=partial(analysis_stage.run, options, run.folder("corpus"), run.data, num_workers=run.num_workers),
     )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
         "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, options.dump(), writes=tokenizer_stage.WRITES,
         inputs={"analysis": run.run_dir / "analysis"}, source_files=partial(tokenizer_stage.raw_files, options,
         run.data_dir),
-        run=partial(tokenizer_stage.run, options, run.made("analysis"), run.data),
+        run=partial(tokenizer_stage.run, options, run.folder("analysis"), run.data),
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def shards_job(recipe: Recipe, run: Run) -> Job:
         "shards", run.run_dir / "shards", shards_stage.VERSION, options.dump(), writes=shards_stage.WRITES,
         resumable=True,
         inputs={"analysis": run.run_dir / "analysis", "tokenizer": run.run_dir / "tokenizer"},
-        run=partial(shards_stage.run, options, run.made("analysis"), run.made("tokenizer")),
+        run=partial(shards_stage.run, options, run.folder("analysis"), run.folder("tokenizer")),
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
             writes=features_stage.WRITES, inputs={"tokenizer": run.run_dir / "tokenizer"},
             source_files=partial(features_stage.raw_files, options, run.data_dir),
             validate=partial(features_stage.prepared, options, run.data_dir),
-            run=partial(features_stage.run, options, run.made("tokenizer"), run.data),
+            run=partial(features_stage.run, options, run.folder("tokenizer"), run.data),
         )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def pretrain_job(recipe: Recipe, run: Run) -> Job:
         resumable=True,
         inputs={"shards": run.run_dir / "shards", "tokenizer": run.run_dir / "tokenizer"},
         source_files=partial(pretrain_stage.raw_files, options, run.data_dir),
-        run=partial(pretrain_stage.run, options, run.made("shards"), run.made("tokenizer"), run.data),
+        run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder("tokenizer"), run.data),
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     """Features and a pretrained model -> a fine-tuned model per seed. A recipe that lists several learning rates or
     epochs first has a trial of each combination, with the first seed and on dev only."""
     for name, options in recipe.finetune.items():
-        features, pretrained = options.features or name, run.made("pretrain") / pretrain_stage.MODEL
+        features, pretrained = options.features or name, run.folder("pretrain") / pretrain_stage.MODEL
         inputs = {"features": run.run_dir / "features" / features, "pretrain": run.run_dir / "pretrain"}
         given = {key: value for key, value in options.dump().items() if key != "seeds"}
         given["plan"] = {key: value for key, value in given["plan"].items() if key not in options.plan.varied}
@@ -154,7 +154,7 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
                 "finetune", trials[setting], finetune_stage.VERSION, {**given, "plan": plan.dump(), "seed": seed,
                 "trial": True},
                 name=f"{name}/grid/{setting}", resumable=True, inputs=inputs, writes=finetune_stage.WRITES,
-                run=partial(finetune_stage.trial, options, plan, seed, run.made("features", features), pretrained),
+                run=partial(finetune_stage.trial, options, plan, seed, run.folder("features", features), pretrained),
             )  # fmt: skip
         tried = {setting: trial.absolute() for setting, trial in trials.items()}
         for seed in options.seeds:
@@ -162,7 +162,7 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
                 "finetune", folder / str(seed), finetune_stage.VERSION, {**given, "seed": seed}, name=f"{name}/{seed}",
                 resumable=True, inputs=inputs, candidates=tuple(trials.values()), writes=finetune_stage.WRITES,
                 extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
-                run=partial(finetune_stage.run, options, seed, run.made("features", features), pretrained,
+                run=partial(finetune_stage.run, options, seed, run.folder("features", features), pretrained,
                 trials=tried),
             )  # fmt: skip
 
@@ -173,7 +173,7 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         seeds = recipe.finetune[options.source].seeds if options.source in recipe.finetune else []
         tuned = {f"{options.source}/{seed}": run.run_dir / "finetune" / options.source / str(seed) for seed in seeds}
         controls = {
-            control: [run.made("finetune", control, str(seed)) for seed in recipe.finetune[control].seeds]
+            control: [run.folder("finetune", control, str(seed)) for seed in recipe.finetune[control].seeds]
             for control in recipe.controls(options)
         }
         models = [model.absolute() for model in tuned.values()]
@@ -183,7 +183,7 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
             inputs={stage: run.run_dir / stage for stage in ("tokenizer", "pretrain", "corpus")} | tuned,
             extra_inputs=partial(card_inputs, recipe, run.name, options, controls),
             preflight=partial(publish_stage.refuse_missing_libraries, options),
-            run=partial(publish_model, recipe, run.name, name, run.data, run.made(), models, controls),
+            run=partial(publish_model, recipe, run.name, name, run.data, run.folder(), models, controls),
         )  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def plan(
     try:
         loaded = Recipe.model_validate(content)
     except ValidationError as error:
-        raise UserError(f"recipe {recipe}: {explain(error)}") from None
+        raise UserError(f"recipe {recipe}: {first_error(error)}") from None
     given = loaded.data_dir or os.environ.get("KOBERT_DATA")
     if not given:
         raise UserError(

@@ -10,7 +10,7 @@ from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.stage_folder import FINISHED
 
 
-def compared(run_dirs: list[Path]) -> list[dict[str, Any]]:
+def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
     """A row per fine-tuning of each run: scores over the seeds, and what the model was made from."""
     rows: list[dict[str, Any]] = []
     for run_dir in run_dirs:
@@ -53,7 +53,7 @@ def _scores(folder: Path) -> dict[str, Any]:
     )
 
 
-def differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
+def option_differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
     """Options in which the runs differ, by the name that --set takes: one value a run, None where it has none."""
     told = [dict(_options(run_dir)) for run_dir in run_dirs]
     names = list(dict.fromkeys(name for one in told for name in one))

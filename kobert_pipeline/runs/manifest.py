@@ -76,7 +76,7 @@ def start(folder: Path, record: Record, writes: Iterable[str]) -> None:
         )
 
 
-def listed(folder: Path, writes: Iterable[str]) -> dict[str, Any]:
+def list_files(folder: Path, writes: Iterable[str]) -> dict[str, Any]:
     """Size and SHA-256 of every file of the stage's result."""
     found = {name: folder / name for name in artefacts(folder, writes)}
     return {name: {"size": path.stat().st_size, "sha256": sha256(path)} for name, path in found.items()}
@@ -108,10 +108,10 @@ def finish(
 
 
 @contextmanager
-def noting_elapsed(folder: Path) -> Iterator[float]:
+def record_elapsed(folder: Path) -> Iterator[float]:
     """Note the stage's seconds every `ELAPSED_INTERVAL` while the block runs, and at its end. Yields those of earlier
     commands."""
-    before, began, ended = elapsed(folder), time.monotonic(), threading.Event()
+    before, began, ended = elapsed_seconds(folder), time.monotonic(), threading.Event()
 
     def note() -> None:
         with suppress(OSError):  # on a full disk the stage itself says so
@@ -134,7 +134,7 @@ def noting_elapsed(folder: Path) -> Iterator[float]:
             note()
 
 
-def elapsed(folder: Path) -> float:
+def elapsed_seconds(folder: Path) -> float:
     """Seconds of earlier commands that worked on this stage; those after the last note are lost by a SIGKILL."""
     path = folder / "logs" / "elapsed.json"
     return float(read_json_with_digest(path)["seconds"]) if path.exists() else 0.0
@@ -171,7 +171,7 @@ def verify(folder: Path) -> dict[str, Any]:
         )
     advice = f"restore it, or make it again with --redo {manifest['stage']}"
     for name, expected in manifest["files"].items():
-        path = inside(folder, name)
+        path = path_inside(folder, name)
         if not path.is_file():
             raise Damaged(f"{path} is missing although {folder / FINISHED} lists it; {advice}")
         if path.stat().st_size != expected["size"] or sha256(path) != expected["sha256"]:
@@ -184,7 +184,7 @@ def verify(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def inside(folder: Path, name: str) -> Path:
+def path_inside(folder: Path, name: str) -> Path:
     """A file of the folder by its name in a manifest. Raises Damaged for a name that leads out of the folder."""
     path = folder / name
     plain = PurePosixPath(name)
@@ -196,7 +196,7 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def contents(manifest: dict[str, Any]) -> str:
+def content_hash(manifest: dict[str, Any]) -> str:
     """One hash of all files of a finished stage: what later stages depend on."""
     return hashlib.sha256(
         json.dumps({name: file["sha256"] for name, file in manifest["files"].items()}, sort_keys=True).encode()
@@ -273,7 +273,7 @@ def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str],
         start(folder, record, writes)
         for file in made["files"]:
             _link(source / file, folder / file)
-        if made["fingerprint"] != record.fingerprint or listed(folder, writes) != made["files"]:
+        if made["fingerprint"] != record.fingerprint or list_files(folder, writes) != made["files"]:
             raise UserError(f"{source} was changed while it was taken over; run the same command again")
         finish(
             folder,

@@ -75,7 +75,7 @@ class Job:
         """All folders of earlier jobs that this one needs."""
         return (*self.inputs.values(), *self.candidates)
 
-    def is_among(self, named: list[str]) -> bool:
+    def is_selected_by(self, named: list[str]) -> bool:
         """Whether one of the names is its stage's, its own (`finetune/nsmc/1`), or that of several it is one of
         (`finetune/nsmc`)."""
         return any(f"{self.path}/".startswith(f"{name}/") for name in named)
@@ -102,7 +102,7 @@ def run(
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
     for name in redo or []:
-        _refuse_unknown(name, planned)
+        _check_redo_name(name, planned)
         if until and STAGES.index(name.partition("/")[0]) > STAGES.index(until):
             raise UserError(
                 f"--redo {name} lies beyond --until {until}; leave one of them out, or give a later stage to --until"
@@ -112,24 +112,24 @@ def run(
     last = STAGES.index(until) if until else len(STAGES)
     chosen = [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
     for job in chosen:
-        if job.is_among(redo or []) or not manifest.is_finished(job.folder):
+        if job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
             job.preflight()
     for job in chosen:
         if only:
-            _refuse_changed_sources(job, {one.folder: one for one in planned})
-        outcome = _do(job, verified, say, redo=job.is_among(redo or []))
+            _check_sources(job, {one.folder: one for one in planned})
+        outcome = _run_job(job, verified, say, redo=job.is_selected_by(redo or []))
         outcomes.append(outcome)
         say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     _leave_group()
     return outcomes
 
 
-def _refuse_unknown(name: str, planned: list[Job]) -> None:
+def _check_redo_name(name: str, planned: list[Job]) -> None:
     """Raise UserError unless `name` is a stage, or a job of the recipe."""
     stage = name.partition("/")[0]
     if stage not in STAGES:
         raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
-    if name != stage and not any(job.is_among([name]) for job in planned):
+    if name != stage and not any(job.is_selected_by([name]) for job in planned):
         own = [job.path for job in planned if job.stage == stage]
         sections = ["/".join(path.split("/")[:2]) for path in own]
         raise UserError(f"the recipe has nothing called {name}{did_you_mean(name, {stage, *sections, *own})}")
@@ -140,12 +140,12 @@ def follow(planned: list[Job], only: str | None) -> None:
     for job in [job for job in planned if only in (None, job.stage)]:
         decision = channel().receive()
         if decision["runs"]:
-            _refuse_another(job, decision["fingerprint"])
+            _check_same_job(job, decision["fingerprint"])
             job.run(job.folder.absolute())
     _leave_group()
 
 
-def _refuse_another(job: Job, fingerprint: str) -> None:
+def _check_same_job(job: Job, fingerprint: str) -> None:
     """Raise UserError unless this rank sees the folder that rank 0 started, and was given the same options."""
     path, deadline = job.folder / stage_folder.STARTED, time.monotonic() + NETWORK_FOLDER_DELAY
     while (
@@ -177,17 +177,17 @@ def _leave_group() -> None:
         destroy_process_group()
 
 
-def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
+def _check_sources(job: Job, planned: dict[Path, Job]) -> None:
     """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's
     files and the analyzer: a machine that only trains has neither."""
     for folder in job.candidates:
         manifest.read(folder)
     for folder in job.sources:
         source = planned[folder]
-        _refuse_changed_sources(source, planned)
+        _check_sources(source, planned)
         if manifest.is_finished(folder):
             read = {
-                label: manifest.contents(manifest.read(at))
+                label: manifest.content_hash(manifest.read(at))
                 for label, at in source.inputs.items()
                 if manifest.is_finished(at)
             }
@@ -195,7 +195,7 @@ def _refuse_changed_sources(job: Job, planned: dict[Path, Job]) -> None:
             manifest.refuse_if_changed(folder, known, source.path)
 
 
-def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
+def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
     start_time = time.monotonic()
     record = record_of(job, verified)
     if redo:
@@ -205,9 +205,9 @@ def _do(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], Non
         say(f"running  {job.title}")
         manifest.start(job.folder, record, job.writes)
         _send_decision(job, record, runs=True)
-        with manifest.noting_elapsed(job.folder) as before:
+        with manifest.record_elapsed(job.folder) as before:
             counts = _run_stage(job)
-        files = manifest.listed(job.folder, job.writes)
+        files = manifest.list_files(job.folder, job.writes)
         manifest.finish(job.folder, record, job.writes, files, counts, before + time.monotonic() - start_time)
         for name in stage_folder.foreign_files(job.folder):
             say(
@@ -253,6 +253,6 @@ def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
     for label, folder in job.inputs.items():
         if folder not in verified:
             verified[folder] = manifest.verify(folder)
-        inputs[label] = manifest.contents(verified[folder])
+        inputs[label] = manifest.content_hash(verified[folder])
     inputs |= {f"file {number} {path.name}": sha256(path) for number, path in enumerate(job.source_files(), 1)}
     return Record(job.stage, job.version, job.options, inputs)

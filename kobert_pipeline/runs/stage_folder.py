@@ -12,7 +12,7 @@ from typing import Any
 from kobert_pipeline.errors import NotOurs
 from kobert_pipeline.files import (
     files_below,
-    fits,
+    matches_any,
     read_json_with_digest,
     remove_files,
     remove_if_empty,
@@ -33,7 +33,7 @@ def is_started(folder: Path) -> bool:
 
 def matches(name: str, writes: Iterable[str]) -> bool:
     """Whether a file of the folder is one of ours: a record, or what one of the patterns names."""
-    return fits(name, (*writes, *RECORDS))
+    return matches_any(name, (*writes, *RECORDS))
 
 
 def foreign_files(folder: Path) -> list[str]:

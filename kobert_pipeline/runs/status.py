@@ -19,12 +19,12 @@ def status_of(planned: list[Job]) -> list[dict[str, str]]:
     rows: dict[Path, dict[str, str]] = {}
     for job in planned:
         unsound = [rows[folder] for folder in job.sources if folder in rows and rows[folder]["status"] != "done"]
-        state = _state(job, verified) if not unsound else _behind(job, unsound[0])
+        state = _state(job, verified) if not unsound else _blocked_state(job, unsound[0])
         rows[job.folder] = {"job": job.title, "folder": str(job.folder), **state}
     return list(rows.values())
 
 
-def _behind(job: Job, source: dict[str, str]) -> dict[str, str]:
+def _blocked_state(job: Job, source: dict[str, str]) -> dict[str, str]:
     """Of a job whose source is not done."""
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}

@@ -295,7 +295,7 @@ def test_where_another_setting_wins_the_seeds_alone_are_made_again(
     better = {step: values | {"accuracy": 100.0} for step, values in measured.items()}
     write_json_with_digest(loser / "evaluations.json", {"values": better, "kept": {}})
     made = read_json_with_digest(loser / "manifest.json")
-    write_json_with_digest(loser / "manifest.json", made | {"files": manifest.listed(loser, made["writes"])})
+    write_json_with_digest(loser / "manifest.json", made | {"files": manifest.list_files(loser, made["writes"])})
     refused = kobert("run", recipe, "--run-dir", run_dir, "--until", "finetune")
     assert refused.code == 2
     assert (
