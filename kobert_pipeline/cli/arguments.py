@@ -10,15 +10,21 @@ RecipeName = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Lay a value over the recipe: --set pretrain.total_tokens=1e6."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override an option of the recipe: --set pretrain.total_tokens=1e6."
+    ),
 ]
 RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
-REDO = "Delete this stage's results and make them again; repeat it for later stages, which are made from them."
+REDO = "Delete this stage's results and run it again; later stages depend on it, so redo them too."
 Redo = Annotated[
-    list[str] | None, typer.Option(metavar="STAGE[/NAME]", help=f"{REDO} With a name: those alone (finetune/nsmc).")
+    list[str] | None,
+    typer.Option(metavar="STAGE[/NAME]", help=f"{REDO} With a name: only that part (finetune/nsmc). Repeatable."),
 ]
 RedoStage = Annotated[bool, typer.Option("--redo", help=REDO)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per text, each on its own line.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes that read and analyse; default: one per core.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Worker processes that read and analyse the corpus; default: one per core."),
+]
 Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]

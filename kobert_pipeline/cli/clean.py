@@ -1,4 +1,4 @@
-"""The command `kobert clean`: what of a run is no longer needed, and only what our records name."""
+"""The command `kobert clean`: delete the files that a run no longer needs, and only those that its records list."""
 
 from typing import Annotated
 
@@ -11,13 +11,15 @@ from kobert_pipeline.files import locked, remove_files
 
 def clean(
     recipe: RecipeName,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete what is listed; without it nothing is.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete the listed files; the default is only to list them.")
+    ] = False,
     setting: Settings = None,
     run_dir: RunDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what a run no longer needs: checkpoints and work files of finished stages, and stages that were being
-    deleted.
+    """List what a run no longer needs: checkpoints and work files of finished stages, and the remains of interrupted
+    deletions.
 
     Example: kobert clean quickstart
     """
@@ -25,25 +27,26 @@ def clean(
     from kobert_pipeline.runs.stage_folder import finish_deletion, leftovers
 
     planned = plan(recipe, setting, run_dir, None)[1]
-    found = {job.folder: files for job in planned if (files := leftovers(job.folder))}
-    if yes and found:
+    files_by_folder = {job.folder: files for job in planned if (files := leftovers(job.folder))}
+    if yes and files_by_folder:
+        # the lock keeps a run that is using these checkpoints from losing them
         with locked(planned[0].folder.parent):
-            for folder, files in found.items():
+            for folder, files in files_by_folder.items():
                 finish_deletion(folder)
                 remove_files(folder, files)
-    total = sum(sum(files.values()) for files in found.values())
+    total = sum(sum(files.values()) for files in files_by_folder.values())
     rows = [
         {
             "folder": str(folder),
             "what": ", ".join(sorted({name.partition("/")[0] for name in files})),
             "files": len(files),
+            "bytes": sum(files.values()),
         }
-        | {"bytes": sum(files.values())}
-        for folder, files in found.items()
+        for folder, files in files_by_folder.items()
     ]
     if as_json:
-        print_json({"folders": rows, "bytes": total, "deleted": bool(yes and found)})
+        print_json({"folders": rows, "bytes": total, "deleted": bool(yes and files_by_folder)})
         return
     print_table(["folder", "what", "files", "bytes"], [[str(value) for value in row.values()] for row in rows])
-    after = "deleted" if yes else "nothing was deleted; add --yes to delete these"
-    print(f"{total:,} bytes: {after}" if found else "nothing of this run can go")
+    result = "deleted" if yes else "nothing was deleted; add --yes to delete these"
+    print(f"{total:,} bytes: {result}" if files_by_folder else "this run has no files to delete")

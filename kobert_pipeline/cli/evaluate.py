@@ -1,4 +1,4 @@
-"""The command `kobert evaluate`. Nothing heavy is imported before it is needed."""
+"""The command `kobert evaluate`. torch and transformers are imported only once the arguments are known to be valid."""
 
 import tempfile
 from pathlib import Path
@@ -12,13 +12,17 @@ from kobert_pipeline.errors import UserError
 Folder = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")
 ]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file of its task.")]
-NOISE = "all, KIND or KIND=RATE,RATE: spaces-removed, spaces-dropped, spaces-inserted, key-neighbour, key-missed, ... Repeat for more."
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file in the format of the checkpoint's task.")]
+NOISE = (
+    "all, KIND or KIND=RATE,RATE: spaces-removed, spaces-dropped, spaces-inserted, key-neighbour, key-missed, ... "
+    "Repeatable."
+)
 Noises = Annotated[list[str] | None, typer.Option(metavar="NOISE", help=NOISE)]
-NOISE_IN = "Add noise there alone: text, text_pair, question or context; default: everywhere."
-NoiseIn = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=NOISE_IN)]
+NOISE_IN = "Add noise only to this field: text, text_pair, question or context; default: to all. Repeatable."
+NoiseIn = Annotated[list[str] | None, typer.Option(metavar="FIELD", help=NOISE_IN)]
 Out = Annotated[
-    Path | None, typer.Option(metavar="OUT.json", help="Write the figures there, and a page beside it (OUT.md).")
+    Path | None,
+    typer.Option(metavar="OUT.json", help="Write the results to this file, and a readable report to OUT.md."),
 ]
 TaskSettings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")
@@ -31,20 +35,18 @@ def evaluate(
     out: Out = None,
     noise: Noises = None,
     noise_in: NoiseIn = None,
-    errors: Annotated[
-        bool, typer.Option("--errors", help="Sort the wrong answers to questions by what is wrong with them.")
-    ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Examples to measure; default: all.")] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="Classify the wrong answers of a question task.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Examples to evaluate; default: all.")] = None,
     noise_limit: Annotated[
-        int | None, typer.Option(min=1, help="Examples to try each noise on; default: all that are measured.")
+        int | None, typer.Option(min=1, help="Examples to evaluate under each noise; default: as many as without.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 1,
-    task: Annotated[str | None, typer.Option(help="The task, where the checkpoint does not say it.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the noise.")] = 1,
+    task: Annotated[str | None, typer.Option(help="The task, if the checkpoint does not name it.")] = None,
     setting: TaskSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a checkpoint on a labelled file: clean, by kind of text, under noise (--noise), and where its answers go
-    wrong (--errors).
+    """Score a checkpoint on a labelled file: as it is, by kind of text, and under noise (--noise), with an error
+    analysis (--errors).
 
     Example: kobert evaluate runs/quickstart/publish/nsmc corpora/reviews_test.txt --noise spaces-removed --out
     nsmc.json
@@ -54,37 +56,39 @@ def evaluate(
     from kobert_pipeline.files import atomic_write, write_json
 
     noises = conditions(noise or [], seed)
-    for option, given in {"--noise-in": noise_in, "--noise-limit": noise_limit}.items():
-        if given and not noises:
-            raise UserError(f"{option} is about the noise that is added; say which with --noise")
+    for option, value in {"--noise-in": noise_in, "--noise-limit": noise_limit}.items():
+        if value and not noises:
+            raise UserError(f"{option} applies to added noise, but none is added; say which with --noise")
     if out is not None:
-        make_ready(out)
+        check_writable(out)
 
     from kobert_pipeline.evaluation import evaluate as evaluation
     from kobert_pipeline.evaluation.report import markdown
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
     loaded = Checkpoint.load(checkpoint, task, setting)
-    found = {"checkpoint": checkpoint.name} | evaluation.evaluate(
-        loaded, file, noises, noise_in or [], errors, limit, noise_limit
-    )
+    results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
+    report = {"checkpoint": checkpoint.name} | results
     if out is not None:
-        write_json(out, found)
+        write_json(out, report)
         with atomic_write(out.with_suffix(".md")) as part:
-            part.write_text(markdown(found), encoding="utf-8")
-    print_json(found) if as_json else print(markdown(found), end="")
+            part.write_text(markdown(report), encoding="utf-8")
+    print_json(report) if as_json else print(markdown(report), end="")
 
 
-def make_ready(out: Path) -> None:
-    """Make the folder of `out` and try it, before anything is measured. Raises UserError for another ending than .json,
-    or where nothing can be written."""
+def check_writable(out: Path) -> None:
+    """Create the folder of `out` and try to write in it.
+
+    Raises UserError for a suffix other than .json, or where nothing can be written: an evaluation may take minutes, and
+    its results should not be lost at the end.
+    """
     if out.suffix != ".json":
-        raise UserError(f"--out {out}: give a name that ends in .json; the page is written beside it, with .md")
+        raise UserError(f"--out {out}: choose a name that ends in .json; the report is written next to it as .md")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out.parent).close()
-        taken = next((path for path in (out, out.with_suffix(".md")) if path.is_dir()), None)
+        occupied = next((path for path in (out, out.with_suffix(".md")) if path.is_dir()), None)
     except OSError as error:
-        raise UserError(f"--out {out}: nothing can be written there ({error.strerror}); name another place") from None
-    if taken is not None:
-        raise UserError(f"--out {out}: {taken} is a folder; give another name")
+        raise UserError(f"--out {out}: nothing can be written there ({error.strerror}); choose another path") from None
+    if occupied is not None:
+        raise UserError(f"--out {out}: {occupied} is a folder; choose another name")

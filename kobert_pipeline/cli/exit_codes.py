@@ -1,11 +1,14 @@
 """The command's exit codes.
 
-0    all is well 1    a bug of ours, with a traceback 2    the user's mistake, with one sentence on stderr 75   a
-training stopped early on request (SIGTERM, Ctrl-C or its time) and left a checkpoint, or SIGTERM stopped any other
-stage 130  Ctrl-C interrupted anything else 141  nobody reads the output any more (`| head`), as if SIGPIPE had ended
-the command
+- 0: success.
+- 1: a bug in kobert; Python prints the traceback.
+- 2: the user's mistake, with one sentence on standard error.
+- 75: a training that stopped early on request (SIGTERM, Ctrl-C or its time limit) after writing a checkpoint, or any
+  other stage that SIGTERM stopped.
+- 130: Ctrl-C interrupted anything else.
+- 141: the reader of the output has gone (`| head`), as if SIGPIPE had killed the command.
 
-In distributed training rank 0 prints the sentence, and every rank exits with its code.
+In distributed training rank 0 prints the sentence, and every rank exits with rank 0's code.
 """
 
 import io
@@ -25,53 +28,56 @@ from kobert_pipeline.errors import UserError, os_error
 
 STOPPED, INTERRUPTED, PIPE_BROKEN = 75, 130, 141
 MAX_MESSAGE_LENGTH = 580
-"""Characters."""
+"""Characters of an error message; a longer one is shortened in the middle."""
 MAIN_EXIT_TIMEOUT = timedelta(seconds=10)
-"""How long a rank that failed waits to learn that rank 0 exits too, before it prints its own sentence."""
+"""How long a failed rank waits to hear that rank 0 exits too; after that it prints its own error."""
 
-_terminated: list[int] = []
+_sigterms: list[int] = []
 
 
 def sigterm_received() -> bool:
     """Whether SIGTERM reached this process after `interrupt_on_sigterm`."""
-    return bool(_terminated)
+    return bool(_sigterms)
 
 
 def interrupt_on_sigterm() -> None:
-    """From now on SIGTERM interrupts this process as Ctrl-C does, so that it exits in good order and says that its work
-    can be resumed. Not in distributed training, where the launcher sends SIGTERM to every rank as soon as one has
-    ended, nor outside the main thread."""
-    _terminated.clear()
+    """Handle SIGTERM like Ctrl-C from now on, so that the command exits cleanly and says that it can be resumed.
+
+    Does nothing in distributed training or outside the main thread.
+    """
+    _sigterms.clear()
+    # The launcher sends SIGTERM to all ranks as soon as one has exited; only the main thread may set signal handlers.
     if is_distributed() or threading.current_thread() is not threading.main_thread():
         return
 
     def interrupt(number: int, frame: object) -> None:
-        _terminated.append(number)
+        _sigterms.append(number)
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
 
 
 def restore_sigterm() -> None:
-    """Give SIGTERM its usual meaning again, if `interrupt_on_sigterm` took it."""
+    """Restore the default handler of SIGTERM, if `interrupt_on_sigterm` replaced it."""
     if getattr(signal.getsignal(signal.SIGTERM), "__name__", "") == "interrupt":
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def run_app(app: typer.Typer) -> None:
-    """Run `app`; exit with the status that fits unless all is well."""
+    """Run `app`, and exit with the matching exit code unless it succeeds."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # half a character has no bytes in UTF-8, Korean has none in ASCII
+        # UTF-8 cannot encode a lone surrogate, and an ASCII locale cannot encode Korean: print escapes, don't crash
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             _run(app)
         finally:
-            sys.stdout.flush()  # else Python does, as it ends, and complains
+            # Flush here, where a closed pipe is handled; Python's own flush at exit would print a traceback.
+            sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
         if not _is_closed_output(error):
             raise
+        # Point both streams at /dev/null: what is still buffered must not raise again while Python shuts down.
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         sys.exit(PIPE_BROKEN)
@@ -88,18 +94,18 @@ def _run(app: typer.Typer) -> None:
         status = INTERRUPTED
     except Exception as error:
         sys.exit(_report(error))
-    if status == INTERRUPTED:  # typer gives Ctrl-C back as a status
+    if status == INTERRUPTED:  # typer turns Ctrl-C into a return value
         _exit_all_ranks(INTERRUPTED)
-        status, what = (STOPPED, "terminated") if sigterm_received() else (INTERRUPTED, "interrupted")
-        print(f"kobert: {what}; what was finished stays, the same command resumes", file=sys.stderr)
+        status, event = (STOPPED, "terminated") if sigterm_received() else (INTERRUPTED, "interrupted")
+        print(f"kobert: {event}; finished work is kept, and the same command resumes", file=sys.stderr)
     if status:
         sys.exit(status)
 
 
 def _is_closed_output(error: BaseException) -> bool:
-    """Whether an error (click and rich make a SystemExit of it) came from writing output that nobody reads any more,
-    and not from another pipe."""
-    if not isinstance(error, BrokenPipeError):
+    """Whether the error came from writing to standard output or error after its reader has gone, and not from another
+    pipe."""
+    if not isinstance(error, BrokenPipeError):  # click and rich turn it into a SystemExit
         return isinstance(error.__context__, BrokenPipeError)
     poll = select.poll()
     for stream in (1, 2):
@@ -108,41 +114,42 @@ def _is_closed_output(error: BaseException) -> bool:
 
 
 def _report(error: Exception) -> int:
-    """Print what is to be said of the error; the exit status. Raises it again when it is ours."""
+    """Print the message of an error and return the exit code. Raises the error again if it is a bug of kobert."""
     if isinstance(error, MainProcessExited):
         return error.exit_code
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error)
         return 0
-    status, sentence = _classify(error)
-    _exit_all_ranks(status)
-    if sentence is None:
+    exit_code, message = _classify(error)
+    _exit_all_ranks(exit_code)
+    if message is None:
         raise error
-    words = " ".join(sentence.split())
-    if len(words) > MAX_MESSAGE_LENGTH:  # it quotes something endless, in its middle
-        words = f"{words[: MAX_MESSAGE_LENGTH // 2]} ... {words[-MAX_MESSAGE_LENGTH // 3 :]}"
-    print(f"kobert: {words}", file=sys.stderr)
-    return status
+    line = " ".join(message.split())
+    # A long message quotes a long value in its middle; what happened is at its start, and what to do at its end.
+    if len(line) > MAX_MESSAGE_LENGTH:
+        line = f"{line[: MAX_MESSAGE_LENGTH // 2]} ... {line[-MAX_MESSAGE_LENGTH // 3 :]}"
+    print(f"kobert: {line}", file=sys.stderr)
+    return exit_code
 
 
 def _classify(error: Exception) -> tuple[int, str | None]:
-    """The exit status, and the sentence to be said unless the error is ours."""
-    if type(error).__name__ == "Stopped":
+    """The exit code, and the message to print; None for a bug of kobert."""
+    if type(error).__name__ == "Stopped":  # compared by name: importing the class would import torch
         return STOPPED, str(error)
     if isinstance(error, UserError):
         return 2, str(error)
-    if hasattr(error, "format_message"):  # click's complaints about the command line
+    if hasattr(error, "format_message"):  # click's errors about the command line
         return 2, _usage(error)
-    sentence = os_error(error)
-    return (1 if sentence is None else 2), sentence
+    message = os_error(error)
+    return (1 if message is None else 2), message
 
 
 def _exit_all_ranks(exit_code: int) -> None:
-    """In distributed training: rank 0 tells the other ranks that it exits; they, if it does, exit here with its
-    code."""
+    """In distributed training: rank 0 sends its exit code to the other ranks, and a rank that receives one exits with
+    it."""
     if not is_distributed():
         return
-    with suppress(Exception):  # where no launcher connected the ranks, each prints its own sentence
+    with suppress(Exception):  # if the ranks are not connected, each prints its own message
         if is_main_process():
             channel().exit(exit_code)
         elif (code := channel().exit_code_of_main(MAIN_EXIT_TIMEOUT)) is not None:
@@ -150,7 +157,7 @@ def _exit_all_ranks(exit_code: int) -> None:
 
 
 def _usage(error: Any) -> str:
-    """click's complaint about the command line, and where to read more."""
+    """click's error about the command line, with a hint where to read more."""
     command = getattr(getattr(error, "ctx", None), "command_path", None) or "kobert"
-    dash = "; put -- before a text that begins with a dash" if "No such option" in error.format_message() else ""
+    dash = "; put -- before a text that starts with a dash" if "No such option" in error.format_message() else ""
     return f"{error.format_message()}{dash} (see {command} --help)"

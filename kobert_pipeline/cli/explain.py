@@ -1,5 +1,5 @@
-"""`kobert explain`: the options of a stage, an option group or a variant with their help, an architecture's parameters,
-a recipe's text."""
+"""What `kobert explain` shows: the help of a stage, option group, variant, family or recipe, and the parameter counts
+of an architecture."""
 
 from typing import Any
 
@@ -22,19 +22,19 @@ def explanation(name: str) -> dict[str, Any]:
     if name in plugins.CONTRACTS:
         rows = [(key, "", "", (plugin.__doc__ or "").strip()) for key, plugin in plugins.variants(name).items()]
         return _answer(f"family {name}", _about(plugins.contract(name)), rows)
-    found = plugins.find(name)
-    if not found:
+    matches = plugins.find(name)
+    if not matches:
         raise UserError(
             f"there is nothing called {name!r}{did_you_mean(name, [*STAGES, *recipe_file.shipped(), *plugins.names()])}"
         )
-    family, plugin = found[0]
-    others = "".join(f"\n\nThere is also {other}.{name}: kobert explain {other}.{name}" for other, _ in found[1:])
+    family, plugin = matches[0]
+    others = "".join(f"\n\nThere is also {other}.{name}: kobert explain {other}.{name}" for other, _ in matches[1:])
     title = f"{plugin.model_fields['name'].default} ({family})"
     return _answer(title, _about(plugin) + others, plugins.describe(plugin), _parameters(plugin))
 
 
 def _stage(path: str) -> dict[str, Any]:
-    """A stage, or an option or group below it: `pretrain.plan.learning_rate`."""
+    """A stage, or an option or group in it: `pretrain.plan.learning_rate`."""
     stage, *keys = path.split(".")
     here, options = stage, _options(Recipe.model_fields[stage].annotation)
     for key in keys:
@@ -42,7 +42,7 @@ def _stage(path: str) -> dict[str, Any]:
             raise UserError(f"{here} has no option {key!r}{did_you_mean(key, options.model_fields if options else [])}")
         here, row = f"{here}.{key}", next(row for row in plugins.describe(options) if row[0] == key)
         options = _options(options.model_fields[key].annotation)
-    if options is None:
+    if options is None:  # a plain value such as a number: its own row is all there is to show
         return _answer(here, row[3], [row])
     if issubclass(options, Plugin):
         variants = [(key, "", "", _about(variant)) for key, variant in plugins.variants(options.family).items()]
@@ -57,6 +57,7 @@ def _options(annotation: Any) -> type[Options] | None:
 def _parameters(plugin: type[Plugin]) -> dict[str, int]:
     if not issubclass(plugin, Architecture):
         return {}
+    # the default options and the tokenizer's default vocabulary size, so that architectures can be compared
     return plugin.model_validate({"name": plugin.model_fields["name"].default}).parameters(vocab_size=32_000)
 
 

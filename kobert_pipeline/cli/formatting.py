@@ -1,4 +1,4 @@
-"""How `kobert` shows things: tables, one JSON object, and the few numbers of a stage that people look for."""
+"""How `kobert` prints results: tables, JSON, and a short summary of each stage."""
 
 import json
 import re
@@ -13,48 +13,51 @@ from kobert_pipeline.errors import UserError
 if TYPE_CHECKING:
     from kobert_pipeline.runs.runner import Outcome
 
-
 TRUNCATED_SHARE = 0.03
-"""Share of the training examples from which it is said that they were cut."""
+"""A summary mentions truncated training examples if their share is larger than this."""
 NO_TERMINAL_WIDTH = 100_000
-"""Columns of what is no terminal: wider than any table."""
+"""Columns of output that is not a terminal: wider than any table, so that no row is wrapped or shortened."""
 
 
 class Commands(TyperGroup):
-    """Commands that `--help` lists with the first sentence of each, whole."""
+    """The commands in `kobert --help`, each with the whole first sentence of its own help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list; the short help that a command was given is not cut as that which is made of its help."""
+        """Write the list of commands."""
+        # click shortens a help text that it derives itself to one line, but not a `short_help` that is set
         for command in self.commands.values():
             command.short_help = first_sentence(command.help or "")
         super().format_commands(ctx, formatter)
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a docstring, wrapped lines joined."""
+    """The first sentence of a docstring, as one line."""
     paragraph = " ".join(text.strip().partition("\n\n")[0].split())
     return re.split(r"(?<=[.])\s(?=[A-Z])", paragraph)[0]
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON value on standard output."""
     print(json.dumps(value, ensure_ascii=False, indent=1))
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
-    """A plain table, Hangul counted as two columns; fitted to the terminal, and a line a row where there is none."""
+    """Print a table without borders. It is fitted to the terminal; elsewhere every row is one line, for other programs.
+
+    `rich` aligns the columns, because a Hangul syllable is two columns wide.
+    """
     from rich.console import Console
     from rich.table import Column, Table
 
     table = Table(*(Column(name, overflow="fold") for name in header), box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
+        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))  # "[MASK]" would be rich's markup
     width = None if sys.stdout.isatty() else NO_TERMINAL_WIDTH
     Console(width=width, highlight=False).print(table)
 
 
 def outcome_row(outcome: "Outcome") -> dict[str, Any]:
-    """A finished job for --json."""
+    """One row of the output of `kobert run --json`."""
     return {
         "stage": outcome.job.stage,
         "name": outcome.job.name,
@@ -68,15 +71,20 @@ def outcome_row(outcome: "Outcome") -> dict[str, Any]:
 def print_check(
     recipe: str, jobs: list[str], refused: list[str], skipped: list[str], disk_bytes: int, as_json: bool
 ) -> None:
-    """What `kobert check` found: a line for each problem. Raises UserError where there is one that a run would
-    refuse."""
+    """Print the result of `kobert check`: one line per problem, or the jobs and the disk space that they need.
+
+    `refused` are problems that stop a run (the first is raised as a UserError), `skipped` those of files that a run
+    would skip; `disk_bytes` is an estimate.
+    """
     if as_json:
         print_json(
             {"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped, "disk_bytes_needed": disk_bytes}
         )
     else:
-        for sentence in [*(f"would be skipped: {one}" for one in skipped), *(refused if len(refused) > 1 else [])]:
-            print(sentence)
+        for problem in skipped:
+            print(f"would be skipped: {problem}")
+        if len(refused) > 1:  # a single problem is only printed as the error below
+            print(*refused, sep="\n")
     if len(refused) > 1:
         where = "in the list problems" if as_json else "each on a line above"
         raise UserError(f"{refused[0]} (the first of {len(refused)} problems, {where})")
@@ -84,42 +92,44 @@ def print_check(
         raise UserError(refused[0])
     if not as_json:
         print(f"{recipe}: valid, {len(jobs)} jobs: {', '.join(jobs)}")
-        print(f"What is not done yet will take at most about {disk_bytes / 1e9:.2f} GB of disk.")
+        print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
 
 
 def print_upload(uploaded: dict[str, Any]) -> None:
-    """What went where, or would go."""
-    seen = "private" if uploaded["private"] else "public, unless it is there and private"
+    """Print what was uploaded to the Hugging Face Hub, or what a dry run would upload."""
+    # an upload does not change the visibility of a repository that exists already
+    visibility = "private" if uploaded["private"] else "public, unless it exists and is private"
+    action = "would upload" if uploaded["dry_run"] else "uploaded"
     size = sum(uploaded["files"].values())
-    print(f"\n{'would upload' if uploaded['dry_run'] else 'uploaded'} to {uploaded['repo']} ({seen}): {size:,} bytes")
+    print(f"\n{action} to {uploaded['repo']} ({visibility}): {size:,} bytes")
     print_table(["file", "bytes"], [[name, f"{count:,}"] for name, count in uploaded["files"].items()])
     if uploaded["url"]:
         print(uploaded["url"])
 
 
 def summary(counts: dict[str, Any]) -> str:
-    """The few numbers of a stage that people look for."""
-    shown = {
-        "documents_kept": "documents",
+    """The most important numbers of a stage's counts, at most three of them, as one line."""
+    labels = {
+        "documents_kept": "documents kept",
         "morphemes": "morphemes",
-        "vocab_size": "tokens in the vocabulary",
-        "train_tokens": "tokens to train on",
-        "train_examples": "examples",
-        "tokens_seen": "tokens seen",
-        "max_logit_difference": "largest logit difference",
+        "vocab_size": "vocabulary entries",
+        "train_tokens": "training tokens",
+        "train_examples": "training examples",
+        "tokens_seen": "training tokens seen",
+        "max_logit_difference": "maximum logit difference",
     }
-    parts = [f"{counts[key]:,} {text}" for key, text in shown.items() if key in counts]
-    unread = {
+    parts = [f"{counts[key]:,} {label}" for key, label in labels.items() if key in counts]
+    unusable = {
         "files": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0),
         "rows": counts.get("rows_skipped", 0),
     }
-    if any(unread.values()):
-        parts.append(f"{' and '.join(f'{count:,} {what}' for what, count in unread.items() if count)} unfit")
+    if any(unusable.values()):
+        parts.append(" and ".join(f"{count:,} {what}" for what, count in unusable.items() if count) + " unusable")
     if counts.get("train_truncated", 0) > TRUNCATED_SHARE * counts.get("train_examples", 0):
-        parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them cut to max_length")
-    for key in ("test", "dev"):
-        if key in counts:
-            parts += [f"{key} {name} {value:.2f}" for name, value in counts[key].items()]
+        parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them truncated to max_length")
+    for split in ("test", "dev"):  # dev scores only where there is no test set
+        if split in counts:
+            parts += [f"{split} {metric} {value:.2f}" for metric, value in counts[split].items()]
             break
     if "held_out_before" in counts:
         parts.append(f"held-out loss {counts['held_out_before']['loss']:.2f} -> {counts['held_out_after']['loss']:.2f}")
@@ -127,7 +137,7 @@ def summary(counts: dict[str, Any]) -> str:
 
 
 def recipe_description(path: Path) -> str:
-    """The sentence that a recipe says of itself."""
+    """The `description` of a recipe file, empty if it has none."""
     from kobert_pipeline.config.recipe_file import parse
 
     return str(parse(path.read_text(encoding="utf-8")).get("description", ""))
