@@ -119,7 +119,7 @@ WRONG = {
     "": ["key.key=value"],
     "pretrain.total_tokens.x=3": ["pretrain.total_tokens.x", "'total_tokens' is a value"],
     "corpus.sources.5.path=x": ["corpus.sources.5.path", "list of 1"],
-    "corpus.sources.first.path=x": ["corpus.sources.first.path", "'first' is no place"],
+    "corpus.sources.first.path=x": ["corpus.sources.first.path", "'first' is not an index"],
     "pretrain..total_tokens=3": ["pretrain"],
 }
 
@@ -133,9 +133,9 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(setting: str, corpor
         assert words in result.complaint
 
 
-def test_a_key_that_stands_twice_is_refused(tmp_path, kobert) -> None:
+def test_a_repeated_key_is_refused(tmp_path, kobert) -> None:
     (tmp_path / "r.yaml").write_text("pretrain:\n  tokens: 1\n  tokens: 2\n", encoding="utf-8")
-    assert "the key 'tokens' stands twice" in kobert("check", tmp_path / "r.yaml").complaint
+    assert "the key 'tokens' appears twice" in kobert("check", tmp_path / "r.yaml").complaint
 
 
 def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:

@@ -1,1 +1,1 @@
-"""Options, families of plug-ins, and recipe files."""
+"""Options, plug-in families, and recipe files."""

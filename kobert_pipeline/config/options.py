@@ -1,8 +1,7 @@
-"""Options live with their owner: a frozen model whose fields are the YAML keys and whose docstring under a field is its
-help.
+"""Base classes of all options: frozen pydantic models whose fields are the keys of a recipe.
 
-A `Plugin` is an option that is also a variant: one file in a family's folder, picked by `name`. Nothing lists the
-variants but the folder itself.
+The docstring under a field is its help. A `Plugin` is a set of options that is also a variant of a family: a file in
+the family's folder, chosen by `name`. No list of variants is kept anywhere; the folder itself is the list.
 """
 
 import importlib
@@ -15,10 +14,9 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from kobert_pipeline.errors import UserError, did_you_mean
 
+# every random generator in use accepts 32 bits, also multiplied by a rank
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""Another one, another draw. All generators take numbers of this size, and products of them with the number of a
-process."""
-
+"""A random seed."""
 
 RENAMED = {
     "batch_pieces": "batch_tokens",
@@ -35,30 +33,29 @@ RENAMED = {
     "weights": "init",
     "whole": "mask_unit",
 }
-"""Options that had another name in 0.1, so that an old recipe is refused with the new name."""
+"""Options that were renamed after version 0.1: the error for an old recipe names the new option."""
 
 
 class Options(BaseModel):
-    """Frozen options; an unknown key is refused with a guess, or with the name that it has now."""
+    """Frozen options. An unknown key is an error that suggests the nearest name, or a renamed option's new name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            for key in given:
-                if key not in cls.model_fields:
-                    new = RENAMED.get(str(key))
-                    hint = (
-                        f"; it is called '{new}' now"
-                        if new in cls.model_fields
-                        else did_you_mean(str(key), cls.model_fields)
-                    )
-                    raise PydanticCustomError(
-                        "unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"}
-                    )
-        return given
+    def _check_keys(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        for key in values:
+            if key in cls.model_fields:
+                continue
+            new_name = RENAMED.get(str(key))
+            if new_name in cls.model_fields:
+                hint = f"; it is called '{new_name}' now"
+            else:
+                hint = did_you_mean(str(key), cls.model_fields)
+            raise PydanticCustomError("unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"})
+        return values
 
     def dump(self) -> dict[str, Any]:
         """The options as JSON values, for fingerprints and manifests."""
@@ -66,15 +63,19 @@ class Options(BaseModel):
 
 
 class Plugin(Options):
-    """A variant of a family. The contract class names the `family` (the folder beside it); each file there holds one
-    subclass."""
+    """A variant of a family of plug-ins, such as one reader or one architecture.
+
+    An abstract contract class sets `family`, the name of the folder next to it; each module in that folder defines
+    exactly one subclass.
+    """
 
     family: ClassVar[str] = ""
     name: str
 
     @classmethod
     def is_contract(cls) -> bool:
-        """Whether this is the class that a family's files subclass."""
+        """Whether this is a family's contract class, and not a variant."""
+        # looked up in this class only: variants inherit `family`
         return bool(cls.__dict__.get("family"))
 
     @classmethod
@@ -84,37 +85,37 @@ class Plugin(Options):
 
     @classmethod
     def names(cls) -> list[str]:
-        """The variants there are, without importing them."""
+        """The names of all variants, without importing them: some need optional libraries."""
         folder = importlib.import_module(cls.package())
         return sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
 
     @classmethod
     def variant(cls, name: str) -> type[Self]:
-        """The class in the file `name`. Raises UserError for a name without a file."""
+        """The class that the module `name` defines. Raises UserError for an unknown name."""
         if name not in cls.names():
             raise UserError(f"there is no {name!r} among the {cls.family}{did_you_mean(name, cls.names())}")
         module = importlib.import_module(f"{cls.package()}.{name}")
-        found = [
+        plugins = [
             value
             for value in vars(module).values()
             if isinstance(value, type) and issubclass(value, cls) and value.__module__ == module.__name__
         ]
-        if len(found) != 1:
-            raise TypeError(f"{module.__name__} must define one {cls.__name__}, it defines {len(found)}")
-        return found[0]
+        if len(plugins) != 1:
+            raise TypeError(f"{module.__name__} must define one {cls.__name__}, it defines {len(plugins)}")
+        return plugins[0]
 
     @classmethod
-    def choose(cls, given: Any) -> Self:
-        """A variant from `name`, `{"name": ..., option: ...}` or an instance."""
-        if isinstance(given, cls):
-            return given
-        given = {"name": given} if isinstance(given, str) else given
-        if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+    def choose(cls, value: Any) -> Self:
+        """A variant from its name, from `{"name": ..., option: ...}`, or an instance as it is."""
+        if isinstance(value, cls):
+            return value
+        options = {"name": value} if isinstance(value, str) else value
+        if not isinstance(options, Mapping) or not isinstance(options.get("name"), str):
             raise PydanticCustomError(
                 "plugin", "{message}", {"message": f"needs a name from the {cls.family}: {', '.join(cls.names())}"}
             )
         try:
-            return cls.variant(given["name"]).model_validate(given)
+            return cls.variant(options["name"]).model_validate(options)
         except UserError as error:
             raise PydanticCustomError("plugin", "{message}", {"message": str(error)}) from None
         except ValidationError as error:
@@ -125,6 +126,8 @@ class Plugin(Options):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         if not cls.is_contract():
             return super().__get_pydantic_core_schema__(source, handler)
+        # A field annotated with the contract accepts any variant, which only `choose` can find: pydantic's own unions
+        # would need all variants imported.
         return core_schema.no_info_plain_validator_function(
             cls.choose,
             serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value.model_dump(mode="json")),
@@ -132,7 +135,7 @@ class Plugin(Options):
 
 
 def first_error(error: ValidationError) -> str:
-    """The first complaint of a validation, as `key.key: what is wrong`."""
+    """The first error of a validation, as `key.key: what is wrong`."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     what = first["msg"]
@@ -141,7 +144,7 @@ def first_error(error: ValidationError) -> str:
             what = "is missing"
         case "value_error":
             what = str(first["ctx"]["error"])
-        case "plugin_option":  # it begins with the option's name below the plug-in
+        case "plugin_option":  # its message starts with the name of the plug-in's option: join the two names
             return f"{where}.{what}" if where else what
         case "unknown_key" | "plugin":
             pass

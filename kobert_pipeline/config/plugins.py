@@ -1,5 +1,4 @@
-"""All families of plug-ins, found by looking: every class that names a `family`. For `kobert list` and `kobert
-explain`."""
+"""All families of plug-ins, for `kobert list` and `kobert explain`."""
 
 import importlib
 import re
@@ -17,7 +16,7 @@ CONTRACTS = {
     "objectives": "pretrain.objective",
     "architectures": "pretrain.architecture",
 }
-"""Where each family's contract lies. The variants themselves are listed nowhere."""
+"""The module of each family's contract class. Variants are not listed: each is a file in the family's folder."""
 
 
 def contract(family: str) -> type[Plugin]:
@@ -31,48 +30,58 @@ def contract(family: str) -> type[Plugin]:
 
 def variants(family: str) -> dict[str, type[Plugin]]:
     """The variants of a family by name."""
-    found = contract(family)
-    return {name: found.variant(name) for name in found.names()}
+    plugin = contract(family)
+    return {name: plugin.variant(name) for name in plugin.names()}
 
 
 def find(name: str) -> list[tuple[str, type[Plugin]]]:
-    """Family and class of every variant called `name` (or `family.name`); nothing where there is none."""
-    family, _, variant = name.rpartition(".")
+    """Family and class of every variant called `name` (or `family.name`); several families may have one."""
+    chosen, _, variant = name.rpartition(".")
+    families = [chosen] if chosen else CONTRACTS
     return [
-        (one, variants(one)[variant]) for one in CONTRACTS if family in ("", one) and variant in contract(one).names()
+        (family, variants(family)[variant])
+        for family in families
+        if family in CONTRACTS and variant in contract(family).names()
     ]
 
 
 def names() -> list[str]:
-    """Every variant's name."""
+    """The names of all variants of all families."""
     return [name for family in CONTRACTS for name in contract(family).names()]
 
 
 def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, str, str]]:
-    """(name, type, default, help) of every option, those of option groups behind their group."""
+    """(name, type, default, help) of every option; the options of a group follow their group."""
     rows = []
     for name, option in options.model_fields.items():
         inner = option_classes(option.annotation)
         plugin = next((kind for kind in inner if issubclass(kind, Plugin)), None)
         group = next((kind for kind in inner if issubclass(kind, Options)), None) if plugin is None else None
         default = "required" if option.is_required() else _default_text(option.get_default(call_default_factory=True))
-        kind = f"one of {', '.join(plugin.names())}" if plugin else "group" if group else _type_text(option.annotation)
-        kind = (
-            f"{_type_text(option.annotation).partition('[')[0]} of {kind}"
-            if inner and "[" in _type_text(option.annotation)
-            else kind
-        )
+        kind = _kind_text(option.annotation, plugin, group)
         rows.append((f"{prefix}{name}", kind, default, option.description or ""))
         if group:
             rows += describe(group, f"{prefix}{name}.")
     return rows
 
 
+def _kind_text(annotation: Any, plugin: type[Plugin] | None, group: type[Options] | None) -> str:
+    """What an option holds: a type, `group`, `one of` a family's variants, or a `list of` or `dict of` these."""
+    text = _type_text(annotation)
+    if plugin:
+        kind = f"one of {', '.join(plugin.names())}"
+    elif group:
+        kind = "group"
+    else:
+        return text
+    return f"{text.partition('[')[0]} of {kind}" if "[" in text else kind
+
+
 def option_classes(annotation: Any) -> list[type[Options]]:
     """The option classes inside a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, Options):
         return [annotation]
-    return [found for part in get_args(annotation) for found in option_classes(part)]
+    return [options for part in get_args(annotation) for options in option_classes(part)]
 
 
 def _type_text(annotation: Any) -> str:

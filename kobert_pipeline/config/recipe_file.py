@@ -1,4 +1,4 @@
-"""Read a recipe: a YAML file, or the name of a shipped one, with `--set key.key=value` laid over it."""
+"""Read a recipe: a YAML file, given by its path or by the name of a shipped one, with `--set key.key=value` applied."""
 
 import re
 from importlib import resources
@@ -10,50 +10,54 @@ import yaml
 from kobert_pipeline.errors import UserError, did_you_mean
 
 UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+"""Null bytes, which no file name may contain, and lone surrogates, which UTF-8 cannot encode."""
 MAX_CHARACTERS, MAX_VALUES = 100_000, 20_000
-"""Characters of a recipe, and values in it."""
+"""Limits of a recipe: characters of its file, and values in it."""
 INTEGER_LIMIT = 2**63
-"""Integers are smaller, so that whatever calculates can take them."""
+"""Integers must be smaller, since they end in 64-bit arithmetic."""
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.1 reads `1e-4` as text and forgets all but the last of two equal keys; this one reads a number, and
-    refuses."""
+    """YAML 1.1 for recipes: reads `1e-4` as a number, which PyYAML reads as text, and refuses a repeated key, of which
+    PyYAML would silently keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping whose keys differ."""
+        """A mapping. Raises ConstructorError for a repeated key."""
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    "", node.start_mark, f"the key {key.value!r} stands twice", key.start_mark
+                    "", node.start_mark, f"the key {key.value!r} appears twice", key.start_mark
                 )
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
 
     def get_single_data(self) -> Any:
-        """The value of the document, once it is known to be none of absurd size."""
+        """The value of the document. Raises YAMLError for too many values."""
         node = self.get_single_node()
         if node is None:
             return None
+        # before anything is built: a few lines of nested aliases (an "alias bomb") can stand for billions of values
         _count_values(node, {})
         return self.construct_document(node)
 
 
 def _count_values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
-    """How many values a node holds, everything that an alias repeats counted each time. Raises YAMLError where they are
-    too many (an alias bomb), or where a node holds itself."""
+    """How many values a node holds, where an aliased value counts once per alias; `known` holds the counts so far.
+
+    Raises YAMLError where they are more than `MAX_VALUES`, or where a node contains itself.
+    """
     if node in known:
         if known[node] == 0:
-            raise yaml.YAMLError("an alias stands inside what it repeats")
+            raise yaml.YAMLError("an alias is inside the value that it repeats")
         return known[node]
-    known[node] = 0
-    inner = node.value if isinstance(node, yaml.SequenceNode) else ()
+    known[node] = 0  # still being counted
+    children = node.value if isinstance(node, yaml.SequenceNode) else ()
     if isinstance(node, yaml.MappingNode):
-        inner = [one for pair in node.value for one in pair]
-    known[node] = 1 + sum(_count_values(one, known) for one in inner)
+        children = [child for pair in node.value for child in pair]
+    known[node] = 1 + sum(_count_values(child, known) for child in children)
     if known[node] > MAX_VALUES:
-        raise yaml.YAMLError(f"it holds more than {MAX_VALUES:,} values, those that aliases repeat included")
+        raise yaml.YAMLError(f"it holds more than {MAX_VALUES:,} values, counting those that aliases repeat")
     return known[node]
 
 
@@ -69,7 +73,7 @@ def shipped() -> dict[str, Path]:
 
 
 def find(recipe: str) -> Path:
-    """The file of a recipe. Raises UserError for a name or path that is none."""
+    """The file of a recipe. Raises UserError for an unknown name or a path that does not exist."""
     if recipe in shipped():
         return shipped()[recipe]
     path = Path(recipe)
@@ -83,7 +87,8 @@ def find(recipe: str) -> Path:
 
 
 def load(recipe: str, settings: list[str]) -> dict[str, Any]:
-    """The recipe as nested dicts, with `settings` ("key.key=value", the value read as YAML) laid over it."""
+    """The recipe as nested dicts, with `settings` ("key.key=value", the value read as YAML) applied in order. Raises
+    UserError."""
     path = find(recipe)
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -98,21 +103,15 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
 
 
 def parse(text: str) -> Any:
-    """The value that YAML text spells. Raises YAMLError for any other text, and for values that no option could
-    take."""
+    """The value of a YAML text. Raises YAMLError for text that is not YAML, and for values that no option accepts."""
     if len(text) > MAX_CHARACTERS:
         raise yaml.YAMLError(f"it has more than {MAX_CHARACTERS:,} characters")
     try:
         value = yaml.load(text, Loader)
     except RecursionError:
         raise yaml.YAMLError("its lists or mappings are nested too deep") from None
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        OverflowError,
-    ) as error:  # of the constructors: !!int abc, 2020-13-45
+    # PyYAML's constructors let Python's own errors through, such as those of !!int abc and 2020-13-45
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise yaml.YAMLError(
             f"a value in it is not of the type that it names or looks like ({error}); put text in quotes"
         ) from None
@@ -121,14 +120,13 @@ def parse(text: str) -> Any:
 
 
 def _refuse_unusable(value: Any) -> None:
-    """Raise YAMLError for a character that no file can hold, or an integer with which nothing can calculate, anywhere
-    in `value`."""
+    """Raise YAMLError where `value` contains a character that cannot be written to a file, or too large an integer."""
     if isinstance(value, dict):
         for pair in value.items():
             _refuse_unusable(list(pair))
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            _refuse_unusable(one)
+        for item in value:
+            _refuse_unusable(item)
     elif isinstance(value, str) and UNWRITABLE.search(value):
         raise yaml.YAMLError(f"{value!r:.60} holds a null byte or half a character")
     elif isinstance(value, int) and abs(value) >= INTEGER_LIMIT:
@@ -136,7 +134,7 @@ def _refuse_unusable(value: Any) -> None:
 
 
 def apply_setting(content: dict[str, Any], setting: str) -> None:
-    """Lay one "key.key=value" over `content`."""
+    """Set one "key.key=value" in `content`; a number as a key is an index of a list. Raises UserError."""
     key, equals, value = setting.partition("=")
     if not equals or not key:
         raise UserError(f"--set {setting!r} is not of the form key.key=value")
@@ -151,11 +149,11 @@ def apply_setting(content: dict[str, Any], setting: str) -> None:
     try:
         parsed = parse(value)
     except yaml.YAMLError:
-        parsed = value
+        parsed = value  # what is not YAML, such as `[MASK`, is plain text
     place[_index(place, last, setting) if isinstance(place, list) else last] = parsed
 
 
 def _index(place: list[Any], part: str, setting: str) -> int:
     if not part.isdecimal() or len(part) > 9 or int(part) >= len(place):
-        raise UserError(f"--set {setting!r}: {part!r} is no place in a list of {len(place)} (they count from 0)")
+        raise UserError(f"--set {setting!r}: {part!r} is not an index of a list of {len(place)} (indices start from 0)")
     return int(part)

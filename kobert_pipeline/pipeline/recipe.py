@@ -1,6 +1,6 @@
-"""The schema of a recipe: a section per stage, and what must be true between sections.
+"""The schema of a recipe: one section per stage, and the checks between sections.
 
-The file itself (YAML, `--set`) is read by `config/recipe_file.py`; the options of a section are declared by its stage.
+`config/recipe_file.py` reads the file itself (YAML, `--set`); each stage declares the options of its own section.
 """
 
 import re
@@ -24,32 +24,33 @@ from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.publish.licences import NOT_STATED, refusal
 
 PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
-"""Names in a recipe become folders of a run, so no name may lead out of the run or be hidden."""
+"""Allowed names of features, fine-tunings and checkpoints: they become folders of a run, so a name must neither lead
+out of the run's folder nor be hidden."""
 
 
 class Recipe(Options):
-    """Everything a run is made from, a section per stage."""
+    """All options of a run, one section per stage."""
 
     description: str = ""
-    """What the recipe is for, in a sentence."""
+    """One sentence about the purpose of the recipe."""
     data_dir: str | None = None
-    """Folder below which data files are named; --set data_dir=PATH or the environment variable KOBERT_DATA."""
+    """Folder to which the paths of data files are relative; also set by the environment variable KOBERT_DATA."""
     corpus: CorpusOptions
-    """Sources and what is dropped from them."""
+    """Text sources, cleaning and filters."""
     analysis: analysis_stage.AnalysisOptions = analysis_stage.AnalysisOptions()
-    """The analyzer."""
+    """Morphological analysis."""
     tokenizer: tokenizer_stage.TokenizerOptions = tokenizer_stage.TokenizerOptions()
-    """The vocabulary."""
+    """Subword vocabulary."""
     shards: shards_stage.ShardsOptions = shards_stage.ShardsOptions()
-    """The held-out share."""
+    """Token ids of the corpus, and the share of it that is held out."""
     features: dict[str, features_stage.FeaturesOptions] = {}
-    """Fine-tuning sets by name."""
+    """Labelled data sets for fine-tuning, by name."""
     pretrain: pretrain_stage.PretrainOptions = pretrain_stage.PretrainOptions()
-    """Objective, architecture and budget."""
+    """Objective, architecture, and the number of tokens to train on."""
     finetune: dict[str, finetune_stage.FinetuneOptions] = {}
     """Fine-tunings by name."""
     publish: dict[str, publish_stage.PublishOptions] = {}
-    """Checkpoints by name."""
+    """Published checkpoints by name."""
 
     @model_validator(mode="after")
     def _plain_names(self) -> "Recipe":
@@ -57,9 +58,8 @@ class Recipe(Options):
             for name in getattr(self, section):
                 if not PLAIN_NAME.fullmatch(name):
                     raise ValueError(
-                        f"{section}: {name[:80]!r} is not a plain file name, which its folder in the run needs; use "
-                        "letters, digits, "
-                        f"dots, dashes and underscores, at most 80, a letter or digit first"
+                        f"{section}: {name[:80]!r} is not a plain file name, which its folder in the run needs; use at "
+                        "most 80 letters, digits, dots, dashes and underscores, starting with a letter or digit"
                     )
         return self
 
@@ -73,28 +73,30 @@ class Recipe(Options):
         for name, prepared in self.features.items():
             if prepared.max_length > positions:
                 raise ValueError(
-                    f"features.{name}.max_length is {prepared.max_length}, beyond the model's {positions} positions "
-                    f"(pretrain.architecture.max_position_embeddings); lower the one or raise the other"
+                    f"features.{name}.max_length is {prepared.max_length}, but the model has {positions} positions "
+                    "(pretrain.architecture.max_position_embeddings); lower the one or raise the other"
                 )
         return self
 
     def _check_finetuning(self, name: str, tuned: finetune_stage.FinetuneOptions) -> None:
         if len(set(tuned.seeds)) < len(tuned.seeds):
-            raise ValueError(f"finetune.{name}.seeds names a seed twice ({tuned.seeds}); each has a folder of its own")
+            raise ValueError(
+                f"finetune.{name}.seeds repeats a seed ({tuned.seeds}); remove it, each seed has its own folder"
+            )
         features = tuned.features or name
         if features not in self.features:
             raise ValueError(
-                f"finetune.{name} uses features '{features}', which the recipe does not "
-                f"define{did_you_mean(features, self.features)}"
+                f"finetune.{name} uses features '{features}', which the recipe does not define"
+                f"{did_you_mean(features, self.features)}"
             )
         task, architecture = self.features[features].task, self.pretrain.architecture
         if task.auto_class in architecture.headless:
             raise ValueError(
-                f"finetune.{name} is a task of the kind {task.name}, for which {architecture.name} has no head "
+                f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
                 f"(transformers' {task.auto_class}); choose another pretrain.architecture"
             )
         if tuned.encoder == "frozen" and not isinstance(task, TaggingTask):
-            raise ValueError(f"finetune.{name}.encoder is 'frozen', which is for tasks that tag; leave it out")
+            raise ValueError(f"finetune.{name}.encoder is 'frozen', which only tagging tasks support; leave it out")
 
     def _check_checkpoint(self, name: str, published: publish_stage.PublishOptions) -> None:
         sources = ["pretrain", *self.finetune]
@@ -102,13 +104,16 @@ class Recipe(Options):
             raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, sources)}")
         if published.source in self.finetune and self.finetune[published.source].encoder == "frozen":
             raise ValueError(
-                f"publish.{name}.source is '{published.source}', whose encoder is frozen: plain transformers has no "
-                "class for such a "
-                f"model; fine-tune with encoder: tuned to publish, or give predict the run's model and --tokenizer"
+                f"publish.{name}.source is '{published.source}', whose encoder is frozen: transformers has no class "
+                "for such a model; fine-tune with encoder: tuned to publish it, or call kobert predict with the run's "
+                "own model folder and --tokenizer"
             )
         features = self.features_of(published)
         if published.onnx and features and features.task.auto_class.endswith("MultipleChoice"):
-            raise ValueError(f"publish.{name}.onnx: choices are not written as ONNX yet; leave it out")
+            raise ValueError(
+                f"publish.{name}.onnx: multiple-choice models cannot be exported to ONNX yet; leave it out"
+            )
+        # checked here, so that a licence conflict is reported before hours of training
         if not published.permission and (reason := refusal(self.training_files(published), published.license)):
             raise ValueError(f"publish.{name}: {reason}")
 
@@ -118,15 +123,15 @@ class Recipe(Options):
         return self.features[tuned.features or published.source] if tuned else None
 
     def training_files(self, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
-        """The files that a published model learned from: rows of `path`, `license` and `use`."""
-        found = [source | {"use": "pretrain"} for reader in self.corpus.sources for source in reader.provenance()]
+        """The files that a published model was trained on: rows of `path`, `license` and `use`."""
+        rows = [source | {"use": "pretrain"} for reader in self.corpus.sources for source in reader.provenance()]
         if self.pretrain.base:
-            found.append(file_row(self.pretrain.base, self.pretrain.base_license, "start"))
+            rows.append(file_row(self.pretrain.base, self.pretrain.base_license, "start"))
         if self.tokenizer.base and self.tokenizer.keep == "all":
-            found.append(file_row(self.tokenizer.base, self.tokenizer.base_license, "vocabulary"))
+            rows.append(file_row(self.tokenizer.base, self.tokenizer.base_license, "vocabulary"))
         if features := self.features_of(published):
-            found += [file_row(path, features.license, "fine-tune") for path in features_stage.train_files(features)]
-        return found
+            rows += [file_row(path, features.license, "fine-tune") for path in features_stage.train_files(features)]
+        return rows
 
     def evaluation_files(self, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
         """The files that a published model was chosen and evaluated on: rows of `path`, `license` and `use`."""
@@ -136,25 +141,25 @@ class Recipe(Options):
         return [file_row(path, features.license, use) for use, path in files.items() if path]
 
     def controls(self, published: publish_stage.PublishOptions) -> Iterator[str]:
-        """Names of the fine-tunings from scratch on the features of the published model: what pretraining is compared
-        with."""
-        wanted = self.features_of(published)
+        """Names of the fine-tunings from scratch on the features of a published model: the baselines that show what
+        pretraining contributes."""
+        features = self.features_of(published)
         for name, tuned in self.finetune.items():
-            if tuned.init == "scratch" and tuned.encoder == "tuned" and name != published.source:
-                if self.features[tuned.features or name] is wanted:
-                    yield name
+            is_baseline = tuned.init == "scratch" and tuned.encoder == "tuned" and name != published.source
+            if is_baseline and self.features[tuned.features or name] is features:
+                yield name
 
     def without_data_dir(self) -> dict[str, Any]:
-        """The recipe as JSON values; where its files are on this machine is left out."""
+        """The recipe as JSON values, without the path of the data on this machine."""
         return {key: value for key, value in self.dump().items() if key != "data_dir"}
 
     def default_description(self) -> str:
-        """The first sentence of a model card that was given none."""
+        """The first sentence of a model card whose `publish` section has no description."""
         base = self.pretrain.base
         origin = f"trained on from {Path(base).name}" if base else "pretrained from scratch"
         return f"A Korean language model over morphemes, {origin}."
 
 
 def file_row(path: str, license: str | None, use: str) -> dict[str, str]:
-    """A row of a model card's table of files."""
+    """A row of a model card's table of source files."""
     return {"path": path, "license": license or NOT_STATED, "use": use}

@@ -130,6 +130,6 @@ def test_an_architecture_without_the_head_is_refused_before_anything_is_made(
     arguments = [part for setting in settings for part in ("--set", setting)]
     said = kobert("check", tiny.recipe, *arguments).complaint
     assert (
-        "finetune.choice is a task of the kind choice, for which gpt2 has no head (transformers' "
+        "finetune.choice uses the task choice, for which gpt2 has no head (transformers' "
         "AutoModelForMultipleChoice)" in said
     )

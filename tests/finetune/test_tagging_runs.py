@@ -299,9 +299,9 @@ def test_a_folder_of_a_feature_based_model_loads_as_nothing_else(run_dir: Path) 
     [
         (
             "publish.ner.source=frozen",
-            "publish.ner.source is 'frozen', whose encoder is frozen: plain transformers has no class",
+            "publish.ner.source is 'frozen', whose encoder is frozen: transformers has no class",
         ),
-        ("features.ner.task=nsmc", "finetune.frozen.encoder is 'frozen', which is for tasks that tag"),
+        ("features.ner.task=nsmc", "finetune.frozen.encoder is 'frozen', which only tagging tasks support"),
         ("finetune.ner.encoder=forzen", "finetune.ner.encoder"),
         ("features.own.task.labels=[O]", "'O' means that there is no entity"),
     ],
