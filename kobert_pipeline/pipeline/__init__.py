@@ -1,1 +1,1 @@
-"""The stages put together; start reading at `stages.py`."""
+"""The stages connected into a pipeline; start reading at `stages.py`."""

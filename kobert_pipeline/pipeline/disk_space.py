@@ -1,7 +1,7 @@
-"""How much disk a run will take, estimated from the sizes of its sources and its model, and held against what is free.
+"""Estimate how much disk space a run needs, and compare it with what is free.
 
-The shares were measured on Korean Wikipedia and reviews; they are meant to be near the truth from above, since a run
-that stops on a full disk after hours is worse than one that is refused though it would just have fitted.
+The ratios were measured on Korean Wikipedia and reviews. They are rather too high than too low, since a run that stops
+on a full disk after hours is worse than one that is refused although it would just have fitted.
 """
 
 import shutil
@@ -15,42 +15,43 @@ from kobert_pipeline.runs.stage_folder import FINISHED
 from kobert_pipeline.training.plan import Plan
 
 UNPACKED_RATIO = {".zst": 4.0, ".gz": 4.0, ".bz2": 4.5, ".xz": 5.0, ".parquet": 2.5}
-"""Bytes of text in a byte of a compressed file."""
+"""Bytes of text per byte of a compressed file."""
 CORPUS, ANALYSIS = 1.4, 0.6
-"""Bytes per byte of text: parts and, while the stage runs, its work files; the analysed parts."""
+"""Bytes on disk per byte of raw text: of the stage corpus, including its temporary work files, and of the stage
+analysis."""
 BYTES_PER_TOKEN = 4.2
-"""UTF-8 bytes of Korean text that one token stands for, a low figure."""
+"""UTF-8 bytes of Korean text per token, a low value (so many tokens)."""
 FEATURES = 4.0
-"""Bytes of features per byte of a task file."""
+"""Bytes of features per byte of a labelled data file."""
 WEIGHT_BYTES, CHECKPOINT_BYTES = 4, 12
-"""Per parameter: float32 weights; weights and two moments of the optimizer."""
+"""Bytes per parameter: float32 weights; a checkpoint, which also has the optimizer's two moments."""
 
 
 def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
-    """The bytes that what is not finished of the run will take. Raises UserError where the disk of the run has less."""
+    """The bytes that the unfinished jobs will write. Raises UserError where the run's disk has less space."""
     corpus = sum(unpacked_bytes(path) for job in planned if job.stage == "corpus" for path in job.source_files())
     needed = sum(bytes_needed(recipe, job, corpus) for job in planned if not (job.folder / FINISHED).is_file())
     run_dir = planned[0].folder.parent
-    there = next(folder for folder in (run_dir.absolute(), *run_dir.absolute().parents) if folder.is_dir())
-    free = shutil.disk_usage(there).free
+    # the run's folder may not exist yet; its nearest existing parent is on the same disk
+    existing = next(folder for folder in (run_dir.absolute(), *run_dir.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
     if needed > free:
         raise UserError(
-            f"the run will take about {needed / 1e9:.2f} GB of disk below {run_dir}, where {free / 1e9:.2f} GB are "
-            "free; free some, choose "
-            f"another --run-dir, or lower plan.keep_checkpoints"
+            f"the run needs about {needed / 1e9:.2f} GB of disk space in {run_dir}, where {free / 1e9:.2f} GB are "
+            "free; free some, choose another --run-dir, or lower plan.keep_checkpoints"
         )
     return needed
 
 
 def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
-    """What one job writes at most, in bytes; `corpus` is the text that the run's corpus is made from, in bytes."""
+    """Upper estimate of the bytes that a job writes; `corpus` is the size of the run's raw text in bytes."""
     weights = parameter_count(recipe.pretrain.architecture, recipe.tokenizer.subword.vocab_size)
     match job.stage:
         case "corpus":
             return round(CORPUS * corpus)
         case "analysis":
             return round(ANALYSIS * corpus)
-        case "shards":  # an id and a byte of boundaries per token
+        case "shards":  # per token an id of 16 or 32 bits, and one byte of boundary flags
             return round(corpus / BYTES_PER_TOKEN * (3 if recipe.tokenizer.subword.vocab_size <= 2**16 else 5))
         case "features":
             return round(FEATURES * sum(map(unpacked_bytes, job.source_files())))
@@ -65,14 +66,15 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
 
 
 def unpacked_bytes(path: Path) -> float:
-    """Bytes of text in a file."""
+    """Estimated bytes of text in a file, which may be compressed."""
     return path.stat().st_size * UNPACKED_RATIO.get(path.suffix, 1.0)
 
 
 def parameter_count(architecture: Architecture, vocab_size: int) -> int:
-    """About how many parameters a model has, counted without making it; sharing them between layers is not taken into
-    account."""
+    """Approximate number of parameters of a model, without building it. Parameters that layers share count once per
+    layer."""
     width, inner = architecture.hidden_size, architecture.intermediate_size or 4 * architecture.hidden_size
+    # four attention matrices, two of the feed-forward network, and their biases and layer norms
     layer = 4 * width**2 + 2 * width * inner + 9 * width + inner
     return (
         architecture.num_hidden_layers * layer
@@ -83,5 +85,6 @@ def parameter_count(architecture: Architecture, vocab_size: int) -> int:
 
 
 def checkpoint_bytes(plan: Plan) -> int:
-    """Bytes per parameter of the checkpoints that are kept, and of the one that is being written."""
+    """Bytes per parameter of all checkpoints that exist at the same time."""
+    # a new checkpoint is written before the oldest one is deleted
     return CHECKPOINT_BYTES * (plan.keep_checkpoints + 1)

@@ -1,4 +1,5 @@
-"""What a run knows about a model: read from its manifests, for the model card and the training manifest."""
+"""Where a published model comes from: facts for the model card and the training manifest, read from the run's
+manifests."""
 
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,25 @@ from kobert_pipeline.training.hf_config import fine_tuned_for
 Manifest = dict[str, Any]
 
 UPSTREAM = ("corpus", "analysis", "tokenizer", "shards", "pretrain")
-"""The stages that every published model comes from."""
+"""The stages that every published model depends on."""
 PUBLIC_ENTRIES = ("options", "counts", "seconds", "versions", "device")
-"""What the training manifest repeats of each stage's manifest."""
+"""The entries of each stage's manifest that the training manifest repeats."""
 PRIVATE_COUNTS = ("contaminated_samples", "skipped")
-"""Counts of the corpus that quote other people's texts or name the user's files: they are not published."""
+"""Counts of the corpus that are not published: they quote other people's texts or name the user's files."""
 
 
 def card_inputs(
     recipe: Recipe, recipe_name: str, options: publish_stage.PublishOptions, controls: dict[str, list[Path]]
 ) -> dict[str, str]:
-    """Digests of what a model card repeats that is in no folder the stage reads: the recipe, and the scores of the
-    controls so far."""
-    found = {"recipe": digest([recipe_name, recipe.without_data_dir(), recipe.training_files(options)])}
-    if scores := {name: [made["counts"] for made in runs] for name, runs in finished_controls(controls).items()}:
-        found["controls"] = digest(scores)
-    return found
+    """Digests of what the model card contains besides the contents of the stage's input folders: the recipe, and the
+    scores of the finished controls.
+
+    With them in the fingerprint, a card whose numbers or texts have changed is stale.
+    """
+    digests = {"recipe": digest([recipe_name, recipe.without_data_dir(), recipe.training_files(options)])}
+    if scores := {name: [run["counts"] for run in runs] for name, runs in finished_controls(controls).items()}:
+        digests["controls"] = digest(scores)
+    return digests
 
 
 def publish_model(
@@ -48,8 +52,11 @@ def publish_model(
     controls: dict[str, list[Path]],
     out: Path,
 ) -> dict[str, Any]:
-    """Run the stage publish: choose the seed with the best dev score, and collect the facts for the card and the
-    training manifest."""
+    """Run the stage publish for the checkpoint `key`: choose the seed with the best dev score, collect the facts for
+    the model card and the training manifest, and write to `out`. Returns the stage's counts.
+
+    `tuned` are the folders of the fine-tuning's seeds, empty for a pretrained model; `controls` those of each control.
+    """
     options = recipe.publish[key]
     manifests = {stage: manifest.read(run_dir / stage) for stage in UPSTREAM}
     model, results, task = run_dir / "pretrain" / pretrain_stage.MODEL, None, None
@@ -60,7 +67,7 @@ def publish_model(
         by_seed = {folder.name: manifest.read(folder) for folder in tuned}
         results = results_of(options.source, task, by_seed, controls)
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
-        manifests |= {f"finetune/{options.source}/{seed}": made for seed, made in by_seed.items()}
+        manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         related = related_manifests(run_dir, options.source, features)
     facts = card_facts(
         recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
@@ -82,8 +89,8 @@ def card_facts(
     task: Task | None,
     results: Results | None,
 ) -> CardFacts:
-    """Everything that the model card says. `config` is the model's; `task` and `results` are None for a pretrained
-    model."""
+    """All facts of a model card. `config` is the content of the model's `config.json`; `task` and `results` are None
+    for a pretrained model."""
     auto_class = task.auto_class if task else auto_class_of(config)
     segmenter = recipe.analysis.analyzer.segmenter(data_dir)
     return CardFacts(
@@ -110,9 +117,11 @@ def card_facts(
 
 
 def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manifest]) -> dict[str, Any]:
-    """The content of `training_manifest.json`: the recipe, and of each stage its options, counts, seconds, versions and
+    """The content of `training_manifest.json`: the recipe, and each stage's options, counts, seconds, versions and
     device."""
-    stages = {stage: {key: made[key] for key in PUBLIC_ENTRIES if key in made} for stage, made in manifests.items()}
+    stages = {
+        stage: {key: content[key] for key in PUBLIC_ENTRIES if key in content} for stage, content in manifests.items()
+    }
     if "corpus" in stages:
         counts = stages["corpus"]["counts"]
         stages["corpus"]["counts"] = {key: value for key, value in counts.items() if key not in PRIVATE_COUNTS}
@@ -121,17 +130,21 @@ def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manife
 
 
 def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: dict[str, list[Path]]) -> Results:
-    """The scores of the fine-tuning `name` from its manifests by seed, on test where there is a test set, beside those
-    of the finished controls, the best on dev first. The seed that is published is the one with the best dev score."""
+    """The scores of the fine-tuning `name` and of its finished controls: on test where there is a test set, else on
+    dev.
 
-    def dev_score(made: Manifest) -> float:
-        return float(made["counts"]["dev"][task.metric])
+    `by_seed` holds the manifest of each seed. Both the published seed and the order of the controls are chosen by dev
+    scores, since a choice by test scores would make these too good.
+    """
+
+    def dev_score(run: Manifest) -> float:
+        return float(run["counts"]["dev"][task.metric])
 
     runs = list(by_seed.values())
     split = final_split(runs)
     best = max(by_seed, key=lambda seed: dev_score(by_seed[seed]))
     finished = finished_controls(controls)
-    order = sorted(finished, key=lambda control: -mean([dev_score(made) for made in finished[control]]))
+    order = sorted(finished, key=lambda control: -mean([dev_score(run) for run in finished[control]]))
     control_scores = {control: scores_by_metric(finished[control], split) for control in order}
     return Results(
         name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split]
@@ -139,14 +152,14 @@ def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: di
 
 
 def finished_controls(controls: dict[str, list[Path]]) -> dict[str, list[Manifest]]:
-    """The manifests of the controls whose seeds are all finished. A control that was left out for want of time keeps
-    nothing from being published."""
+    """The manifests of the controls whose seeds are all finished; the others are left out, since a model may be
+    published before its controls are trained."""
     finished = {name: folders for name, folders in controls.items() if all(map(manifest.is_finished, folders))}
     return {name: [manifest.read(folder) for folder in folders] for name, folders in finished.items()}
 
 
 def related_manifests(run_dir: Path, source: str, features: str) -> dict[str, Manifest]:
-    """The manifests of what was made for a fine-tuned model but is not in it: its features, and the trials of its
+    """The manifests of jobs that a fine-tuned model cost without being part of it: its features and the trials of its
     grid."""
     folders = [run_dir / "features" / features, *sorted((run_dir / "finetune" / source / "grid").glob("*"))]
     return {
@@ -157,44 +170,44 @@ def related_manifests(run_dir: Path, source: str, features: str) -> dict[str, Ma
 
 
 def null_threshold(config: dict[str, Any]) -> float | None:
-    """Of a model whose questions may have no answer: by how much the score of no answer must exceed that of the best
-    span."""
+    """For a model whose questions may have no answer: by how much the score of "no answer" must exceed that of the best
+    span to be predicted; None for other models."""
     threshold = fine_tuned_for(config)[1].get("null_threshold")
     return None if threshold is None else float(threshold)
 
 
 def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[str, str]:
-    """The numbers of the model card, from the manifests and the model's config. Those of stages that were not run are
-    left out."""
+    """The numbers of the model card by label, from the manifests and the model's config; those of stages that were not
+    run are left out."""
     layers = config.get("num_hidden_layers", config.get("n_layer"))
     width = config.get("hidden_size", config.get("n_embd"))
     task, state = fine_tuned_for(config)
-    found = {}
+    numbers = {}
     if "corpus" in manifests:
-        found["documents"] = f"{manifests['corpus']['counts']['documents_kept']:,}"
+        numbers["documents"] = f"{manifests['corpus']['counts']['documents_kept']:,}"
     if "tokenizer" in manifests:
-        found["vocabulary"] = f"{manifests['tokenizer']['counts']['vocab_size']:,}"
-    found["architecture"] = f"{config['model_type']}, {layers} layers of width {width}"
+        numbers["vocabulary"] = f"{manifests['tokenizer']['counts']['vocab_size']:,}"
+    numbers["architecture"] = f"{config['model_type']}, {layers} layers, hidden size {width}"
     if "pretrain" in manifests:
         trained = manifests["pretrain"]["counts"]
         losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
-        found["parameters"] = f"{trained['parameters']:,}"
-        found["tokens seen in pretraining"] = f"{trained['tokens_seen']:,}"
-        found["held-out loss before and after"] = " -> ".join(losses)
+        numbers["parameters"] = f"{trained['parameters']:,}"
+        numbers["tokens seen in pretraining"] = f"{trained['tokens_seen']:,}"
+        numbers["held-out loss before and after"] = " -> ".join(losses)
     if task and "id2label" in config:
-        found["labels"] = ", ".join(config["id2label"].values())
+        numbers["labels"] = ", ".join(config["id2label"].values())
     if "max_length" in state:
-        found["tokens of a window in fine-tuning, at most"] = f"{state['max_length']:,}"
-    return found
+        numbers["maximum tokens per window in fine-tuning"] = f"{state['max_length']:,}"
+    return numbers
 
 
 def strip_local_paths(value: Any, data_dir: Path) -> Any:
-    """`value` with every absolute path in it replaced by a name: the path below data_dir, or its last part. Where files
-    are on the machine that made a model is nobody's business."""
+    """`value` with every absolute path in it made relative to `data_dir`, or shortened to its last part: a published
+    file must not show the folders of the machine that trained the model."""
     if isinstance(value, dict):
-        return {key: strip_local_paths(one, data_dir) for key, one in value.items()}
+        return {key: strip_local_paths(item, data_dir) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [strip_local_paths(one, data_dir) for one in value]
+        return [strip_local_paths(item, data_dir) for item in value]
     if not isinstance(value, str) or not value.startswith("/"):
         return value
     path = Path(value)

@@ -1,10 +1,10 @@
-"""The page to read first: the stages, and what each one reads.
+"""The stages and what each one reads: the best place to start reading the code.
 
     raw text -> corpus -> analysis -> tokenizer -> shards, features -> pretrain -> finetune -> publish
 
-A recipe has a section per stage, and a run has a folder per stage with a manifest in it. `jobs` yields one `Job` for
-each folder that a recipe asks for, in the order in which they are made. `runs/runner.py` then runs, skips, resumes or
-refuses each job. A stage knows about none of this: it is called with its options and folders, and returns counts.
+A recipe has one section per stage; a run has one folder per stage, with a manifest in it. `jobs` yields one `Job` per
+folder that a recipe asks for, in the order of execution, and `runs/runner.py` runs, skips, resumes or refuses each job.
+A stage knows nothing of recipes and manifests: it is called with its options and folders, and returns counts.
 """
 
 import os
@@ -34,14 +34,17 @@ from kobert_pipeline.runs.runner import Job
 
 @dataclass(frozen=True)
 class Run:
-    """Where a run reads and writes. People are shown `data_dir` and `run_dir` as they gave them; stages get absolute
-    paths, since their workers may run in other folders or on other machines."""
+    """Where a run reads and writes.
+
+    Messages show `data_dir` and `run_dir` as the user gave them. Stages get absolute paths, since their workers may run
+    in other folders or on other machines.
+    """
 
     name: str
     data_dir: Path
     run_dir: Path
     num_workers: int | None = None
-    """Worker processes of the stages `corpus` and `analysis`; None: one per core."""
+    """Worker processes of the stages `corpus` and `analysis`; None: one per core. It does not change the result."""
 
     @property
     def data(self) -> Path:
@@ -54,7 +57,7 @@ class Run:
 
 
 def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
-    """Every folder that the recipe asks for, in the order in which they are made."""
+    """All jobs of a recipe, in the order of execution."""
     yield corpus_job(recipe, run)
     yield analysis_job(recipe, run)
     yield tokenizer_job(recipe, run)
@@ -84,7 +87,7 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
         "analysis", run.run_dir / "analysis", analysis_stage.VERSION, options.dump(), writes=analysis_stage.WRITES,
         resumable=True,
         inputs={"corpus": run.run_dir / "corpus"}, source_files=partial(analyzer.files, run.data_dir),
-        # another version of the analyzer's model finds other morphemes
+        # another version of the analyzer's model finds other morphemes, although the options are the same
         extra_inputs=lambda: {"analyzer": analyzer.segmenter(run.data_dir).version},
         preflight=partial(analyzer.segmenter, run.data_dir),
         run=partial(analysis_stage.run, options, run.folder("corpus"), run.data, num_workers=run.num_workers),
@@ -92,18 +95,18 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
 
 
 def tokenizer_job(recipe: Recipe, run: Run) -> Job:
-    """Morphemes -> a subword vocabulary."""
+    """Morphemes -> a tokenizer with a subword vocabulary."""
     options = recipe.tokenizer
     return Job(
         "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, options.dump(), writes=tokenizer_stage.WRITES,
-        inputs={"analysis": run.run_dir / "analysis"}, source_files=partial(tokenizer_stage.raw_files, options,
-        run.data_dir),
+        inputs={"analysis": run.run_dir / "analysis"},
+        source_files=partial(tokenizer_stage.raw_files, options, run.data_dir),
         run=partial(tokenizer_stage.run, options, run.folder("analysis"), run.data),
     )  # fmt: skip
 
 
 def shards_job(recipe: Recipe, run: Run) -> Job:
-    """Morphemes and a vocabulary -> token ids in memory-mapped shards."""
+    """Morphemes and a tokenizer -> token ids in memory-mapped shards."""
     options = recipe.shards
     return Job(
         "shards", run.run_dir / "shards", shards_stage.VERSION, options.dump(), writes=shards_stage.WRITES,
@@ -114,7 +117,7 @@ def shards_job(recipe: Recipe, run: Run) -> Job:
 
 
 def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
-    """A labelled data set and a tokenizer -> arrays to fine-tune on, one folder per set."""
+    """Labelled data and a tokenizer -> arrays for fine-tuning, one folder per data set."""
     for name, options in recipe.features.items():
         yield Job(
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
@@ -138,37 +141,42 @@ def pretrain_job(recipe: Recipe, run: Run) -> Job:
 
 
 def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
-    """Features and a pretrained model -> a fine-tuned model per seed. A recipe that lists several learning rates or
-    epochs first has a trial of each combination, with the first seed and on dev only."""
+    """Features and a pretrained model -> a fine-tuned model per seed.
+
+    A recipe with several learning rates or epochs first has a trial of each combination: with the first seed, and
+    scored on dev only, so that the test set plays no part in the choice.
+    """
     for name, options in recipe.finetune.items():
         features, pretrained = options.features or name, run.folder("pretrain") / pretrain_stage.MODEL
         inputs = {"features": run.run_dir / "features" / features, "pretrain": run.run_dir / "pretrain"}
-        given = {key: value for key, value in options.dump().items() if key != "seeds"}
-        given["plan"] = {key: value for key, value in given["plan"].items() if key not in options.plan.varied}
+        # Left out of the record: other seeds have their own folders, and of a grid only the chosen setting counts,
+        # which `extra_inputs` adds. So the list of seeds or learning rates may grow without making old runs stale.
+        fixed = {key: value for key, value in options.dump().items() if key != "seeds"}
+        fixed["plan"] = {key: value for key, value in fixed["plan"].items() if key not in options.plan.varied}
         folder = run.run_dir / "finetune" / name
         grid = options.plan.settings() if options.plan.varied else {}
         trials = {setting: folder / "grid" / setting for setting in grid}
         for setting, plan in grid.items():
             seed = options.seeds[0]
             yield Job(
-                "finetune", trials[setting], finetune_stage.VERSION, {**given, "plan": plan.dump(), "seed": seed,
-                "trial": True},
+                "finetune", trials[setting], finetune_stage.VERSION,
+                {**fixed, "plan": plan.dump(), "seed": seed, "trial": True},
                 name=f"{name}/grid/{setting}", resumable=True, inputs=inputs, writes=finetune_stage.WRITES,
                 run=partial(finetune_stage.trial, options, plan, seed, run.folder("features", features), pretrained),
             )  # fmt: skip
-        tried = {setting: trial.absolute() for setting, trial in trials.items()}
+        absolute_trials = {setting: trial.absolute() for setting, trial in trials.items()}
         for seed in options.seeds:
             yield Job(
-                "finetune", folder / str(seed), finetune_stage.VERSION, {**given, "seed": seed}, name=f"{name}/{seed}",
+                "finetune", folder / str(seed), finetune_stage.VERSION, {**fixed, "seed": seed}, name=f"{name}/{seed}",
                 resumable=True, inputs=inputs, candidates=tuple(trials.values()), writes=finetune_stage.WRITES,
                 extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
                 run=partial(finetune_stage.run, options, seed, run.folder("features", features), pretrained,
-                trials=tried),
+                            trials=absolute_trials),
             )  # fmt: skip
 
 
 def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
-    """A model of the run -> a checkpoint folder with a model card."""
+    """A trained model and the tokenizer -> a checkpoint folder with a model card."""
     for name, options in recipe.publish.items():
         seeds = recipe.finetune[options.source].seeds if options.source in recipe.finetune else []
         tuned = {f"{options.source}/{seed}": run.run_dir / "finetune" / options.source / str(seed) for seed in seeds}
@@ -190,7 +198,7 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
 def plan(
     recipe: str, settings: list[str] | None, run_dir: Path | None, num_workers: int | None
 ) -> tuple[Recipe, list[Job]]:
-    """A recipe by its path or name, with `settings` laid over it, and its jobs.
+    """Load a recipe by its path or name, apply `settings` (`key.key=value`), and list its jobs.
 
     Raises UserError for a recipe that is not valid or a data folder that does not exist.
     """
@@ -199,33 +207,34 @@ def plan(
         loaded = Recipe.model_validate(content)
     except ValidationError as error:
         raise UserError(f"recipe {recipe}: {first_error(error)}") from None
-    given = loaded.data_dir or os.environ.get("KOBERT_DATA")
-    if not given:
+    data_dir = loaded.data_dir or os.environ.get("KOBERT_DATA")
+    if not data_dir:
         raise UserError(
             f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment "
             "variable KOBERT_DATA"
         )
-    if not Path(given).is_dir():
-        where = (
-            "" if Path(given).is_absolute() else f" (that is {Path(given).absolute()}, as seen from the current folder)"
-        )
-        raise UserError(f"data_dir {given} is not a folder{where}; give another with --set data_dir=PATH")
+    if not Path(data_dir).is_dir():
+        resolved = "" if Path(data_dir).is_absolute() else f" (in full: {Path(data_dir).absolute()})"
+        raise UserError(f"data_dir {data_dir} is not a folder{resolved}; give another with --set data_dir=PATH")
     name = recipe_file.find(recipe).stem
-    return loaded, list(jobs(loaded, Run(name, Path(given), run_dir or Path("runs") / name, num_workers)))
+    return loaded, list(jobs(loaded, Run(name, Path(data_dir), run_dir or Path("runs") / name, num_workers)))
 
 
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
-    """What is wrong with the files, libraries and disk that the jobs need: the sentences with which a run would refuse,
-    those for files that it would skip, and the bytes of disk that it will take (0 where another problem keeps that from
-    being known)."""
+    """Check the files, libraries and disk space that the jobs need, without running them.
+
+    Returns the problems that would stop a run, those of files that a run would skip, and the bytes of disk space that
+    it needs (0 if there are problems of the first kind, which keep the size from being known).
+    """
     refused, skipped = list[str](), list[str]()
     for job in planned:
         sampled = job.sample()
         refused += [sentence for sentence, is_skipped in sampled if not is_skipped]
         skipped += [sentence for sentence, is_skipped in sampled if is_skipped]
-        for look in (job.source_files, job.preflight, job.validate):
+        # one problem per job: a missing file would only be reported again by the later checks
+        for check in (job.source_files, job.preflight, job.validate):
             try:
-                look()
+                check()
             except UserError as problem:
                 refused.append(str(problem))
                 break
@@ -235,18 +244,17 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
             needed = refuse_full_disk(recipe, planned)
         except UserError as problem:
             refused.append(str(problem))
-    return list(dict.fromkeys(refused)), skipped, needed
+    return list(dict.fromkeys(refused)), skipped, needed  # jobs that share a file report it once
 
 
 def published_folder(planned: list[Job], name: str | None) -> Path:
-    """The folder of the recipe's checkpoint `name`, or of its only one. Raises UserError where there is no such
-    checkpoint."""
+    """The folder of the checkpoint `name`, or of the recipe's only checkpoint. Raises UserError if there is none."""
     folders = {job.name: job.folder for job in planned if job.stage == "publish"}
     if name is None and len(folders) == 1:
         return next(iter(folders.values()))
     if name not in folders:
-        said = f"has no checkpoint {name!r}" if name else f"publishes {len(folders)} checkpoints"
+        problem = f"has no checkpoint {name!r}" if name else f"publishes {len(folders)} checkpoints"
         raise UserError(
-            f"the recipe {said}; choose one with --name (allowed: {', '.join(sorted(folders)) or 'nothing'})"
+            f"the recipe {problem}; choose one with --name (allowed: {', '.join(sorted(folders)) or 'nothing'})"
         )
     return folders[name]

@@ -233,7 +233,7 @@ def test_card_names_data_licences_recipe_and_limits(folder) -> None:
     assert r"documents/\*.txt | CC0-1.0" in text
     assert "`tiny`" in text
     assert "Intended use and limits" in text
-    assert "bert, 1 layers of width 32" in text
+    assert "bert, 1 layers, hidden size 32" in text
     if folder.name == "nsmc":
         assert "| labels | negative, positive |" in text and "| reviews_test.txt | CC0-1.0 | evaluate (test) |" in text
     assert "{name}" not in text
