@@ -1,2 +1,4 @@
-"""A run's folder: which stages are run, skipped, resumed or refused, and the manifests that decide it. Knows no
-stage."""
+"""A run's folder: which stages are run, skipped, resumed or refused, and the manifests that decide it.
+
+This package knows no particular stage.
+"""

@@ -1,4 +1,4 @@
-"""`kobert compare`: finished runs side by side, every number from their manifests."""
+"""`kobert compare`: finished runs side by side. All numbers come from their manifests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +11,21 @@ from kobert_pipeline.runs.stage_folder import FINISHED
 
 
 def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
-    """A row per fine-tuning of each run: scores over the seeds, and what the model was made from."""
+    """One row per fine-tuning of each run: its scores over the seeds, and the pretraining that it started from.
+
+    Raises UserError for a run whose pretraining is not finished.
+    """
     rows: list[dict[str, Any]] = []
     for run_dir in run_dirs:
         if not manifest.is_finished(run_dir / "pretrain"):
             raise UserError(f"{run_dir} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
-        made = {stage: manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain")}
+        tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
         base = {
             "run": run_dir.name,
-            "vocab_size": made["tokenizer"]["counts"]["vocab_size"],
-            "tokens_seen": made["pretrain"]["counts"]["tokens_seen"],
-            "held_out_loss": round(made["pretrain"]["counts"]["held_out_after"]["loss"], 4),
-            "pretrain_seconds": made["pretrain"]["seconds"],
+            "vocab_size": tokenizer["counts"]["vocab_size"],
+            "tokens_seen": pretrain["counts"]["tokens_seen"],
+            "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
+            "pretrain_seconds": pretrain["seconds"],
         }
         tuned = sorted(path for path in (run_dir / "finetune").glob("*") if path.is_dir())
         rows += [base | _scores(folder) for folder in tuned] or [base | {"finetune": "", "seeds": 0, "scores": {}}]
@@ -30,38 +33,39 @@ def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
 
 
 def final_split(runs: list[dict[str, Any]]) -> str:
-    """The split whose scores are reported: `test` where the runs have one, else `dev`."""
+    """The split whose scores are reported: `test` if the runs have one, else `dev`. `runs` are manifests."""
     return "test" if runs and "test" in runs[0]["counts"] else "dev"
 
 
 def scores_by_metric(runs: list[dict[str, Any]], split: str) -> dict[str, list[float]]:
-    """{metric: [score of each run]} on a split."""
-    return {name: [made["counts"][split][name] for made in runs] for name in runs[0]["counts"][split]}
+    """{metric: [score of each run]} on a split. `runs` are manifests."""
+    return {name: [run["counts"][split][name] for run in runs] for name in runs[0]["counts"][split]}
 
 
 def _scores(folder: Path) -> dict[str, Any]:
+    """The entries of a row that belong to one fine-tuning: scores over its seeds, and the trials of its grid."""
     runs = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))]
     split = final_split(runs)
     values = scores_by_metric(runs, split) if runs else {}
     summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}
-    tried = {
+    row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary}
+    trials = {
         path.parent.name: manifest.read(path.parent)["counts"].get("dev")
         for path in sorted(folder.glob(f"grid/*/{FINISHED}"))
     }
-    return {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary} | (
-        {"tried_on_dev": tried} if tried else {}
-    )
+    return row | ({"tried_on_dev": trials} if trials else {})
 
 
 def option_differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
-    """Options in which the runs differ, by the name that --set takes: one value a run, None where it has none."""
-    told = [dict(_options(run_dir)) for run_dir in run_dirs]
-    names = list(dict.fromkeys(name for one in told for name in one))
-    values = {name: [one.get(name) for one in told] for name in names}
-    return {name: found for name, found in values.items() if any(value != found[0] for value in found)}
+    """Options in which the runs differ, by their names for --set: one value per run, None for a run without it."""
+    options_by_run = [dict(_options(run_dir)) for run_dir in run_dirs]
+    names = list(dict.fromkeys(name for options in options_by_run for name in options))
+    values_by_name = {name: [options.get(name) for options in options_by_run] for name in names}
+    return {name: values for name, values in values_by_name.items() if any(value != values[0] for value in values)}
 
 
 def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
+    """(name, value) of every option of a run's finished stages; `publish` is left out, as it changes no number."""
     for path in sorted(run_dir.rglob(FINISHED)):
         stage, *name = path.parent.relative_to(run_dir).parts
         if stage != "publish":
@@ -69,36 +73,23 @@ def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
 
 
 def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
-    """The rows as a Markdown table, and below it what differs between the runs."""
+    """The rows as a Markdown table, followed by a table of the options that differ between the runs."""
     header = [
-        "run",
-        "vocabulary",
-        "tokens seen",
-        "held-out loss",
-        "fine-tuning",
-        "split",
-        "seeds",
-        "scores: mean (range)",
-    ]
+        "run", "vocabulary", "tokens seen", "held-out loss", "fine-tuning", "split", "seeds", "scores: mean (range)",
+    ]  # fmt: skip
     lines = []
     for row in rows:
-        scores = ", ".join(
-            f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in row["scores"].items()
-        )
+        scores = [f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in row["scores"].items()]
         lines.append(
             [row["run"], f"{row['vocab_size']:,}", f"{row['tokens_seen']:,}", f"{row['held_out_loss']:.3f}",
-            row["finetune"],
-             row.get("split", ""), str(row["seeds"]), scores]
+             row["finetune"], row.get("split", ""), str(row["seeds"]), ", ".join(scores)]
         )  # fmt: skip
     runs = list(dict.fromkeys(row["run"] for row in rows))
     parts = [table(header, lines)]
     if len({row["vocab_size"] for row in rows}) > 1:
-        parts.append("The vocabularies differ in size, so the losses are not to be compared.")
+        # a smaller vocabulary splits a text into more tokens, each easier to predict
+        parts.append("The vocabularies differ in size, so the held-out losses cannot be compared.")
     if differing:
-        parts.append(
-            table(
-                ["option", *runs],
-                [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()],
-            )
-        )
+        option_rows = [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]
+        parts.append(table(["option", *runs], option_rows))
     return "\n\n".join(parts)

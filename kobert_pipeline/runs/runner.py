@@ -1,5 +1,4 @@
-"""Runs jobs in order: a job whose manifest says that it is finished and unchanged is skipped, an interrupted one is
-resumed, a changed one is refused. Knows no stage.
+"""Runs jobs in order: a finished and unchanged job is skipped, an interrupted one resumed, and a changed one refused.
 
 In distributed training rank 0 does all of this; other ranks wait for its decision, run the same stage and write no
 manifests.
@@ -19,71 +18,71 @@ from kobert_pipeline.errors import NotOurs, UserError, did_you_mean
 from kobert_pipeline.files import read_json_with_digest, sha256
 from kobert_pipeline.runs import manifest, stage_folder
 from kobert_pipeline.runs.manifest import Record
+from kobert_pipeline.runs.reuse import reuse
 
 STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
 
-
 NETWORK_FOLDER_DELAY = 60.0
-"""Seconds, at most, until one node sees a file that another wrote: network folders are read through a cache."""
+"""Maximum seconds until one node sees a file that another node wrote: network file systems cache their folders."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One folder to make: a stage, or one of several runs of a stage."""
+    """One folder of a run and how to create it: a whole stage, or one of its parts such as a fine-tuning's seed."""
 
     stage: str
     folder: Path
     version: int
-    """Of the stage's file format; a folder of another version is stale."""
+    """Version of the stage's file format; a folder with another version is stale."""
     options: dict[str, Any]
     run: Callable[[Path], dict[str, Any]]
-    """Fills the folder that it is given and returns the counts for the manifest."""
+    """Writes the results to the given folder, and returns the counts for the manifest."""
     writes: tuple[str, ...]
     """Patterns of every file that the stage writes to its folder."""
     inputs: dict[str, Path] = field(default_factory=dict)
     """Folders of earlier jobs, by their names in the manifest; their contents are part of the fingerprint."""
     candidates: tuple[Path, ...] = ()
-    """Folders of earlier jobs that only decide something (the trials of a grid): `extra_inputs` says what they
-    decided."""
+    """Folders of earlier jobs that only decide something (the trials of a grid): `extra_inputs` holds the decision."""
     source_files: Callable[[], list[Path]] = list
-    """Files of the user; their contents are part of the fingerprint."""
+    """Lists the user's files; their contents are part of the fingerprint."""
     extra_inputs: Callable[[], dict[str, str]] = dict
-    """Whatever else the result depends on."""
+    """Returns anything else that the result depends on, for the fingerprint."""
     validate: Callable[[], object] = dict
-    """Reads the user's files as far as that takes seconds, for `kobert check`."""
+    """Reads the user's files as far as that takes seconds, for `kobert check`. Raises UserError."""
     sample: Callable[[], list[tuple[str, bool]]] = list
-    """Looks into each of many files and returns a sentence for every unfit one, with whether a run would skip it."""
+    """Reads the beginning of each of many files; returns (problem, whether a run would skip the file) for each bad
+    one."""
     preflight: Callable[[], object] = dict
-    """Refuses before any job is started, for one where a library is missing."""
+    """Raises UserError before any job is started, for example if a library is missing."""
     resumable: bool = False
-    """Whether a partial folder is resumed; otherwise it is deleted and made again."""
+    """Whether a partial folder is resumed; otherwise it is deleted and created again."""
     name: str = ""
-    """Which of several runs of the stage: `nsmc/1`."""
+    """Which part of the stage: `nsmc/1`; empty for a whole stage."""
 
     @property
     def title(self) -> str:
-        """As shown to people: `finetune nsmc/1`."""
+        """The job's name in messages: `finetune nsmc/1`."""
         return f"{self.stage} {self.name}".strip()
 
     @property
     def path(self) -> str:
-        """As --redo takes it: `finetune/nsmc/1`."""
+        """The job's name for --redo: `finetune/nsmc/1`."""
         return f"{self.stage}/{self.name}".rstrip("/")
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """All folders of earlier jobs that this one needs."""
+        """Folders of all earlier jobs that this one needs."""
         return (*self.inputs.values(), *self.candidates)
 
-    def is_selected_by(self, named: list[str]) -> bool:
-        """Whether one of the names is its stage's, its own (`finetune/nsmc/1`), or that of several it is one of
-        (`finetune/nsmc`)."""
-        return any(f"{self.path}/".startswith(f"{name}/") for name in named)
+    def is_selected_by(self, names: list[str]) -> bool:
+        """Whether one of the names is this job's (`finetune/nsmc/1`), or contains it (`finetune/nsmc`, `finetune`)."""
+        # with the slash, finetune/nsmc does not select finetune/nsmc-random
+        return any(f"{self.path}/".startswith(f"{name}/") for name in names)
 
 
 @dataclass
 class Outcome:
-    """What became of a job."""
+    """The result of a job: `status` is `done`, `skipped` or `reused`; `seconds` are those of this command."""
 
     job: Job
     status: str
@@ -98,25 +97,25 @@ def run(
     redo: list[str] | None = None,
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
 ) -> list[Outcome]:
-    """Do the jobs in order; skip what is finished and unchanged. Raises UserError where a stage is stale or damaged."""
+    """Run the jobs in order, except those that are finished and unchanged.
+
+    `only` names a single stage, `until` the last one, and `redo` stages or jobs to delete and run again. Raises
+    UserError if a stage is stale or damaged.
+    """
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
-    for name in redo or []:
-        _check_redo_name(name, planned)
-        if until and STAGES.index(name.partition("/")[0]) > STAGES.index(until):
-            raise UserError(
-                f"--redo {name} lies beyond --until {until}; leave one of them out, or give a later stage to --until"
-            )
+    _check_redo(redo or [], until, planned)
     for job in planned:
         stage_folder.finish_deletion(job.folder)
     last = STAGES.index(until) if until else len(STAGES)
     chosen = [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
+    # All preflight checks come first: a library that the last stage needs should not be missed after hours.
     for job in chosen:
         if job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
             job.preflight()
     for job in chosen:
         if only:
-            _check_sources(job, {one.folder: one for one in planned})
+            _check_sources(job, {other.folder: other for other in planned})
         outcome = _run_job(job, verified, say, redo=job.is_selected_by(redo or []))
         outcomes.append(outcome)
         say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
@@ -124,19 +123,24 @@ def run(
     return outcomes
 
 
-def _check_redo_name(name: str, planned: list[Job]) -> None:
-    """Raise UserError unless `name` is a stage, or a job of the recipe."""
-    stage = name.partition("/")[0]
-    if stage not in STAGES:
-        raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
-    if name != stage and not any(job.is_selected_by([name]) for job in planned):
-        own = [job.path for job in planned if job.stage == stage]
-        sections = ["/".join(path.split("/")[:2]) for path in own]
-        raise UserError(f"the recipe has nothing called {name}{did_you_mean(name, {stage, *sections, *own})}")
+def _check_redo(names: list[str], until: str | None, planned: list[Job]) -> None:
+    """Raise UserError for a name of --redo that is not a stage or a job of the recipe, or that --until excludes."""
+    for name in names:
+        stage = name.partition("/")[0]
+        if stage not in STAGES:
+            raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
+        if name != stage and not any(job.is_selected_by([name]) for job in planned):
+            paths = [job.path for job in planned if job.stage == stage]
+            sections = ["/".join(path.split("/")[:2]) for path in paths]
+            raise UserError(f"the recipe has nothing called {name}{did_you_mean(name, {stage, *sections, *paths})}")
+        if until and STAGES.index(stage) > STAGES.index(until):
+            raise UserError(
+                f"--redo {name} is after --until {until}; leave one of them out, or give a later stage to --until"
+            )
 
 
 def follow(planned: list[Job], only: str | None) -> None:
-    """On every rank but 0: run what rank 0 starts. Raises `MainProcessExited` when rank 0 exits early."""
+    """On every rank but 0: run the jobs that rank 0 runs. Raises `MainProcessExited` when rank 0 exits early."""
     for job in [job for job in planned if only in (None, job.stage)]:
         decision = channel().receive()
         if decision["runs"]:
@@ -146,28 +150,34 @@ def follow(planned: list[Job], only: str | None) -> None:
 
 
 def _check_same_job(job: Job, fingerprint: str) -> None:
-    """Raise UserError unless this rank sees the folder that rank 0 started, and was given the same options."""
-    path, deadline = job.folder / stage_folder.STARTED, time.monotonic() + NETWORK_FOLDER_DELAY
-    while (
-        not (started := read_json_with_digest(path) if path.is_file() else {}) or started["fingerprint"] != fingerprint
-    ):
-        if time.monotonic() >= deadline:
-            raise UserError(
-                f"rank {os.environ['RANK']} does not see what rank 0 started in {job.folder}: "
-                f"give every node the same command and a run folder that all of them see"
-            )
-        time.sleep(0.2)  # a file of another node cannot be waited for in any other way
+    """Raise UserError unless this rank sees the folder that rank 0 started, and has the same options."""
+    started = _wait_for_record(job, fingerprint)
     here = Record(job.stage, job.version, job.options, started["inputs"])
     if here.fingerprint != fingerprint:
         raise UserError(
             f"rank {os.environ['RANK']} was started with other options than rank 0: "
-            f"{manifest.difference(started, here)}; "
-            f"give every node the same command"
+            f"{manifest.difference(started, here)}; give every node the same command"
         )
 
 
+def _wait_for_record(job: Job, fingerprint: str) -> dict[str, Any]:
+    """The `started.json` that rank 0 wrote. Raises UserError if it does not appear in time."""
+    path, deadline = job.folder / stage_folder.STARTED, time.monotonic() + NETWORK_FOLDER_DELAY
+    while True:
+        started = read_json_with_digest(path) if path.is_file() else {}
+        # this node may still see the record of an earlier attempt
+        if started and started["fingerprint"] == fingerprint:
+            return started
+        if time.monotonic() >= deadline:
+            raise UserError(
+                f"rank {os.environ['RANK']} does not see what rank 0 started in {job.folder}: "
+                "give every node the same command and a run folder that all of them see"
+            )
+        time.sleep(0.2)  # network file systems do not notify one node of what another writes
+
+
 def _send_decision(job: Job, record: Record, runs: bool) -> None:
-    """In distributed training: tell the other ranks whether rank 0 runs a job."""
+    """In distributed training: send the other ranks whether rank 0 runs a job."""
     if is_distributed():
         channel().send({"job": job.title, "runs": runs, "fingerprint": record.fingerprint})
 
@@ -178,57 +188,61 @@ def _leave_group() -> None:
 
 
 def _check_sources(job: Job, planned: dict[Path, Job]) -> None:
-    """Compare the finished stages that the job is made from with the recipe, as far as it is known without the user's
-    files and the analyzer: a machine that only trains has neither."""
+    """Raise UserError if a finished stage that the job depends on does not match the recipe.
+
+    Compares options and earlier stages, but neither the user's files nor the analyzer: a machine that only trains has
+    neither of them.
+    """
     for folder in job.candidates:
         manifest.read(folder)
     for folder in job.sources:
         source = planned[folder]
         _check_sources(source, planned)
         if manifest.is_finished(folder):
-            read = {
+            inputs = {
                 label: manifest.content_hash(manifest.read(at))
                 for label, at in source.inputs.items()
                 if manifest.is_finished(at)
             }
-            known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | read)
+            known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | inputs)
             manifest.refuse_if_changed(folder, known, source.path)
 
 
 def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
+    """Run one job, or skip or reuse it. `verified` are the manifests that this command has checked already."""
     start_time = time.monotonic()
+    # With `redo`, too, the inputs are checked before anything is deleted: what cannot be created again is kept.
     record = record_of(job, verified)
     if redo:
         stage_folder.delete(job.folder)
-    status, made = _existing_result(job, record, redo)
-    if made is None:
+    status, result = _existing_result(job, record, redo)
+    if result is None:
         say(f"running  {job.title}")
         manifest.start(job.folder, record, job.writes)
-        _send_decision(job, record, runs=True)
+        _send_decision(job, record, runs=True)  # only now, since the other ranks compare the record in the folder
         with manifest.record_elapsed(job.folder) as before:
             counts = _run_stage(job)
         files = manifest.list_files(job.folder, job.writes)
         manifest.finish(job.folder, record, job.writes, files, counts, before + time.monotonic() - start_time)
         for name in stage_folder.foreign_files(job.folder):
-            say(
-                f"note     {job.folder / name} was put there meanwhile; it is not listed in the manifest, and left "
-                "alone"
-            )
-        made = manifest.read(job.folder)
+            say(f"note     {job.folder / name} was added during the run; it is not in the manifest, and is left alone")
+        result = manifest.read(job.folder)
     else:
         _send_decision(job, record, runs=False)
-    verified[job.folder] = made
-    return Outcome(job, status, time.monotonic() - start_time, made["counts"])
+    verified[job.folder] = result
+    return Outcome(job, status, time.monotonic() - start_time, result["counts"])
 
 
 def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[str, Any] | None]:
-    """What becomes of the job, and its manifest where it need not be run: in its own folder, or in that of another run
-    beside this one. Raises UserError for a folder that is stale, is damaged, or holds files that are not ours."""
+    """The job's status, and its manifest if it need not be run: from its own folder, or from that of another run.
+
+    Raises UserError for a folder that is stale, damaged, or holds files that kobert did not write.
+    """
     manifest.refuse_if_changed(job.folder, record, job.path)
     if manifest.is_finished(job.folder):
         return "skipped", manifest.verify(job.folder)
     stage_folder.refuse_foreign_files(job.folder)
-    if reused := None if redo else manifest.reuse(job.folder, record, job.writes):
+    if reused := None if redo else reuse(job.folder, record, job.writes):
         return "reused", reused
     if not job.resumable:
         stage_folder.delete(job.folder)  # a partial stage that cannot be resumed
@@ -236,19 +250,20 @@ def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[st
 
 
 def _run_stage(job: Job) -> dict[str, Any]:
-    """Run the stage and return its counts. Where it refuses, nothing of the attempt is kept that could not be resumed:
-    the user will change an option or a file, and a leftover folder would then be refused as stale."""
+    """Run the stage and return its counts. If it raises UserError, a folder without anything to resume is deleted."""
     try:
         return job.run(job.folder.absolute())
     except UserError:
+        # The user will now change an option or a file, and a leftover folder would then be refused as stale.
         if not job.resumable or manifest.has_no_results(job.folder, job.writes):
-            with suppress(NotOurs):  # somebody put a file there meanwhile
+            with suppress(NotOurs):  # a file was added meanwhile
                 stage_folder.delete(job.folder)
         raise
 
 
 def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
-    """What the job is made from, every input verified. Raises UserError for an input that is missing or damaged."""
+    """The record of a job's options and inputs, after checking each input. Raises UserError for one that is missing or
+    damaged."""
     inputs = job.extra_inputs()
     for label, folder in job.inputs.items():
         if folder not in verified:

@@ -1,8 +1,7 @@
-"""A stage's folder: what proves that it is ours, and which of its files may be deleted.
+"""A stage's folder: which of its files kobert wrote, and so may delete.
 
-Before its first byte a stage writes `started.json`, which says what the folder is made from and names, as patterns,
-every file that will be written there. Only files that match are ever deleted, and any other file makes the command
-refuse: somebody put it there.
+Before anything else a stage writes `started.json`, which contains patterns of every file that the stage will write.
+Only files that match are ever deleted. Any other file belongs to the user, and kobert refuses to work in its folder.
 """
 
 from collections.abc import Iterable
@@ -22,67 +21,71 @@ from kobert_pipeline.files import (
 STARTED, FINISHED = "started.json", "manifest.json"
 RECORDS = (STARTED, FINISHED, "logs/elapsed.json")
 WORKING = ("logs", "checkpoints", "work")
-"""Subfolders that are no result: they are neither listed nor compared, and `kobert clean` may empty the last two."""
+"""Subfolders that are not part of the result: the manifest does not list their files, and `kobert clean` may delete
+those of the last two."""
 RECORD_OF_0_1 = "begun.json"
+"""The name of `started.json` in version 0.1, whose folders are recognized and refused."""
 
 
 def is_started(folder: Path) -> bool:
-    """Whether the folder holds a record of what it is made from."""
+    """Whether the folder has a record of its inputs."""
     return (folder / STARTED).is_file() or (folder / FINISHED).is_file()
 
 
 def matches(name: str, writes: Iterable[str]) -> bool:
-    """Whether a file of the folder is one of ours: a record, or what one of the patterns names."""
+    """Whether kobert wrote a file of the folder: it is a record, or matches one of the patterns."""
     return matches_any(name, (*writes, *RECORDS))
 
 
 def foreign_files(folder: Path) -> list[str]:
-    """The files in the folder that its record does not name, all of them where it has no record."""
+    """The files in the folder that its record does not cover; all of them if there is no record."""
     names = list(files_below(folder))
     writes = written_by(folder) if names else ()
     return [name for name in names if not matches(name, writes)]
 
 
 def refuse_foreign_files(folder: Path) -> None:
-    """Raise NotOurs unless every file in the folder is one that its record names. A folder without files is
-    nobody's."""
+    """Raise NotOurs if the folder contains a file that its record does not cover. A folder without files is free to
+    use."""
     if folder.is_symlink() and not folder.exists():
-        raise NotOurs(f"{folder} is a link that leads nowhere; repair or remove it, or choose another --run-dir")
+        raise NotOurs(
+            f"{folder} is a link to a folder that does not exist; repair or remove it, or choose another --run-dir"
+        )
     if folder.exists() and not folder.is_dir():
         raise NotOurs(f"{folder} is a file that kobert did not write; move it away, or choose another --run-dir")
     if foreign := foreign_files(folder):
-        others = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         raise NotOurs(
-            f"{folder / foreign[0]}{others} was not written by kobert, so {folder} is neither written to nor deleted; "
-            f"move it away, or choose another --run-dir"
+            f"{folder / foreign[0]}{more} was not written by kobert, so {folder} is neither written to nor deleted; "
+            "move the file away, or choose another --run-dir"
         )
 
 
 def written_by(folder: Path) -> tuple[str, ...]:
-    """The patterns of what the folder's own record says was written there. Raises NotOurs where no record says so."""
+    """The patterns in the folder's record, none if it has no record. Raises NotOurs for a folder of version 0.1."""
     for name in (STARTED, FINISHED):
         if (folder / name).is_file():
             return tuple(read_json_with_digest(folder / name).get("writes", ()))
     if (folder / RECORD_OF_0_1).is_file():
         raise NotOurs(
-            f"{folder} was made by kobert 0.1, whose records this version does not read; choose another --run-dir, or "
+            f"{folder} was made by kobert 0.1, whose records this version cannot read; choose another --run-dir, or "
             "move it away"
         )
     return ()
 
 
 def delete(folder: Path) -> None:
-    """Delete the files that the folder's record names, and then the record; what is not ours makes it refuse before
-    anything is deleted.
+    """Delete the files that the folder's record covers, and then the record.
 
-    The record says first that the folder is being deleted, so that after a kill `finish_deletion` completes it and
-    nobody takes what is left for a stage.
+    Raises NotOurs, before anything is deleted, if there is any other file.
     """
     refuse_foreign_files(folder)
     if not is_started(folder):
         return
     path = folder / (STARTED if (folder / STARTED).is_file() else FINISHED)
     record = read_json_with_digest(path)
+    # Marked first and unmarked last, so that after a kill the rest is neither used nor taken for the user's files, and
+    # `finish_deletion` can complete the deletion.
     write_json_with_digest(folder / STARTED, record | {"deleting": True})
     (folder / FINISHED).unlink(missing_ok=True)
     remove_files(folder, [name for name in files_below(folder) if name != STARTED])
@@ -91,27 +94,27 @@ def delete(folder: Path) -> None:
 
 
 def finish_deletion(folder: Path) -> None:
-    """Complete a deletion that was killed half-way."""
+    """Complete a deletion that was interrupted."""
     if (folder / STARTED).is_file() and is_being_deleted(folder):
         delete(folder)
 
 
 def is_being_deleted(folder: Path) -> bool:
-    """Whether the folder's record says that a deletion began."""
+    """Whether a deletion of the folder was started and not completed."""
     return bool(read_json_with_digest(folder / STARTED).get("deleting"))
 
 
 def leftovers(folder: Path) -> dict[str, int]:
-    """{file: bytes} of what a finished stage no longer needs (its checkpoints and work files), or of a stage that is
-    being deleted."""
+    """{file: bytes} of a finished stage's checkpoints and work files, or of all files of a stage whose deletion was
+    interrupted."""
     if not is_started(folder):
         return {}
     record: dict[str, Any] = read_json_with_digest(folder / (FINISHED if (folder / FINISHED).is_file() else STARTED))
+    written = (name for name in files_below(folder) if matches(name, record.get("writes", ())))
     if record.get("deleting"):
-        kinds: tuple[str, ...] = ()
+        names = list(written)
     elif (folder / FINISHED).is_file():
-        kinds = ("checkpoints", "work")
-    else:
-        return {}
-    ours = (name for name in files_below(folder) if matches(name, record.get("writes", ())))
-    return {name: (folder / name).lstat().st_size for name in ours if not kinds or name.partition("/")[0] in kinds}
+        names = [name for name in written if name.partition("/")[0] in ("checkpoints", "work")]
+    else:  # an unfinished stage resumes from its checkpoints
+        names = []
+    return {name: (folder / name).lstat().st_size for name in names}

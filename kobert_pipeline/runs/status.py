@@ -1,4 +1,4 @@
-"""What of a run is done: the question of `kobert status`, answered without doing anything."""
+"""`kobert status`: which jobs of a run are finished, without running or changing anything."""
 
 from pathlib import Path
 from typing import Any
@@ -9,36 +9,37 @@ from kobert_pipeline.runs.runner import Job, record_of
 from kobert_pipeline.runs.stage_folder import is_started, refuse_foreign_files
 
 KINDS = {Stale: "stale", Damaged: "damaged", NotOurs: "not ours"}
-"""What each kind of refusal means for a stage; any other says that it waits for something."""
+"""The status for each kind of error; any other error means that the job waits for something."""
 
 
 def status_of(planned: list[Job]) -> list[dict[str, str]]:
-    """A row per job: `done`, `stale: why`, `damaged: which file`, `not ours: which file`, `started`, `waiting: for
-    what` or `missing`. Whatever is made from a job that is not done is not called done either."""
+    """One row per job, with its `status`: `done`, `stale: why`, `damaged: which file`, `not ours: which file`,
+    `started`, `waiting: for what`, or `missing`. A job is only `done` if all jobs that it depends on are."""
     verified: dict[Path, dict[str, Any]] = {}
     rows: dict[Path, dict[str, str]] = {}
     for job in planned:
-        unsound = [rows[folder] for folder in job.sources if folder in rows and rows[folder]["status"] != "done"]
-        state = _state(job, verified) if not unsound else _blocked_state(job, unsound[0])
+        blocking = [rows[folder] for folder in job.sources if folder in rows and rows[folder]["status"] != "done"]
+        state = _blocked_state(job, blocking[0]) if blocking else _state(job, verified)
         rows[job.folder] = {"job": job.title, "folder": str(job.folder), **state}
     return list(rows.values())
 
 
 def _blocked_state(job: Job, source: dict[str, str]) -> dict[str, str]:
-    """Of a job whose source is not done."""
+    """The state of a job that depends on one that is not done; `source` is the row of that one."""
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}
-    kind = (
-        "stale" if manifest.is_finished(job.folder) and source["status"].startswith(("stale", "damaged")) else "waiting"
-    )
-    return {"status": f"{kind}: it reads {source['job']}, which is {source['status'].split(':')[0]}", "seconds": ""}
+    source_state = source["status"].split(":")[0]
+    is_stale = manifest.is_finished(job.folder) and source_state in ("stale", "damaged")
+    state = "stale" if is_stale else "waiting"
+    return {"status": f"{state}: it reads {source['job']}, which is {source_state}", "seconds": ""}
 
 
 def _state(job: Job, verified: dict[Path, dict[str, Any]]) -> dict[str, str]:
+    """The state of a job whose inputs are done."""
     if not job.folder.exists():
         return {"status": "missing", "seconds": ""}
     try:
-        if not manifest.is_finished(job.folder):
+        if not manifest.is_finished(job.folder):  # files that are added to a finished stage are allowed
             refuse_foreign_files(job.folder)
         manifest.refuse_if_changed(job.folder, record_of(job, verified), job.path)
         if not is_started(job.folder):

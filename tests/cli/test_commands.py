@@ -309,7 +309,7 @@ def test_unreadable_input_is_not_told_as_a_run_folder_that_may_not_be_written() 
 def test_redo_beyond_until_is_refused_and_deletes_nothing(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus", "--redo", "pretrain").complaint
-    assert "--redo pretrain lies beyond --until corpus" in complaint
+    assert "--redo pretrain is after --until corpus" in complaint
     assert tiny.manifests(run_dir) == tiny.manifests()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kobert_pipeline import files
-from kobert_pipeline.runs import manifest, stage_folder
+from kobert_pipeline.runs import manifest, reuse, stage_folder
 
 ALL_JOBS = 12
 """corpus analysis tokenizer shards, two features, pretrain, two finetunes, three publishes."""
@@ -176,7 +176,7 @@ def test_stage_alone_is_refused_where_one_between_was_made_from_another(tiny, tm
     made["files"]["part-00000.parquet"]["sha256"] = "0"
     files.write_json_with_digest(run_dir / "corpus" / "manifest.json", made)
     complaint = kobert("shards", tiny.recipe, "--run-dir", run_dir).complaint
-    assert f"{run_dir / 'analysis'} was created from something else: its input corpus has changed" in complaint
+    assert f"{run_dir / 'analysis'} was created from different inputs: its input corpus has changed" in complaint
 
 
 def test_training_alone_needs_no_raw_files(tiny, tmp_path, kobert) -> None:
@@ -192,7 +192,7 @@ def test_published_folder_depends_on_the_name_and_the_text_of_the_recipe(change:
     recipe = Path(shutil.copyfile(tiny.recipe, tmp_path / f"{'other' if change == 'name' else 'tiny'}.yaml"))
     setting = ["--set", "description=another"] if change == "description" else []
     complaint = kobert("publish", recipe, "--run-dir", run_dir, *setting).complaint
-    assert f"{run_dir / 'publish' / 'nsmc'} was created from something else: its input recipe has changed" in complaint
+    assert f"{run_dir / 'publish' / 'nsmc'} was created from different inputs: its input recipe has changed" in complaint
     assert "--redo publish" in complaint
 
 
@@ -292,7 +292,7 @@ def test_stage_is_made_where_the_run_beside_is_redone_meanwhile(
             raise FileNotFoundError(source)
         target.write_bytes(b"half a part")
 
-    monkeypatch.setattr(manifest.os, "link", link)
+    monkeypatch.setattr(reuse.os, "link", link)
     run_dir = tmp_path / "runs" / "b"
     assert statuses(kobert("corpus", tiny.recipe, "--run-dir", run_dir, "--json")) == {"corpus": "done"}
     assert tiny.manifests(run_dir)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
