@@ -1,4 +1,6 @@
-"""Raw Korean text to a published, loadable BERT, with morphemes that never lose a character. Start reading at
-`pipeline.py`."""
+"""From raw Korean text to a published BERT model over morphemes, with a tokenizer that never loses a character.
+
+Start reading at `pipeline/stages.py`.
+"""
 
 __version__ = "0.1.0"

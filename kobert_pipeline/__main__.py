@@ -1,4 +1,4 @@
-"""`python -m kobert_pipeline` is `kobert`."""
+"""Makes `python -m kobert_pipeline` the same as `kobert`."""
 
 from kobert_pipeline.cli.main import main
 

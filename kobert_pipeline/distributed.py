@@ -1,9 +1,7 @@
-"""Distributed training outside the steps: which rank this process has, and how rank 0 tells the other ranks what to
-run.
+"""Distributed training outside the training steps: the rank of this process, and messages from rank 0 to other ranks.
 
 Messages go through the store of `torch.distributed` in which the ranks of `torchrun` or `accelerate launch` find each
-other. They do not go through a collective, because collectives time out, and rank 0 may have to verify hundreds of
-gigabytes before it knows what comes next.
+other. Collectives would time out, since rank 0 may have to verify hundreds of gigabytes before it knows what to run.
 """
 
 import json
@@ -11,6 +9,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from multiprocessing import parent_process
@@ -22,24 +21,23 @@ if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]  # public, but not in an __all__
 
 DISTRIBUTED_COMMANDS = ("pretrain", "finetune")
-"""The commands that may be started as several ranks."""
+"""The commands that support several ranks."""
 LAUNCHER_SHARDING = {
     "ACCELERATE_USE_FSDP": "FSDP",
     "ACCELERATE_USE_DEEPSPEED": "DeepSpeed",
     "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
 }
-"""Ways of `accelerate launch` to shard a model, by the environment variable that asks for them."""
+"""Sharding methods of `accelerate launch`, by the environment variable that turns them on."""
 NEXT_MESSAGE_TIMEOUT = timedelta(days=30)
 ACKNOWLEDGE_TIMEOUT = timedelta(seconds=5)
-"""How long rank 0, about to exit, waits until the other ranks have read that; ranks that wait for it in a step cannot
-read."""
+"""How long rank 0 waits before it exits until the other ranks know; a rank that waits in a collective cannot answer."""
 RELEASE_SECONDS = 0.2
-"""Time for gloo's threads to let go of the last tensors."""
+"""Time for gloo's threads to release the last tensors."""
 
 
 class MainProcessExited(Exception):
-    """Rank 0 exited early with `exit_code`. The other ranks exit with it too and print nothing, since rank 0 has said
-    why."""
+    """Rank 0 exited early with `exit_code`. The other ranks exit with the same code and print nothing, since rank 0 has
+    reported the reason."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(f"rank 0 exited with exit code {exit_code}")
@@ -52,32 +50,29 @@ def is_distributed() -> bool:
 
 
 def is_main_process() -> bool:
-    """Whether this process writes files: it is alone, or rank 0."""
+    """Whether this process is rank 0, or the only one. It alone writes files."""
     return not is_distributed() or os.environ.get("RANK", "0") == "0"
 
 
 def refuse_unsupported_launch(command: str | None) -> None:
-    """Raise UserError for a launch that is not supported: several ranks for a command that does not train, or a model
-    sharded by the launcher (our checkpoints and evaluations only know plan.fsdp)."""
+    """Raise UserError for several ranks with a command that does not train, or for a model sharded by the launcher."""
     if is_distributed() and command not in DISTRIBUTED_COMMANDS:
         raise UserError(
             f"kobert {command} was started as {os.environ['WORLD_SIZE']} ranks, but only kobert pretrain and kobert "
-            "finetune train on "
-            f"several; prepare with kobert run RECIPE --until features in one process first"
+            "finetune train on several; prepare with kobert run RECIPE --until features in one process first"
         )
+    # checkpoints and evaluations only support the sharding of our own option plan.fsdp
     for variable, name in LAUNCHER_SHARDING.items():
         if os.environ.get(variable, "").lower() == "true":
             raise UserError(
-                f"{name} is asked for ({variable}), but kobert does not shard models in the launcher's way; start it "
-                "by torchrun, or by "
-                f"accelerate launch without {name}, and where memory is short add --set pretrain.plan.fsdp=true, or "
-                "raise "
-                f"plan.gradient_accumulation_steps"
+                f"{name} is turned on ({variable}), but kobert does not support sharding by the launcher; start it by "
+                f"torchrun, or by accelerate launch without {name}, and if memory is short add --set "
+                "pretrain.plan.fsdp=true, or raise plan.gradient_accumulation_steps"
             )
 
 
 class Channel:
-    """Numbered messages from rank 0, which every other rank receives once and in order. The last may be rank 0's exit
+    """Messages from rank 0, which every other rank receives once and in order. The last one may be rank 0's exit
     code."""
 
     def __init__(self, store: "Store") -> None:
@@ -85,12 +80,13 @@ class Channel:
 
     def send(self, message: dict[str, Any]) -> None:
         """On rank 0: send the next message."""
+        # a key per message: each rank reads at its own pace, and the store is not a queue
         self.store.set(f"message {self.number}", json.dumps(message))
         self.number += 1
 
     def receive(self, timeout: timedelta = NEXT_MESSAGE_TIMEOUT) -> dict[str, Any]:
-        """On the other ranks: wait for the next message. Raises MainProcessExited where rank 0 exits instead of sending
-        one."""
+        """On the other ranks: wait for the next message. Raises MainProcessExited if it is rank 0's exit code, and
+        DistStoreError after `timeout`."""
         key = f"message {self.number}"
         self.store.wait([key], timeout)
         self.number += 1
@@ -103,24 +99,23 @@ class Channel:
         return message
 
     def exit(self, exit_code: int) -> None:
-        """On rank 0: tell the other ranks that it exits before all is done, and wait until they know."""
+        """On rank 0: send the exit code of an early exit to the other ranks, and wait until they have received it."""
         from torch.distributed import DistStoreError
 
         ignore_launcher()
         self.send({"exit_code": exit_code})
         destroy_process_group(exit_code)
-        others = [f"acknowledged by {rank}" for rank in range(1, int(os.environ["WORLD_SIZE"]))]
-        try:
-            self.store.wait(others, ACKNOWLEDGE_TIMEOUT)
-        except DistStoreError:
-            pass  # they wait for this rank in a step; that fails as soon as this process has ended
+        acknowledgements = [f"acknowledged by {rank}" for rank in range(1, int(os.environ["WORLD_SIZE"]))]
+        # once this process exits, the launcher stops the other ranks; by then they should have read the exit code
+        with suppress(DistStoreError):  # ranks that wait in a collective fail as soon as this process has exited
+            self.store.wait(acknowledgements, ACKNOWLEDGE_TIMEOUT)
 
     def exit_code_of_main(self, timeout: timedelta) -> int | None:
-        """On the other ranks: rank 0's exit code, if it exits before all is done within `timeout`."""
+        """On the other ranks: rank 0's exit code if it exits early within `timeout`, else None."""
         from torch.distributed import DistStoreError
 
         try:
-            while True:  # messages that this rank had not read yet come first
+            while True:  # skip the messages before it that this rank has not read yet
                 self.receive(timeout)
         except MainProcessExited as exited:
             return exited.exit_code
@@ -129,14 +124,14 @@ class Channel:
 
 
 def ignore_launcher() -> None:
-    """Ignore the launcher's SIGTERM, which it sends to every rank as soon as one has ended: this one exits by itself,
-    with its own code."""
+    """Ignore SIGTERM, which the launcher sends to every rank as soon as one has exited: this process is about to exit
+    with a meaningful code of its own."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 @cache
 def channel() -> Channel:
-    """The channel of this process, over the store that the launcher's environment names."""
+    """The channel of this process, over the store that the launcher's environment variables name."""
     from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
     store, _, _ = next(iter(rendezvous("env://")))
@@ -144,25 +139,25 @@ def channel() -> Channel:
 
 
 def destroy_process_group(exit_code: int = 0) -> None:
-    """Leave the process group, or gloo's threads may abort this process as it exits. Not after an error of ours (exit
-    code 1): nobody knows what that left in the group, and leaving could wait for ever."""
+    """Destroy torch's process group, if there is one and `exit_code` is not that of a bug."""
     import torch
 
+    # Without this gloo's threads may abort the process as it exits. After a bug (1) a collective may be unfinished, and
+    # destroying the group could wait for ever.
     if torch.distributed.is_initialized() and exit_code != 1:
         torch.distributed.destroy_process_group()
-        time.sleep(
-            RELEASE_SECONDS
-        )  # torch's caches keep a sharded model's device mesh, and with it the group and its threads
+        # torch's caches keep a sharded model's device mesh, and with it the group and its threads
+        time.sleep(RELEASE_SECONDS)
 
 
 def start_worker() -> None:
-    """What every worker process does first: leave Ctrl-C, which reaches all processes of a terminal, to the process in
-    charge, and end when that one does, even by SIGKILL."""
+    """Initialize a worker process: it ignores Ctrl-C, and exits when its parent does, even by SIGKILL."""
+    # the terminal sends Ctrl-C to all processes; the parent handles it and stops the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     if parent := parent_process():
         parent.join()
         os._exit(1)

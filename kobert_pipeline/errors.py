@@ -1,5 +1,7 @@
-"""The one exception for the user's mistakes. `kobert` prints it as one line and exits 2; everything else is ours and
-exits 1."""
+"""The exception for the user's mistakes: `kobert` prints it as one line and exits with 2.
+
+Any other exception is a bug of kobert, which exits with 1 and a traceback.
+"""
 
 import difflib
 import errno
@@ -8,11 +10,11 @@ import resource
 from collections.abc import Iterable
 
 MAX_NAMES, MAX_NAME_LENGTH = 100, 80
-"""A sentence names no more, and no longer ones: they may come from a hostile file."""
+"""Limits of the names that a message lists, and of their characters: they may come from a hostile file."""
 
 
 class UserError(Exception):
-    """One sentence: what happened, where, what was allowed, what to do next."""
+    """A mistake of the user. The message is one sentence: what happened, where, what is allowed, what to do."""
 
 
 class NotFinished(UserError):
@@ -20,20 +22,21 @@ class NotFinished(UserError):
 
 
 class Stale(UserError):
-    """A stage was made from other options or inputs than the recipe's."""
+    """A stage was created with other options or inputs than the recipe's."""
 
 
 class Damaged(UserError):
-    """A file is missing or differs from what our record of it says."""
+    """A file is missing, or differs from its record."""
 
 
 class NotOurs(UserError):
-    """A folder holds what no record of ours proves to be ours, so nothing in it is touched."""
+    """A folder contains files that kobert did not write, so nothing in it is changed or deleted."""
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """ " did you mean 'x'?" where something is close, and always what was allowed."""
+    """The end of an error message about an unknown name: the nearest allowed name, if one is close, and all of them."""
     names = sorted(allowed)
+    # only the beginning of the given text is compared: difflib takes quadratic time
     close = difflib.get_close_matches(given[:MAX_NAME_LENGTH], names, n=1, cutoff=0.6)
     guess = f" - did you mean '{close[0]}'?" if close else ""
     shown = ", ".join(name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES])
@@ -49,30 +52,40 @@ NO_SPACE = {
 NOT_ALLOWED = {errno.EROFS, errno.EACCES, errno.EPERM}
 TOO_MANY_OPEN_FILES = {errno.EMFILE, errno.ENFILE}
 BAD_PATH = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO, errno.ESTALE, errno.EINVAL}
-"""What a path cannot be, or a device cannot do, whoever asks."""
+"""Errors of the path or of the device, which no permission would change."""
 
 
 def os_error(error: BaseException) -> str | None:
-    """One sentence for what the system lacks, or for a place that may not be read or written, also when a library
-    wrapped the error; None for others."""
-    where = getattr(error, "filename", None)
+    """The message for an error that the user can fix: no space, no memory, too many open files, or a path that cannot
+    be read or written. None for other errors, which are bugs."""
+    path = getattr(error, "filename", None)
     number = getattr(error, "errno", None) or _errno_in(str(error))
-    place = f" ({where})" if where else ""
+    where = f" ({path})" if path else ""
     if number in NO_SPACE:
-        return f"{NO_SPACE[number]}{place}; free some or choose another --run-dir, then run the same command again"
+        return f"{NO_SPACE[number]}{where}; free some or choose another --run-dir, then run the same command again"
     if number in TOO_MANY_OPEN_FILES:
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        return f"too many files are open{place}: this system lets a process open {most}; raise `ulimit -n`, then run the same command again"
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return (
+            f"too many files are open{where}: this system lets a process open {limit}; raise `ulimit -n`, then run the "
+            "same command again"
+        )
     if number == errno.ENOMEM or isinstance(error, MemoryError):
         return "there is not enough memory; free some, or lower --num-workers, then run the same command again"
     if number in NOT_ALLOWED:
-        reason = os.strerror(number or 0)
-        return f"no permission to read or write {where or 'a file'}: {reason}; permit it, or name another place (that of a run: --run-dir)"
-    if number in BAD_PATH and where:
-        return f"{where!s:.200} cannot be read or written: {os.strerror(number or 0)}; name another place (that of a run: --run-dir)"
+        return (
+            f"no permission to read or write {path or 'a file'}: {os.strerror(number or 0)}; change the permissions, "
+            "or choose another path (for a run: --run-dir)"
+        )
+    if number in BAD_PATH and path:
+        return (
+            f"{path!s:.200} cannot be read or written: {os.strerror(number or 0)}; choose another path (for a run: "
+            "--run-dir)"
+        )
     return None
 
 
 def _errno_in(message: str) -> int | None:
-    """The number of the system's error that a library (safetensors, tokenizers) only tells in words."""
-    return next((number for number in (*NO_SPACE, *TOO_MANY_OPEN_FILES, errno.ENOMEM) if os.strerror(number) in message), None)
+    """The number of a system error that a library (safetensors, tokenizers) reports only as text."""
+    return next(
+        (number for number in (*NO_SPACE, *TOO_MANY_OPEN_FILES, errno.ENOMEM) if os.strerror(number) in message), None
+    )

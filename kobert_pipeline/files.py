@@ -1,5 +1,4 @@
-"""Files that are either whole or not there (written beside their place, then renamed onto it), and records that carry
-their own digest."""
+"""Atomic writes, JSON, records with their own digest, and listing and deleting files by patterns."""
 
 import hashlib
 import json
@@ -18,20 +17,24 @@ if TYPE_CHECKING:
 
 PART_SUFFIX, DONE_SUFFIX = ".part", ".done.json"
 LITTER = (".DS_Store", "Thumbs.db", "desktop.ini", "._*", ".nfs*", "__pycache__", ".ipynb_checkpoints")
-"""What systems and tools leave everywhere: neither ours nor the user's own work, so it is left alone without a word."""
+"""Files that operating systems and tools leave in any folder; they are ignored."""
 MAX_JSON_DEPTH = 100
-"""Levels of lists and objects in JSON; whatever walks through them by recursion can."""
+"""Nesting levels of JSON, so that recursive functions can process what was read."""
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Half characters: JSON can name one (\\ud83d), no encoding can write it."""
+"""Lone surrogates: JSON can contain one as an escape (\\ud83d), but UTF-8 cannot encode it."""
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a path to write to; when the block ends without an error it becomes `path`, durably."""
+    """Yield a temporary path to write to, which is renamed to `path` when the block ends without an error.
+
+    After a kill or a power failure, `path` either has its complete content or is unchanged.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + PART_SUFFIX)
     try:
         yield part
+        # to disk before the rename: after a power failure the new name could otherwise have no content
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(path)
@@ -41,15 +44,15 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` readably, keys in the order given."""
+    """Write `value` as indented JSON, with its keys in their order."""
     with atomic_write(path) as part:
         part.write_text(json_text(value, indent=1) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON. A file that is not JSON is the user's to mend."""
+    """Read a JSON file. Raises UserError if it does not exist or is not JSON."""
     try:
-        return parse_json(path.read_text(encoding="utf-8-sig"))
+        return parse_json(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
     except ValueError as error:
@@ -57,43 +60,41 @@ def read_json(path: Path) -> Any:
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of a JSON value, whatever the order of its keys."""
-    return hashlib.sha256(
-        json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    ).hexdigest()
+    """SHA-256 of a JSON value, regardless of the order of its keys."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def write_json_with_digest(path: Path, value: dict[str, Any]) -> None:
-    """Write a record that decides a result: the digest of its content is its last key, so that a change of it is
-    noticed."""
-    content = {key: one for key, one in value.items() if key != "digest"}
+    """Write a record with the digest of its content as the last key, so that any change of the file is noticed."""
+    content = {key: item for key, item in value.items() if key != "digest"}
+    # through JSON first, so that the digest is that of what will be read: keys are text then, and tuples are lists
     write_json(path, content | {"digest": digest(json.loads(json.dumps(content)))})
 
 
 def read_json_with_digest(path: Path) -> dict[str, Any]:
-    """What `write_json_with_digest` wrote, without the digest. Raises Damaged for anything else."""
+    """Read a record of `write_json_with_digest`, without its digest. Raises Damaged if the file was changed."""
     try:
         value = read_json(path)
     except UserError as error:
         raise Damaged(f"{path} is damaged: {error}; restore it, or move its folder away and run again") from None
     if not isinstance(value, dict) or value.pop("digest", None) != digest(value):
         raise Damaged(
-            f"{path} is damaged or was edited: it differs from its own digest; restore it, or move its folder away and "
-            "run again"
+            f"{path} is damaged or was edited: it differs from its own digest; restore it, or move its folder away "
+            "and run again"
         )
     return value
 
 
 def parse_json(text: str) -> Any:
-    """The value that JSON text spells. Raises ValueError for any other text, and for values that nothing here could
-    work with."""
+    """The value of a JSON text. Raises ValueError for other text, too long integers and too deep nesting."""
     try:
         value = json.loads(text)
     except RecursionError:
         value, depth = None, MAX_JSON_DEPTH + 1
     except json.JSONDecodeError:
         raise
-    except ValueError:  # Python converts no integer of more than 4,300 digits
+    except ValueError:  # Python's limit is 4,300 digits
         raise ValueError("an integer in it has too many digits") from None
     else:
         depth = _depth(value)
@@ -103,17 +104,20 @@ def parse_json(text: str) -> Any:
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and objects are nested in `value`, counted up to `DEEPEST` + 1 and without recursion."""
+    """Nesting depth of lists and objects in `value`, counted up to `MAX_JSON_DEPTH` + 1 and without recursion."""
     depth, level = 0, [value]
-    while depth <= MAX_JSON_DEPTH and (level := [one for one in level if isinstance(one, (dict, list))]):
+    while depth <= MAX_JSON_DEPTH and (nested := [item for item in level if isinstance(item, (dict, list))]):
         depth += 1
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+        level = [item for container in nested for item in _items(container)]
     return depth
 
 
+def _items(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
+
+
 def json_text(value: Any, indent: int | None = None) -> str:
-    """`value` as JSON that any encoding can write: a lone surrogate, which UTF-8 has no bytes for, makes all of it
-    ASCII escapes."""
+    """`value` as JSON text that can be written as UTF-8: if it has a lone surrogate, everything is escaped as ASCII."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text if SURROGATES.search(text) is None else json.dumps(value, indent=indent)
 
@@ -125,21 +129,21 @@ def sha256(path: Path) -> str:
 
 
 def write_json_lines(path: Path, rows: Iterator[Any]) -> None:
-    """One JSON value a line."""
+    """Write one JSON value per line."""
     with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json_text(row) + "\n")
 
 
 def read_json_lines(path: Path) -> list[Any]:
-    """The values that `write_json_lines` wrote."""
+    """Read the values of `write_json_lines`."""
     with path.open(encoding="utf-8") as file:
         return [parse_json(line) for line in file]
 
 
 class _Writer:
-    """A file that numpy does not take for one. Of a real one it writes arrays itself, and its errors then say neither
-    that the disk is full nor any other cause."""
+    """Hides from numpy that a file is a real one. To a real file numpy writes with its own C code, whose errors do not
+    tell a full disk from any other cause."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
@@ -154,35 +158,34 @@ def write_array(path: Path, array: "np.ndarray") -> None:
 
 
 def finish_part(path: Path, counts: dict[str, Any], *others: Path) -> None:
-    """Note beside `path` that it and the `others` that belong to it are complete, with their SHA-256 and the counts, so
-    that a stage killed later need not make them again."""
-    files = {one.name: sha256(one) for one in (path, *others)}
+    """Mark `path`, and the `others` that belong to it, as complete: their SHA-256 and the counts go to a file next to
+    it, so that a stage that is killed later need not create them again."""
+    files = {part.name: sha256(part) for part in (path, *others)}
     write_json_with_digest(path.with_name(path.name + DONE_SUFFIX), {"files": files, "counts": counts})
 
 
 def finished_part(path: Path) -> dict[str, Any] | None:
-    """The counts of a part that was finished and has not changed since; None when it must be made. Raises Damaged when
-    it has changed."""
+    """The counts of a part that `finish_part` marked as complete, or None if there is no mark. Raises Damaged if a file
+    of it has changed since."""
     mark = path.with_name(path.name + DONE_SUFFIX)
     if not path.exists() or not mark.exists():
         return None
-    noted = read_json_with_digest(mark)
-    for name, expected in noted["files"].items():
-        if not (changed := path.with_name(name)).is_file() or sha256(changed) != expected:
-            raise Damaged(
-                f"{changed} has changed since it was written; delete {mark} and run again, then it is made anew"
-            )
-    counts: dict[str, Any] = noted["counts"]
+    record = read_json_with_digest(mark)
+    for name, expected in record["files"].items():
+        file = path.with_name(name)
+        if not file.is_file() or sha256(file) != expected:
+            raise Damaged(f"{file} has changed since it was written; delete {mark} and run again to create it again")
+    counts: dict[str, Any] = record["counts"]
     return counts
 
 
 def files_below(folder: Path) -> Iterator[str]:
-    """Every file below `folder` but litter, by its path with slashes. A symbolic link counts as a file and is never
-    followed."""
+    """The paths, relative and with slashes, of all files in `folder` and its subfolders, except litter. A symbolic link
+    counts as a file and is never followed."""
     try:
         entries = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
-        return  # also a work folder of a stage under way, which `kobert status` may see vanish
+        return  # `kobert status` may list the work folder of a running stage while that deletes it
     for path in entries:
         if any(fnmatchcase(path.name, litter) for litter in LITTER):
             continue
@@ -193,45 +196,50 @@ def files_below(folder: Path) -> Iterator[str]:
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether `name`, a path below a folder with slashes, fits one of `patterns`. A `*` stays inside one part of the
-    path; `dir/**` is everything below `dir`. What is being written (`.part`) and the marks of finished files
-    (`.done.json`) count as the file itself."""
+    """Whether `name`, a relative path with slashes, matches one of `patterns`.
+
+    A `*` does not match a slash; `dir/**` is everything in `dir` and its subfolders.
+    """
+    # a file that is being written (.part), and the mark of a finished one (.done.json), count as the file itself
     for suffix in (PART_SUFFIX, DONE_SUFFIX):
         name = name.removesuffix(suffix)
     parts = name.split("/")
-    return any(_part_by_part(parts, pattern.split("/")) for pattern in patterns)
+    return any(_matches(parts, pattern.split("/")) for pattern in patterns)
 
 
-def _part_by_part(parts: list[str], pattern: list[str]) -> bool:
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    """Whether each part of a path matches that of the pattern; fnmatch alone would let a `*` match slashes."""
     if pattern[-1] == "**" and len(parts) >= len(pattern):
         parts, pattern = parts[: len(pattern) - 1], pattern[:-1]
     return len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
 
 
 def remove_tree(folder: Path, patterns: Iterable[str]) -> None:
-    """Delete the files below `folder` that fit one of the patterns, and the subfolders that become empty; all others
-    stay."""
+    """Delete the files in `folder` that match one of the patterns, and the subfolders that become empty."""
     patterns = tuple(patterns)
     remove_files(folder, [name for name in files_below(folder) if matches_any(name, patterns)])
 
 
 def remove_files(folder: Path, names: Iterable[str]) -> None:
-    """Delete files of `folder` by their names, and the folders below it that are empty then."""
+    """Delete files of `folder` by their names, and then its empty subfolders."""
     for name in names:
         (folder / name).unlink(missing_ok=True)
-    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):  # the deepest first
+    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):  # deepest first
         remove_if_empty(path)
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Delete the folder unless something is in it, or it is a link."""
+    """Delete the folder if it is empty and not a symbolic link."""
     if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
         folder.rmdir()
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder` for this process. Raises UserError when another process holds it, or when it is no folder."""
+    """Lock `folder` for this process, and create it if necessary.
+
+    Raises UserError if another process holds the lock, or if there cannot be such a folder.
+    """
     import fcntl
 
     try:
@@ -241,13 +249,12 @@ def locked(folder: Path) -> Iterator[None]:
         raise UserError(
             f"{folder} cannot be the folder of a run: {wrong} is not a folder; choose another --run-dir"
         ) from None
-    except (FileNotFoundError, ValueError) as error:  # in /proc nothing can be made; a name may hold a NUL
+    except (FileNotFoundError, ValueError) as error:  # such as a folder in /proc, or a name with a null byte
         raise UserError(f"{folder} cannot be the folder of a run ({error}); choose another --run-dir") from None
-    with (folder / ".lock").open("a") as file:
+    with (folder / ".lock").open("a") as file:  # "a": whatever the file holds is kept
         try:
-            fcntl.lockf(
-                file, fcntl.LOCK_EX | fcntl.LOCK_NB
-            )  # unlike flock's, not inherited by processes forked meanwhile
+            # lockf, since processes that are forked meanwhile would inherit a lock of flock
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             raise UserError(
                 f"another kobert process works on {folder}; wait for it, or choose another --run-dir"

@@ -1,5 +1,6 @@
-"""Names and sentences of other people in Markdown and YAML: they are shown as they are, and break neither a table nor
-what comes after."""
+"""Markdown and YAML of model cards, reports and tables, safe for any text: names and sentences of other people appear
+as they are written, and break neither a table nor what follows.
+"""
 
 import re
 import statistics
@@ -8,42 +9,41 @@ from typing import Any
 import yaml
 
 INLINE_MARKUP = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
-"""What means something inside a line. A _ between letters means nothing."""
+"""Characters with a meaning inside a line. A _ between letters has none."""
 BLOCK_START = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
-"""Beginnings of lines that would make a heading, a table, or code or a comment that may have no end."""
+"""Starts of lines that would make a heading or table, or start a block of code or HTML that may never end."""
 PLAIN = re.compile(r"[^`|\\\r\n]+")
 
 
 def escaped(text: str) -> str:
-    """`text` in one line, shown letter by letter."""
+    """`text` in one line, with all Markdown in it escaped."""
     return INLINE_MARKUP.sub(lambda match: f"\\{match.group()}", " ".join(text.split()))
 
 
 def code(text: str) -> str:
-    """`text` as code, or plain where it holds what code cannot."""
+    """`text` as inline code, or escaped if it has characters that inline code cannot hold."""
     return f"`{text}`" if PLAIN.fullmatch(text) and text.strip() == text else escaped(text)
 
 
 def paragraphs(text: str) -> str:
-    """Sentences that may hold links and emphasis, but no headings, tables, HTML or blocks of code."""
+    """Text that keeps its links and emphasis, but has its headings, tables, HTML and blocks of code escaped."""
     return BLOCK_START.sub(r"\1\\", "\n".join(text.strip().splitlines()))
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """A table. The cells are Markdown; line ends and bars in them part nothing."""
+    """A table. The cells are Markdown; line breaks and bars in them do not end a row or cell."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 
 def _cell(cell: str) -> str:
     line = " ".join(cell.splitlines()) if cell.splitlines()[1:] else cell
-    # a backslash before a bar is read in two ways, an entity in one
+    # An escaped bar after a backslash would be ambiguous between parsers, so it becomes an HTML entity.
     return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"(?<=\\)\|", "&#124;", line))
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts with line ends and characters that cannot be seen in double quotes: YAML folds them, or loses them,
-    elsewhere."""
+    """Quotes text with line breaks or invisible characters, which YAML would fold or lose in a plain value."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -54,22 +54,22 @@ _Dumper.add_representer(str, _text)
 
 
 def front_matter(metadata: dict[str, Any]) -> str:
-    """The YAML block that opens a card."""
+    """The YAML block at the top of a model card."""
     return f"---\n{yaml.dump(metadata, Dumper=_Dumper, allow_unicode=True, sort_keys=False)}---"
 
 
-def deviation_and_range(found: dict[str, float]) -> list[str]:
-    """Standard deviation and range of a `spread`."""
-    deviation = f"{found['standard_deviation']:.2f}" if "standard_deviation" in found else "-"
-    return [deviation, f"{found['min']:.2f} to {found['max']:.2f}"]
+def deviation_and_range(numbers: dict[str, float]) -> list[str]:
+    """Two cells of a table: standard deviation and range, from the result of `spread`."""
+    deviation = f"{numbers['standard_deviation']:.2f}" if "standard_deviation" in numbers else "-"
+    return [deviation, f"{numbers['min']:.2f} to {numbers['max']:.2f}"]
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """Range, and standard deviation where there are several."""
-    found = {"min": min(values), "max": max(values)} | (
-        {"standard_deviation": statistics.stdev(values)} if len(values) > 1 else {}
-    )
-    return {name: round(value, 2) for name, value in found.items()}
+    """Minimum, maximum, and with several values their sample standard deviation, rounded to two decimals."""
+    numbers = {"min": min(values), "max": max(values)}
+    if len(values) > 1:
+        numbers["standard_deviation"] = statistics.stdev(values)
+    return {name: round(value, 2) for name, value in numbers.items()}
 
 
 def mean(values: list[float]) -> float:

@@ -239,14 +239,20 @@ def test_command_does_not_import_torch(arguments: str, fresh, repo) -> None:
 
 
 def test_importing_every_plug_in_does_not_import_torch(fresh) -> None:
-    code = "import sys\nfrom kobert_pipeline.config import plugins\nfound = [plugins.variants(family) for family in plugins.CONTRACTS]"
+    code = (
+        "import sys\nfrom kobert_pipeline.config import plugins\n"
+        "found = [plugins.variants(family) for family in plugins.CONTRACTS]"
+    )
     result = fresh(f"{code}\nassert sum(map(len, found)) > 8{NO_TORCH}")
     assert result.out == "without torch\n", result.err
 
 
 def test_data_stages_run_without_torch(tiny, tmp_path, fresh) -> None:
     """Everything before pretrain, features included, done anew by the real pipeline."""
-    code = "import sys\nsys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli.main import app\napp(standalone_mode=False)"
+    code = (
+        "import sys\nsys.argv = ['kobert', *sys.argv[1:]]\n"
+        "from kobert_pipeline.cli.main import app\napp(standalone_mode=False)"
+    )
     result = fresh(f"{code}{NO_TORCH}", "run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x", "--until", "features")
     assert result.out.endswith("without torch\n"), result.err
     assert (tmp_path / "runs" / "x" / "features" / "korquad" / "manifest.json").is_file()

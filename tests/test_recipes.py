@@ -1,5 +1,5 @@
-"""Every shipped recipe and every `kobert` command in the documents goes through the real parser; every spoilt recipe is
-refused plainly."""
+"""Every shipped recipe and every `kobert` command in the documents goes through the real parser, and every wrong recipe
+is refused with a clear message."""
 
 import os
 import re
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from pydantic import ValidationError
 
 from kobert_pipeline.cli import main
 from kobert_pipeline.config import recipe_file
+from kobert_pipeline.config.options import RENAMED, first_error
 from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[1]
@@ -21,17 +23,17 @@ ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
 
 
 def real_data() -> Path | None:
-    """The folder of the real corpora and task files, where there is one."""
-    found = Path(os.environ["KOBERT_TEST_DATA"] or REPO.parent / "shared" / "data")
-    return found if (found / "nsmc").is_dir() else None
+    """The folder of the real corpora and task files, or None if there is none."""
+    folder = Path(os.environ["KOBERT_TEST_DATA"] or REPO.parent / "shared" / "data")
+    return folder if (folder / "nsmc").is_dir() else None
 
 
 @pytest.mark.parametrize("name", recipe_file.shipped())
-def test_shipped_recipe_is_sound(name: str, corpora, kobert) -> None:
+def test_shipped_recipe_is_valid(name: str, corpora, kobert) -> None:
     own = recipe_file.load(name, []).get("data_dir")
     data_dir = corpora if own == "corpora" else real_data()
     if data_dir is None:
-        pytest.skip("this recipe wants the real data: set KOBERT_DATA")
+        pytest.skip("this recipe requires the real data: set KOBERT_DATA")
     result = kobert("check", name, "--set", f"data_dir={data_dir}")
     assert (result.code, result.err) == (0, ""), result.err
     assert result.out.startswith(f"{name}: valid, ")
@@ -131,6 +133,42 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(setting: str, corpor
     assert result.out == ""
     for words in WRONG[setting]:
         assert words in result.complaint
+
+
+RENAMED_PLACES = {
+    "batch_pieces": "pretrain",
+    "duplicates": "pretrain.objective",
+    "engine": "corpus",
+    "formed": "pretrain.objective",
+    "layer_decay": "finetune.nsmc.plan",
+    "logits_rows": "pretrain.architecture",
+    "mask_rate": "pretrain.objective",
+    "max_answer_pieces": "features.korquad.task",
+    "max_question_pieces": "features.korquad.task",
+    "pieces": "pretrain",
+    "short_share": "pretrain.objective",
+    "weights": "finetune.nsmc",
+    "whole": "pretrain.objective",
+}
+"""Where in the recipe quickstart each option was that had another name in 0.1."""
+
+
+def test_every_renamed_option_has_its_place() -> None:
+    assert RENAMED_PLACES.keys() == RENAMED.keys()
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_old_option_name_is_refused_with_the_new_name(old: str) -> None:
+    content = recipe_file.load("quickstart", [f"{RENAMED_PLACES[old]}.{old}=1"])
+    with pytest.raises(ValidationError) as refused:
+        Recipe.model_validate(content)
+    message = first_error(refused.value)
+    assert message == f"{RENAMED_PLACES[old]}: unknown key '{old}'; it is called '{RENAMED[old]}' now"
+
+
+def test_old_option_name_is_refused_on_the_command_line(corpora, kobert) -> None:
+    result = kobert("check", "quickstart", "--set", f"data_dir={corpora}", "--set", "pretrain.pieces=1")
+    assert "pretrain: unknown key 'pieces'; it is called 'total_tokens' now" in result.complaint
 
 
 def test_a_repeated_key_is_refused(tmp_path, kobert) -> None:
