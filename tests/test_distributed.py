@@ -1,4 +1,4 @@
-"""The channel from rank 0 to the other ranks, and what these do with its messages."""
+"""The messages from rank 0 to the other ranks, and how these follow them."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from kobert_pipeline.runs.runner import Job
 
 @pytest.fixture
 def channels(monkeypatch: pytest.MonkeyPatch) -> tuple[Channel, Channel]:
-    """Those of rank 0 and of rank 1, in one process; the second is `channel()`."""
+    """The channels of rank 0 and of rank 1 in one process; `channel()` returns the second one."""
     store = HashStore()
     main, other = Channel(store), Channel(store)
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -56,43 +56,45 @@ def test_a_rank_that_fails_asks_for_the_exit_code_of_rank_0(channels: tuple[Chan
     assert other.exit_code_of_main(timedelta(seconds=0.1)) == 2
 
 
-def job(folder: Path, made: list[Path], **options: Any) -> Job:
-    def make(out: Path) -> dict[str, Any]:
-        made.append(out)
+def job(folder: Path, folders_run: list[Path], **options: Any) -> Job:
+    def run(out: Path) -> dict[str, Any]:
+        folders_run.append(out)
         return {}
 
-    return Job("pretrain", folder, 1, {"total_tokens": 5, **options}, make, ("model/*",))
+    return Job("pretrain", folder, 1, {"total_tokens": 5, **options}, run, ("model/*",))
 
 
-def begun(folder: Path) -> Record:
+def started(folder: Path) -> Record:
     record = Record("pretrain", 1, {"total_tokens": 5}, {"shards": "abc"})
     manifest.start(folder, record, ["model/*"])
     return record
 
 
-def test_a_follower_makes_what_the_first_began_and_no_books(channels: tuple[Channel, Channel], tmp_path: Path) -> None:
-    made: list[Path] = []
+def test_a_follower_runs_what_rank_0_started_and_writes_no_manifest(
+    channels: tuple[Channel, Channel], tmp_path: Path
+) -> None:
+    folders_run: list[Path] = []
     folders = [tmp_path / "pretrain" / name for name in ("one", "two")]
-    channels[0].send({"runs": False, "fingerprint": "whatever it was"})
-    channels[0].send({"runs": True, "fingerprint": begun(folders[1]).fingerprint})
-    runner.follow([job(folder, made) for folder in folders], "pretrain")
-    assert made == [folders[1]]
+    channels[0].send({"runs": False, "fingerprint": "of a skipped job"})
+    channels[0].send({"runs": True, "fingerprint": started(folders[1]).fingerprint})
+    runner.follow([job(folder, folders_run) for folder in folders], "pretrain")
+    assert folders_run == [folders[1]]
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["started.json"]
 
 
-def test_a_follower_that_does_not_see_the_folder_says_so(channels: tuple[Channel, Channel], tmp_path: Path) -> None:
-    made: list[Path] = []
+def test_a_follower_that_does_not_see_the_folder_reports_it(channels: tuple[Channel, Channel], tmp_path: Path) -> None:
+    folders_run: list[Path] = []
     channels[0].send({"runs": True, "fingerprint": "abc"})
     with pytest.raises(UserError, match=r"rank 1 does not see what rank 0 started.*a run folder that all of them see"):
-        runner.follow([job(tmp_path / "pretrain", made)], "pretrain")
-    assert not made
+        runner.follow([job(tmp_path / "pretrain", folders_run)], "pretrain")
+    assert not folders_run
 
 
-def test_a_follower_with_other_options_says_so(channels: tuple[Channel, Channel], tmp_path: Path) -> None:
-    made: list[Path] = []
-    channels[0].send({"runs": True, "fingerprint": begun(tmp_path / "pretrain").fingerprint})
+def test_a_follower_with_other_options_reports_them(channels: tuple[Channel, Channel], tmp_path: Path) -> None:
+    folders_run: list[Path] = []
+    channels[0].send({"runs": True, "fingerprint": started(tmp_path / "pretrain").fingerprint})
     with pytest.raises(
         UserError, match=r"rank 1 was started with other options.*option pretrain.total_tokens was 5 and is now 6"
     ):
-        runner.follow([job(tmp_path / "pretrain", made, total_tokens=6)], "pretrain")
-    assert not made
+        runner.follow([job(tmp_path / "pretrain", folders_run, total_tokens=6)], "pretrain")
+    assert not folders_run

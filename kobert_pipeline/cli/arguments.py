@@ -15,7 +15,7 @@ Settings = Annotated[
     ),
 ]
 RunDir = Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/RECIPE.")]
-REDO = "Delete this stage's results and run it again; later stages depend on it, so redo them too."
+REDO = "Delete this stage's results and run it again; if they change, later stages must be redone too."
 Redo = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE[/NAME]", help=f"{REDO} With a name: only that part (finetune/nsmc). Repeatable."),

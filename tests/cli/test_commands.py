@@ -1,5 +1,4 @@
-"""The command line as people meet it: what they see when all is well, and one sentence and exit status 2 when the
-mistake is theirs."""
+"""The command line as users see it: its output, and for a user's mistake one sentence and exit code 2."""
 
 import contextlib
 import errno
@@ -90,7 +89,7 @@ def wrong_answer(paragraph: dict[str, Any]) -> None:
     paragraph["qas"][0]["answers"][0]["answer_start"] += 1
 
 
-def lacking_question(paragraph: dict[str, Any]) -> None:
+def remove_question(paragraph: dict[str, Any]) -> None:
     del paragraph["qas"][0]["question"]
 
 
@@ -126,7 +125,7 @@ def test_bad_corpus_file_is_refused_with_its_name(kind: str, data_copy, tiny, tm
     assert not (run_dir / "corpus" / "manifest.json").exists()
 
 
-def test_corpus_goes_on_once_the_file_is_mended(data_copy, tiny, tmp_path, kobert, corpora) -> None:
+def test_corpus_runs_once_the_file_is_fixed(data_copy, tiny, tmp_path, kobert, corpora) -> None:
     arguments = (
         "run",
         tiny.recipe,
@@ -156,7 +155,7 @@ BAD_TASK = {
         ["qa_train.json", "question", "answer_start", "not the answer"],
     ),
     "question lacks a key": (
-        lambda data: rewrite_korquad(data / "qa_train.json", lacking_question),
+        lambda data: rewrite_korquad(data / "qa_train.json", remove_question),
         ["qa_train.json", "'question'"],
     ),
     "column missing": (
@@ -220,8 +219,8 @@ def test_length_beyond_the_positions_is_refused_before_anything_runs(
 
 @contextlib.contextmanager
 def small_disk(place: Path, kilobytes: int) -> Iterator[Callable[[str], None]]:
-    """`place` as a file system of its own of this size; yields a function that remounts it with other options. Skips
-    without the right."""
+    """Mount a file system of this size at `place`, and yield a function that remounts it with other options. Skips the
+    test without the right to mount."""
     place.mkdir(parents=True)
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], capture_output=True, check=False
@@ -245,10 +244,10 @@ def kilobytes_of(folder: Path) -> int:
 @pytest.mark.parametrize(
     "stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage in ("finetune", "publish"))) for stage in STAGES]
 )
-def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(
+def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_resumes(
     stage: str, tiny, tmp_path, kobert_process
 ) -> None:
-    """The room given is for `started.json` and a little more: the stage's own files don't fit."""
+    """The free space is enough for `started.json` and little more: the stage's own files do not fit."""
     before = tiny.copy_before(tmp_path / "before", stage)
     needed = kilobytes_of(before) if before.exists() else 0
     with small_disk(tmp_path / "runs", needed + 16) as remount:
@@ -265,8 +264,7 @@ def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_goes_on(
 
 
 def test_file_limit_is_one_sentence(tiny, tmp_path) -> None:
-    """Without root: the limit on a file's size (`ulimit -f`, as on shared machines) takes the place of the full
-    disk."""
+    """Without root, the limit of a file's size (`ulimit -f`, as on shared machines) stands in for a full disk."""
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
     code = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
@@ -300,7 +298,7 @@ def test_run_folder_that_is_a_file_or_below_one_is_one_sentence(below: str, tiny
     assert "--run-dir" in complaint
 
 
-def test_unreadable_input_is_not_told_as_a_run_folder_that_may_not_be_written() -> None:
+def test_unreadable_input_is_not_reported_as_an_unwritable_run_folder() -> None:
     said = os_error(PermissionError(errno.EACCES, "Permission denied", "data/x.txt"))
     assert said.startswith("no permission to read or write data/x.txt: Permission denied; ")
     assert "choose another --run-dir" not in said
@@ -313,8 +311,8 @@ def test_redo_beyond_until_is_refused_and_deletes_nothing(tiny, tmp_path, kobert
     assert tiny.manifests(run_dir) == tiny.manifests()
 
 
-def test_stages_are_given_absolute_paths_and_people_the_ones_they_gave(tiny, tmp_path, monkeypatch, kobert) -> None:
-    """Workers on other machines or in other folders work on the paths that the stages hand them."""
+def test_stages_get_absolute_paths_and_messages_show_the_given_ones(tiny, tmp_path, monkeypatch, kobert) -> None:
+    """Workers in other folders or on other machines get their paths from the stages."""
     given = []
     monkeypatch.setattr(
         stages.corpus_stage, "run", lambda options, data_dir, out, num_workers=None: given.extend([data_dir, out]) or {}
@@ -328,14 +326,14 @@ def test_stages_are_given_absolute_paths_and_people_the_ones_they_gave(tiny, tmp
         Recipe.model_validate(recipe_file.load(str(tiny.recipe), [])),
         stages.Run("tiny", tiny_data.relative_to("/"), Path("x")),
     )
-    paths = [path for job in planned for path in handed(job.run)]
+    paths = [path for job in planned for path in path_arguments(job.run)]
     assert len(paths) > 15
     assert all(path.is_absolute() for path in paths)
 
 
-def handed(make: Any) -> list[Path]:
+def path_arguments(stage: Any) -> list[Path]:
     """The paths among the arguments of a `partial`."""
-    values = [one for value in make.args for one in (value if isinstance(value, list) else [value])]
+    values = [one for value in stage.args for one in (value if isinstance(value, list) else [value])]
     return [value for value in values if isinstance(value, Path)]
 
 
@@ -351,7 +349,7 @@ def test_list_names_recipes_and_every_variant(kobert) -> None:
     table = kobert("list").out
     assert all(name in table for members in found.values() for name in members)
     assert all(text in table for members in found.values() for text in members.values()), (
-        "a row is not cut where there is no terminal"
+        "a row is not shortened where there is no terminal"
     )
     assert set(kobert("list", "readers", "--json").json) == {"readers"}
 
@@ -413,7 +411,7 @@ def test_standard_input_of_another_encoding_or_none_is_refused(tiny, kobert_proc
     assert "put -- before" in kobert_process("tokenize", tiny.run_dir / "tokenizer", "-ㅋ").complaint
 
 
-def test_what_is_made_from_a_stale_stage_is_not_called_done(tiny, kobert) -> None:
+def test_stages_after_a_stale_one_are_stale_too(tiny, kobert) -> None:
     rows = kobert(
         "status", tiny.recipe, "--run-dir", tiny.run_dir, "--set", "tokenizer.subword.vocab_size=1400", "--json"
     ).json["stages"]
@@ -439,7 +437,7 @@ def test_check_refuses_what_the_stage_refuses_of_a_task_file(
     change(data_copy)
     monkeypatch.chdir(tmp_path)
     result = kobert("check", tiny.recipe, "--set", f"data_dir={data_copy}")
-    for words in said:  # several problems stand above the last line, each on its own
+    for words in said:  # with several problems, each is on a line above the error
         assert words in result.out + result.complaint
 
 
@@ -457,7 +455,7 @@ def test_check_refuses_what_the_stage_refuses_of_a_task_file(
         ({"test": "text,label\n글 1,둘\n"}, "1 of the 1 examples"),
     ],
 )
-def test_check_reads_the_files_of_a_task_of_ones_own(
+def test_check_reads_the_files_of_a_custom_task(
     files: dict[str, str], said: str, data_copy, tiny, tmp_path, monkeypatch, kobert
 ) -> None:
     good = {
@@ -480,7 +478,7 @@ def test_check_reads_the_files_of_a_task_of_ones_own(
         assert judge(kobert("check", tiny.recipe, *arguments))
 
 
-def test_a_library_that_publishing_wants_is_missed_before_anything_begins(tiny, tmp_path, monkeypatch, kobert) -> None:
+def test_missing_library_of_publish_is_reported_before_anything_starts(tiny, tmp_path, monkeypatch, kobert) -> None:
     from kobert_pipeline.publish import onnx_file
 
     run_dir = tmp_path / "runs" / "x"
@@ -488,7 +486,7 @@ def test_a_library_that_publishing_wants_is_missed_before_anything_begins(tiny, 
     monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxgone",))
     assert "wants onnxgone, which is not installed; pip install" in kobert("check", tiny.recipe, *wanted).complaint
     assert "onnxgone" in kobert("run", tiny.recipe, "--run-dir", run_dir, *wanted).complaint
-    assert not list(run_dir.glob("*/*")), "no stage has begun"
+    assert not list(run_dir.glob("*/*")), "no stage has started"
     monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxgone", "ortgone", "numpy", "scriptgone"))
     assert (
         "wants onnxgone, ortgone and scriptgone, which are not installed"
@@ -500,7 +498,7 @@ def test_a_library_that_publishing_wants_is_missed_before_anything_begins(tiny, 
     assert kobert("check", tiny.recipe, *wanted).code == 0
 
 
-def test_an_analyzer_without_its_library_is_missed_before_the_corpus_is_read(
+def test_missing_library_of_the_analyzer_is_reported_before_the_corpus_is_read(
     tiny, tmp_path, monkeypatch, kobert
 ) -> None:
     from kobert_pipeline.morphemes import segmenter
@@ -512,7 +510,7 @@ def test_an_analyzer_without_its_library_is_missed_before_the_corpus_is_read(
     run_dir = tmp_path / "runs" / "x"
     for arguments in (["check"], ["run", "--run-dir", run_dir]):
         assert "analysis.analyzer: texts are cut by kiwi" in kobert(*arguments, tiny.recipe).complaint
-    assert not list(run_dir.glob("*/*")), "no stage has begun"
+    assert not list(run_dir.glob("*/*")), "no stage has started"
 
 
 def test_check_lists_the_jobs_and_does_nothing(tiny, tmp_path, monkeypatch, kobert) -> None:
@@ -548,7 +546,7 @@ def test_compare_shows_the_options_that_differ(tiny, tmp_path, kobert) -> None:
     assert kobert("compare", tiny.run_dir, "--json").json["differences"] == {}
 
 
-def test_tokenize_shows_tokens_whose_offsets_cut_the_text(tiny, kobert) -> None:
+def test_tokenize_shows_tokens_with_offsets_of_the_text(tiny, kobert) -> None:
     text = "아버지가 방에 들어가셨다."
     found = kobert("tokenize", tiny.run_dir / "tokenizer", text, "--json").json
     assert len(found["tokens"]) == len(found["input_ids"]) == len(found["offset_mapping"])
@@ -602,9 +600,11 @@ def test_predict_fills_masks(tiny, kobert) -> None:
         (".", ["글"], "not a published checkpoint"),
     ],
 )
-def test_predict_refuses_what_does_not_fit(checkpoint: str, arguments: list[str], said: str, tiny, kobert) -> None:
+def test_predict_refuses_the_wrong_kind_of_checkpoint(
+    checkpoint: str, arguments: list[str], said: str, tiny, kobert
+) -> None:
     assert said in kobert("predict", tiny.run_dir / checkpoint, *arguments).complaint
 
 
-def test_more_guesses_than_tokens_are_no_crash(tiny, kobert) -> None:
+def test_top_k_above_the_vocabulary_size_does_not_crash(tiny, kobert) -> None:
     assert kobert("predict", tiny.run_dir / "publish" / "mlm", "[MASK]", "--top-k", "100000").code in (0, 2)

@@ -1,5 +1,5 @@
-"""Finished means written last, equal is skipped, different refused, damaged named: the promises of `pipeline` and
-`manifest`."""
+"""The guarantees of `runs`: a stage with a manifest is complete, an unchanged one is skipped, a changed one refused,
+and a damaged file is named."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ def statuses(result) -> dict[str, str]:
 
 
 def flip(path: Path) -> None:
-    """One bit in the middle, size and name as before."""
+    """Flip one bit in the middle of the file; size and name stay the same."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -29,9 +29,9 @@ def flip(path: Path) -> None:
 def test_second_run_skips_everything_within_seconds_and_writes_nothing(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     before = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")}
-    began = time.monotonic()
+    start_time = time.monotonic()
     found = statuses(kobert("run", tiny.recipe, "--run-dir", run_dir, "--json"))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - start_time < 5
     assert list(found.values()) == ["skipped"] * ALL_JOBS
     after = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*") if path.name != ".lock"}
     assert {path: time for path, time in before.items() if path != run_dir} == after
@@ -50,7 +50,7 @@ def test_manifest_lists_every_file_with_its_size_and_hash_and_where_it_came_from
         assert one["seconds"] > 0
         assert {"python", "torch", "tokenizers", "kiwipiepy_model"} <= set(one["versions"])
         assert json.loads((at / "started.json").read_text())["fingerprint"] == one["fingerprint"]
-        assert str(tiny.run_dir) not in json.dumps(one), "a manifest names no place of the machine"
+        assert str(tiny.run_dir) not in json.dumps(one), "a manifest contains no path of the machine"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_changed_input_file_is_refused_by_name(tiny, tmp_path, data_copy, kobert
     assert "has changed" in complaint
 
 
-def test_redo_makes_one_stage_again_and_equal_results_keep_the_rest(tiny, tmp_path, kobert) -> None:
+def test_redo_runs_one_stage_again_and_equal_results_keep_the_rest(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     found = statuses(
         kobert("run", tiny.recipe, "--run-dir", run_dir, "--redo", "shards", "--redo", "features", "--json")
@@ -101,7 +101,7 @@ def test_redo_makes_one_stage_again_and_equal_results_keep_the_rest(tiny, tmp_pa
     assert {status for name, status in found.items() if name.split()[0] not in ("shards", "features")} == {"skipped"}
 
 
-def test_redo_with_another_option_makes_what_depends_on_it_be_refused(tiny, tmp_path, kobert) -> None:
+def test_redo_with_another_option_makes_later_stages_stale(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     setting = ("--set", "shards.held_out=0.2")
     assert kobert("shards", tiny.recipe, "--run-dir", run_dir, *setting, "--redo").code == 0
@@ -109,14 +109,14 @@ def test_redo_with_another_option_makes_what_depends_on_it_be_refused(tiny, tmp_
     assert "input shards has changed" in complaint
 
 
-def test_redo_computes_even_beside_an_equal_run(tiny, tmp_path, kobert) -> None:
+def test_redo_does_not_reuse_another_run(tiny, tmp_path, kobert) -> None:
     for name in ("a", "b"):
         tiny.copy(tmp_path / "runs" / name, "corpus")
     found = statuses(kobert("corpus", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--redo", "--json"))
     assert found == {"corpus": "done"}
 
 
-def test_redo_deletes_only_what_it_can_make_again(tiny, tmp_path, data_copy, kobert) -> None:
+def test_redo_deletes_only_what_it_can_create_again(tiny, tmp_path, data_copy, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     (data_copy / "reviews_test.txt").unlink()
     for arguments in (("run", "--redo", "pretrain"), ("features", "--redo")):
@@ -160,7 +160,7 @@ def test_deletion_killed_at_any_file_is_completed_by_the_next_command(tiny, tmp_
 
 
 @pytest.mark.parametrize("stage", ["tokenizer", "pretrain", "publish"])
-def test_stage_alone_is_refused_where_an_earlier_one_was_made_otherwise(stage: str, tiny, tmp_path, kobert) -> None:
+def test_single_stage_is_refused_if_an_earlier_one_has_other_options(stage: str, tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
     assert (
@@ -170,7 +170,7 @@ def test_stage_alone_is_refused_where_an_earlier_one_was_made_otherwise(stage: s
     assert tiny.manifests(run_dir) == tiny.manifests()
 
 
-def test_stage_alone_is_refused_where_one_between_was_made_from_another(tiny, tmp_path, kobert) -> None:
+def test_single_stage_is_refused_if_an_earlier_one_has_other_inputs(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     made = files.read_json_with_digest(run_dir / "corpus" / "manifest.json")
     made["files"]["part-00000.parquet"]["sha256"] = "0"
@@ -179,7 +179,7 @@ def test_stage_alone_is_refused_where_one_between_was_made_from_another(tiny, tm
     assert f"{run_dir / 'analysis'} was created from different inputs: its input corpus has changed" in complaint
 
 
-def test_training_alone_needs_no_raw_files(tiny, tmp_path, kobert) -> None:
+def test_training_stages_need_no_raw_files(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x")
     for stage in ("pretrain", "finetune"):
         found = statuses(kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={tmp_path}", "--json"))
@@ -192,22 +192,23 @@ def test_published_folder_depends_on_the_name_and_the_text_of_the_recipe(change:
     recipe = Path(shutil.copyfile(tiny.recipe, tmp_path / f"{'other' if change == 'name' else 'tiny'}.yaml"))
     setting = ["--set", "description=another"] if change == "description" else []
     complaint = kobert("publish", recipe, "--run-dir", run_dir, *setting).complaint
-    assert f"{run_dir / 'publish' / 'nsmc'} was created from different inputs: its input recipe has changed" in complaint
+    folder = run_dir / "publish" / "nsmc"
+    assert f"{folder} was created from different inputs: its input recipe has changed" in complaint
     assert "--redo publish" in complaint
 
 
-def test_published_history_holds_no_text_of_the_corpus(tiny) -> None:
+def test_training_manifest_contains_no_text_of_the_corpus(tiny) -> None:
     assert "contaminated_samples" in tiny.manifests()["corpus"]["counts"]
-    told = json.loads((tiny.run_dir / "publish" / "mlm" / "training_manifest.json").read_text(encoding="utf-8"))
-    assert told["stages"]["corpus"]["counts"]["documents_kept"]
-    assert "contaminated_samples" not in told["stages"]["corpus"]["counts"]
+    history = json.loads((tiny.run_dir / "publish" / "mlm" / "training_manifest.json").read_text(encoding="utf-8"))
+    assert history["stages"]["corpus"]["counts"]["documents_kept"]
+    assert "contaminated_samples" not in history["stages"]["corpus"]["counts"]
 
 
 @pytest.mark.parametrize(
     ("stage", "upstream"),
     [("analysis", "corpus"), ("shards", "analysis"), ("features", "tokenizer"), ("publish", "tokenizer")],
 )
-def test_stage_without_its_upstream_says_which_is_missing(stage: str, upstream: str, tiny, tmp_path, kobert) -> None:
+def test_stage_without_its_inputs_names_the_missing_stage(stage: str, upstream: str, tiny, tmp_path, kobert) -> None:
     run_dir = tmp_path / "runs" / "x"
     complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
     assert str(run_dir / upstream) in complaint
@@ -215,15 +216,15 @@ def test_stage_without_its_upstream_says_which_is_missing(stage: str, upstream: 
     assert not (run_dir / stage).exists()
 
 
-def cut_short(path: Path) -> None:
+def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
 
 DAMAGE = {
     "bit in a shard": ("pretrain", "shards/train-00000.ids.npy", flip, "is damaged"),
-    "bit in the borders": ("pretrain", "shards/held_out-00001.boundaries.npy", flip, "is damaged"),
-    "truncated corpus": ("analysis", "corpus/part-00000.parquet", cut_short, "is damaged"),
-    "truncated analysis": ("tokenizer", "analysis/part-00001.parquet", cut_short, "is damaged"),
+    "bit in the boundaries": ("pretrain", "shards/held_out-00001.boundaries.npy", flip, "is damaged"),
+    "truncated corpus": ("analysis", "corpus/part-00000.parquet", truncate, "is damaged"),
+    "truncated analysis": ("tokenizer", "analysis/part-00001.parquet", truncate, "is damaged"),
     "missing shard": ("pretrain", "shards/train-00000.documents.npy", Path.unlink, "is missing"),
     "missing model": ("finetune", "pretrain/model/model.safetensors", Path.unlink, "is missing"),
     "bit in the model": ("finetune", "pretrain/model/model.safetensors", flip, "is damaged"),
@@ -256,7 +257,7 @@ def test_damaged_last_stage_is_found_by_the_next_run(tiny, tmp_path, kobert) -> 
     assert "publish/nsmc/model.safetensors is damaged" in complaint
 
 
-def test_equal_stages_of_a_run_beside_are_reused_and_others_computed(tiny, tmp_path, kobert) -> None:
+def test_equal_stages_of_another_run_are_reused_and_others_computed(tiny, tmp_path, kobert) -> None:
     tiny.copy(tmp_path / "runs" / "a", "corpus", "analysis", "tokenizer")
     arguments = ("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--until", "tokenizer")
     found = statuses(kobert(*arguments, "--set", "tokenizer.subword.vocab_size=1400", "--json"))
@@ -270,7 +271,7 @@ def test_equal_stages_of_a_run_beside_are_reused_and_others_computed(tiny, tmp_p
     }
 
 
-def test_nothing_left_over_is_mixed_into_a_reused_stage(tiny, tmp_path, kobert) -> None:
+def test_leftover_files_are_not_mixed_into_a_reused_stage(tiny, tmp_path, kobert) -> None:
     tiny.copy(tmp_path / "runs" / "a", "corpus")
     own = tiny.copy(tmp_path / "runs" / "b", "corpus") / "corpus"
     (own / "manifest.json").unlink()
@@ -281,14 +282,14 @@ def test_nothing_left_over_is_mixed_into_a_reused_stage(tiny, tmp_path, kobert) 
 
 
 @pytest.mark.parametrize("moment", ["gone", "other bytes"])
-def test_stage_is_made_where_the_run_beside_is_redone_meanwhile(
+def test_stage_is_computed_if_the_other_run_is_redone_meanwhile(
     moment: str, tiny, tmp_path, monkeypatch, kobert
 ) -> None:
-    beside = tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus"
+    other_run = tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus"
 
     def link(source: Path, target: Path) -> None:
         if moment == "gone":
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(other_run, ignore_errors=True)
             raise FileNotFoundError(source)
         target.write_bytes(b"half a part")
 
@@ -298,7 +299,7 @@ def test_stage_is_made_where_the_run_beside_is_redone_meanwhile(
     assert tiny.manifests(run_dir)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
 
 
-def test_a_named_stage_says_which_run_it_was_reused_from(tiny, tmp_path, kobert) -> None:
+def test_manifest_names_the_run_that_a_stage_was_reused_from(tiny, tmp_path, kobert) -> None:
     tiny.copy(tmp_path / "runs" / "a", "features")
     tiny.copy(tmp_path / "runs" / "b", "tokenizer")
     found = statuses(kobert("features", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--json"))
@@ -306,8 +307,8 @@ def test_a_named_stage_says_which_run_it_was_reused_from(tiny, tmp_path, kobert)
     assert tiny.manifests(tmp_path / "runs" / "b")["features/nsmc"]["reused_from"] == "a/features/nsmc"
 
 
-def test_damaged_stage_of_a_run_beside_does_not_stand_in_the_way(tiny, tmp_path, kobert) -> None:
-    """It is nobody's input here: the stage is computed, with the right bytes."""
+def test_damaged_stage_of_another_run_is_not_reused(tiny, tmp_path, kobert) -> None:
+    """The stage is computed instead, with the right bytes."""
     flip(tiny.copy(tmp_path / "runs" / "a", "corpus") / "corpus" / "part-00000.parquet")
     result = kobert("corpus", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--json")
     assert statuses(result) == {"corpus": "done"}
@@ -384,8 +385,8 @@ def test_status_writes_nothing(tiny, tmp_path, kobert) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_half_a_stage_is_never_taken_for_finished(tiny, tmp_path, kobert) -> None:
-    """Files without a manifest, a wrong one among them: the stage is made anew, not gone on from."""
+def test_partial_stage_is_never_taken_for_finished(tiny, tmp_path, kobert) -> None:
+    """Files without a manifest, including a wrong one: the stage is created again, not resumed."""
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus")
     (run_dir / "corpus" / "manifest.json").unlink()
     flip(run_dir / "corpus" / "part-00000.parquet")

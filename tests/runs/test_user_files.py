@@ -1,4 +1,4 @@
-"""Nothing of the user's is deleted, moved or overwritten, and nothing is used that our records do not list."""
+"""No file of the user is deleted, moved or overwritten, and no file is used that kobert's records do not list."""
 
 import json
 import os
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kobert_pipeline import files
-from kobert_pipeline.config import recipe_file as recipe_file
+from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import Damaged, NotOurs
 from kobert_pipeline.runs import manifest, stage_folder
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below, the lock of the run aside."""
+    """The contents of every file in the folder and its subfolders, except the lock of the run."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -22,8 +22,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_folder_named_as_a_stage_that_is_not_ours_is_refused_by_every_command(tiny, tmp_path, kobert) -> None:
-    """Each stage in turn has the user's file where its folder would be; the stages before it are there."""
+def test_a_stage_folder_with_a_file_of_the_user_is_refused_by_every_command(tiny, tmp_path, kobert) -> None:
+    """For each stage, one file of the user is in its folder; the earlier stages are finished."""
     for stage, place in {
         "corpus": "book.txt", "analysis": "deep/er/book.txt", "tokenizer": "vocab.txt", "shards": "train-00000.ids.npy",
         "features": "nsmc/train/input_ids.npy", "pretrain": "model/config.json",
@@ -92,7 +92,7 @@ def test_links_are_never_followed_out_of_a_stage(tiny, tmp_path, kobert) -> None
     assert contents(victim) == {"part-00000.parquet": b"mine"}
 
 
-def test_a_stage_moved_to_another_disk_and_linked_is_used_and_made_again_there(tiny, tmp_path, kobert) -> None:
+def test_a_stage_moved_to_another_disk_and_linked_is_used_and_redone_there(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "x", "corpus")
     elsewhere = Path(shutil.copytree(tiny.run_dir / "analysis", tmp_path / "big disk"))
     (run_dir / "analysis").symlink_to(elsewhere)
@@ -101,7 +101,7 @@ def test_a_stage_moved_to_another_disk_and_linked_is_used_and_made_again_there(t
     assert (run_dir / "analysis").is_symlink() and (elsewhere / "manifest.json").is_file()
 
 
-def test_the_run_of_another_version_is_refused_in_one_sentence(tiny, tmp_path, kobert) -> None:
+def test_the_run_of_version_0_1_is_refused_in_one_sentence(tiny, tmp_path, kobert) -> None:
     run_dir = tmp_path / "x"
     (run_dir / "corpus").mkdir(parents=True)
     for name in ("begun.json", "part-00000.parquet"):
@@ -149,8 +149,8 @@ def test_a_manifest_that_names_files_outside_its_folder_is_not_reused(tiny, tmp_
         shutil.rmtree(run_dir)
 
 
-def test_a_file_of_a_kind_that_is_read_and_not_listed_is_refused(tiny, tmp_path, kobert) -> None:
-    """A copied shard would be trained on, a copied part read; others' files are nobody's input and do not matter."""
+def test_an_unlisted_file_of_a_kind_that_is_read_is_refused(tiny, tmp_path, kobert) -> None:
+    """A copied shard would be trained on, and a copied part read; files of other kinds are no input of any stage."""
     for stage, source, copy in (
         ("analysis", "corpus/part-00000.parquet", "corpus/part-00000 (copy).parquet"),
         ("tokenizer", "analysis/part-00000.parquet", "analysis/part-99999.parquet"),
@@ -164,7 +164,7 @@ def test_a_file_of_a_kind_that_is_read_and_not_listed_is_refused(tiny, tmp_path,
         assert f"{run_dir / copy} is not listed" in complaint, stage
         (run_dir / copy).rename(run_dir / copy.rpartition("/")[0] / "notes.txt")
         folder = run_dir.joinpath(*copy.split("/")[: 2 if copy.startswith("features") else 1])
-        assert manifest.verify(folder), "a file of another kind is nobody's input"
+        assert manifest.verify(folder), "a file of another kind is no input of any stage"
 
 
 def test_every_file_of_a_run_fits_the_patterns_that_its_record_names(tiny) -> None:
@@ -173,13 +173,14 @@ def test_every_file_of_a_run_fits_the_patterns_that_its_record_names(tiny) -> No
 
 
 def test_patterns_stay_inside_their_part_of_the_path() -> None:
-    assert files.matches_any("part-00001.parquet.part", ["part-*.parquet"]) and files.matches_any("a.npy.done.json", ["*.npy"])
+    assert files.matches_any("part-00001.parquet.part", ["part-*.parquet"])
+    assert files.matches_any("a.npy.done.json", ["*.npy"])
     assert files.matches_any("logs/sift/logs/x.log", ["logs/sift/**"])
     assert not files.matches_any("part-1/evil.parquet", ["part-*.parquet"])
     assert not files.matches_any("logs/sift", ["logs/sift/**"]) and not files.matches_any("work/x", ["logs/**"])
 
 
-def test_clean_lists_and_only_then_deletes_what_a_finished_run_no_longer_needs(tiny, tmp_path, kobert) -> None:
+def test_clean_lists_and_with_yes_deletes_what_a_finished_run_no_longer_needs(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "x")
     (run_dir / "notes.txt").write_text("mine")
     before = contents(run_dir)
@@ -198,7 +199,7 @@ def test_clean_lists_and_only_then_deletes_what_a_finished_run_no_longer_needs(t
     assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--json").json["folders"] == []
 
 
-def test_clean_leaves_the_checkpoints_of_a_stage_under_way_and_refuses_foreign_files(tiny, tmp_path, kobert) -> None:
+def test_clean_keeps_the_checkpoints_of_an_unfinished_stage_and_foreign_files(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "x", "pretrain")
     (run_dir / "pretrain" / "manifest.json").unlink()
     assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes", "--json").json["folders"] == []
@@ -209,7 +210,7 @@ def test_clean_leaves_the_checkpoints_of_a_stage_under_way_and_refuses_foreign_f
     assert mine.exists()
 
 
-def test_a_run_that_needs_more_disk_than_there_is_is_refused_by_check(tiny, tmp_path, kobert, monkeypatch) -> None:
+def test_check_refuses_a_run_that_needs_more_disk_space_than_is_free(tiny, tmp_path, kobert, monkeypatch) -> None:
     enough = kobert("check", tiny.recipe, "--run-dir", tmp_path / "x", "--json").json
     assert (
         enough["disk_bytes_needed"] > sum(path.stat().st_size for path in tiny.run_dir.rglob("*") if path.is_file()) / 2
@@ -227,7 +228,7 @@ def test_the_lock_of_a_run_overwrites_nothing(tmp_path) -> None:
     assert (tmp_path / ".lock").read_text() == "mine"
 
 
-def test_a_record_is_read_as_it_was_written_or_refused(tmp_path) -> None:
+def test_a_record_that_was_changed_is_refused(tmp_path) -> None:
     path = tmp_path / "manifest.json"
     for content in (
         "",
@@ -250,7 +251,7 @@ def test_a_record_is_read_as_it_was_written_or_refused(tmp_path) -> None:
 
 
 def test_a_run_that_was_moved_renamed_copied_or_linked_is_still_done(tiny, tmp_path, kobert) -> None:
-    """No record names the place of its run, so only what is in the folders counts."""
+    """No record contains the path of its run, so only the contents of the folders count."""
     run_dir = tiny.copy(tmp_path / "first" / "a name")
     moved = run_dir.rename(tmp_path / "other name")
     memory = Path("/dev/shm")  # another file system, where there is one
