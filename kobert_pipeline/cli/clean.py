@@ -8,12 +8,12 @@ from kobert_pipeline.cli.arguments import AsJson, RecipeName, RunDir, Settings
 from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.files import locked, remove_files
 
+Yes = Annotated[bool, typer.Option("--yes", help="Delete the listed files; the default is only to list them.")]
+
 
 def clean(
     recipe: RecipeName,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Delete the listed files; the default is only to list them.")
-    ] = False,
+    yes: Yes = False,
     setting: Settings = None,
     run_dir: RunDir = None,
     as_json: AsJson = False,
@@ -29,8 +29,7 @@ def clean(
     planned = plan(recipe, setting, run_dir, None)[1]
     files_by_folder = {job.folder: files for job in planned if (files := leftovers(job.folder))}
     if yes and files_by_folder:
-        # the lock keeps a run that is using these checkpoints from losing them
-        with locked(planned[0].folder.parent):
+        with locked(planned[0].folder.parent):  # not while a run works in the folder
             for folder, files in files_by_folder.items():
                 finish_deletion(folder)
                 remove_files(folder, files)

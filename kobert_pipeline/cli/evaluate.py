@@ -2,12 +2,14 @@
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kobert_pipeline.cli.arguments import AsJson
+from kobert_pipeline.cli.formatting import print_json
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import atomic_write, write_json
 
 Folder = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")
@@ -27,6 +29,12 @@ Out = Annotated[
 TaskSettings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")
 ]
+Errors = Annotated[bool, typer.Option("--errors", help="Classify the wrong answers of a question task.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Examples to evaluate; default: all.")]
+NOISE_LIMIT = "Examples to evaluate under each noise; default: as many as without."
+NoiseLimit = Annotated[int | None, typer.Option(min=1, help=NOISE_LIMIT)]
+NoiseSeed = Annotated[int, typer.Option(help="Random seed of the noise.")]
+TaskName = Annotated[str | None, typer.Option(help="The task, if the checkpoint does not name it.")]
 
 
 def evaluate(
@@ -35,25 +43,20 @@ def evaluate(
     out: Out = None,
     noise: Noises = None,
     noise_in: NoiseIn = None,
-    errors: Annotated[bool, typer.Option("--errors", help="Classify the wrong answers of a question task.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Examples to evaluate; default: all.")] = None,
-    noise_limit: Annotated[
-        int | None, typer.Option(min=1, help="Examples to evaluate under each noise; default: as many as without.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the noise.")] = 1,
-    task: Annotated[str | None, typer.Option(help="The task, if the checkpoint does not name it.")] = None,
+    errors: Errors = False,
+    limit: Limit = None,
+    noise_limit: NoiseLimit = None,
+    seed: NoiseSeed = 1,
+    task: TaskName = None,
     setting: TaskSettings = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a checkpoint on a labelled file: as it is, by kind of text, and under noise (--noise), with an error
     analysis (--errors).
 
-    Example: kobert evaluate runs/quickstart/publish/nsmc corpora/reviews_test.txt --noise spaces-removed --out
-    nsmc.json
+    Example: kobert evaluate runs/quickstart/publish/nsmc corpora/reviews_test.txt --noise spaces-removed
     """
-    from kobert_pipeline.cli.formatting import print_json
     from kobert_pipeline.evaluation.noise import conditions
-    from kobert_pipeline.files import atomic_write, write_json
 
     noises = conditions(noise or [], seed)
     for option, value in {"--noise-in": noise_in, "--noise-limit": noise_limit}.items():
@@ -70,10 +73,14 @@ def evaluate(
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
     if out is not None:
-        write_json(out, report)
-        with atomic_write(out.with_suffix(".md")) as part:
-            part.write_text(markdown(report), encoding="utf-8")
+        _write_report(out, report, markdown(report))
     print_json(report) if as_json else print(markdown(report), end="")
+
+
+def _write_report(out: Path, report: dict[str, Any], text: str) -> None:
+    write_json(out, report)
+    with atomic_write(out.with_suffix(".md")) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def check_writable(out: Path) -> None:

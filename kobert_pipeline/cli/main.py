@@ -89,22 +89,25 @@ for _stage in STAGES[:-1]:
     app.command(_stage)(_stage_command(_stage))
 
 
+Push = Annotated[
+    str | None,
+    typer.Option(metavar="OWNER/NAME", help="Then upload the checkpoint to this repository of the Hugging Face Hub."),
+]
+CheckpointName = Annotated[
+    str | None, typer.Option(help="Which of the recipe's checkpoints to upload, if it has several.")
+]
+PRIVATE = "Upload to a private repository, created if it does not exist."
+Private = Annotated[bool, typer.Option("--private", help=PRIVATE)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded, and send nothing.")]
+
+
 @app.command()
 def publish(
     recipe: RecipeName,
-    push: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OWNER/NAME", help="Then upload the checkpoint to this repository of the Hugging Face Hub."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Which of the recipe's checkpoints to upload, if it has several.")
-    ] = None,
-    private: Annotated[
-        bool, typer.Option("--private", help="Upload to a private repository, created if it does not exist.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded, and send nothing.")] = False,
+    push: Push = None,
+    name: CheckpointName = None,
+    private: Private = False,
+    dry_run: DryRun = False,
     redo: RedoStage = False,
     setting: Settings = None,
     run_dir: RunDir = None,
