@@ -59,6 +59,7 @@ def os_error(error: BaseException) -> str | None:
     """The message for an error that the user can fix: no space, no memory, too many open files, or a path that cannot
     be read or written. None for other errors, which are bugs."""
     path = getattr(error, "filename", None)
+    # libraries written in Rust wrap a system error in an exception of their own, without its number
     number = getattr(error, "errno", None) or _errno_in(str(error))
     where = f" ({path})" if path else ""
     if number in NO_SPACE:

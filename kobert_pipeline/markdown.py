@@ -37,6 +37,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _cell(cell: str) -> str:
+    # only several lines are joined: a single one keeps its spaces
     line = " ".join(cell.splitlines()) if cell.splitlines()[1:] else cell
     # An escaped bar after a backslash would be ambiguous between parsers, so it becomes an HTML entity.
     return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"(?<=\\)\|", "&#124;", line))

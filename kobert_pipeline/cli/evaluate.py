@@ -58,6 +58,7 @@ def evaluate(
     """
     from kobert_pipeline.evaluation.noise import conditions
 
+    # All that can be checked without the model is checked first: loading it takes seconds, an evaluation minutes.
     noises = conditions(noise or [], seed)
     for option, value in {"--noise-in": noise_in, "--noise-limit": noise_limit}.items():
         if value and not noises:

@@ -42,7 +42,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode=None,
+    rich_markup_mode=None,  # help texts contain [MASK], which rich would take for markup
     pretty_exceptions_enable=False,
     help="Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart",
 )
@@ -85,7 +85,7 @@ def _stage_command(stage: str) -> Callable[..., None]:
     return command
 
 
-for _stage in STAGES[:-1]:
+for _stage in STAGES[:-1]:  # publish, the last stage, has options of its own
     app.command(_stage)(_stage_command(_stage))
 
 
@@ -247,7 +247,7 @@ def _run(
     after: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
     """Run the chosen stages of a recipe, then call `after`, and print the outcome of both."""
-    interrupt_on_sigterm()
+    interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
     from kobert_pipeline.pipeline.stages import plan
 
     _, planned = plan(recipe, settings, run_dir, num_workers)
@@ -291,4 +291,5 @@ def options(
     ] = False,
 ) -> None:
     """Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart"""
+    # before any command starts: several ranks would otherwise all do the same work in the same folder
     refuse_unsupported_launch(context.invoked_subcommand)

@@ -24,6 +24,7 @@ def contract(family: str) -> type[Plugin]:
     if family not in CONTRACTS:
         raise UserError(f"there is no family {family!r}{did_you_mean(family, CONTRACTS)}")
     module = importlib.import_module(f"kobert_pipeline.{CONTRACTS[family]}")
+    # a contract's module may also import contracts of other families
     plugins = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Plugin)]
     return next(plugin for plugin in plugins if plugin.is_contract() and plugin.family == family)
 
@@ -55,6 +56,7 @@ def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, s
     rows = []
     for name, option in options.model_fields.items():
         inner = option_classes(option.annotation)
+        # a plug-in's own options depend on the variant, so only the names of the variants are shown
         plugin = next((kind for kind in inner if issubclass(kind, Plugin)), None)
         group = next((kind for kind in inner if issubclass(kind, Options)), None) if plugin is None else None
         default = "required" if option.is_required() else _default_text(option.get_default(call_default_factory=True))
@@ -86,7 +88,7 @@ def option_classes(annotation: Any) -> list[type[Options]]:
 
 def _type_text(annotation: Any) -> str:
     name = str(annotation) if get_args(annotation) else getattr(annotation, "__name__", str(annotation))
-    return re.sub(r"\b(?:[a-z_]+\.)+", "", name)
+    return re.sub(r"\b(?:[a-z_]+\.)+", "", name)  # without module paths
 
 
 def _default_text(default: Any) -> str:

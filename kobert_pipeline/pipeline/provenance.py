@@ -69,6 +69,7 @@ def publish_model(
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         related = related_manifests(run_dir, options.source, features)
+    # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     facts = card_facts(
         recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
     )
@@ -179,6 +180,7 @@ def null_threshold(config: dict[str, Any]) -> float | None:
 def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[str, str]:
     """The numbers of the model card by label, from the manifests and the model's config; those of stages that were not
     run are left out."""
+    # GPT-2's config has names of its own
     layers = config.get("num_hidden_layers", config.get("n_layer"))
     width = config.get("hidden_size", config.get("n_embd"))
     task, state = fine_tuned_for(config)

@@ -146,6 +146,7 @@ class Recipe(Options):
         features = self.features_of(published)
         for name, tuned in self.finetune.items():
             is_baseline = tuned.init == "scratch" and tuned.encoder == "tuned" and name != published.source
+            # `is`: sections with equal options still have different folders
             if is_baseline and self.features[tuned.features or name] is features:
                 yield name
 

@@ -70,6 +70,7 @@ def start(folder: Path, record: Record, writes: Iterable[str]) -> None:
     Raises NotOurs if the folder contains a file that kobert did not write.
     """
     refuse_foreign_files(folder)
+    # an existing record is kept, since the files of a resumed stage were created from it
     if not (folder / STARTED).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         write_json_with_digest(
@@ -169,7 +170,7 @@ def verify(folder: Path) -> dict[str, Any]:
     """
     manifest = read(folder)
     if (folder / STARTED).is_file():
-        read_json_with_digest(folder / STARTED)
+        read_json_with_digest(folder / STARTED)  # raises Damaged now, and not when the folder is to be deleted
     if not manifest.keys() >= {"stage", "writes", "files", "counts", "seconds", "inputs"}:
         raise Damaged(f"{folder / FINISHED} lacks required entries; restore it, or move its folder away and run again")
     advice = f"restore it, or create it again with --redo {manifest['stage']}"
@@ -177,6 +178,7 @@ def verify(folder: Path) -> dict[str, Any]:
         path = path_inside(folder, name)
         if not path.is_file():
             raise Damaged(f"{path} is missing although {folder / FINISHED} lists it; {advice}")
+        # sizes first: a truncated file of gigabytes is found without reading it
         if path.stat().st_size != expected["size"] or sha256(path) != expected["sha256"]:
             raise Damaged(f"{path} is damaged: it differs from what {folder / FINISHED} lists; {advice}")
     # a copied shard, for example, would be trained on without being part of any fingerprint

@@ -105,6 +105,7 @@ def run(
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
     _check_redo(redo or [], until, planned)
+    # in all folders, also of stages that are not chosen: these may be inputs of chosen ones
     for job in planned:
         stage_folder.finish_deletion(job.folder)
     last = STAGES.index(until) if until else len(STAGES)
@@ -114,7 +115,7 @@ def run(
         if job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
             job.preflight()
     for job in chosen:
-        if only:
+        if only:  # the earlier stages are not visited themselves, so they are compared with the recipe here
             _check_sources(job, {other.folder: other for other in planned})
         outcome = _run_job(job, verified, say, redo=job.is_selected_by(redo or []))
         outcomes.append(outcome)
@@ -223,6 +224,7 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str]
         with manifest.record_elapsed(job.folder) as before:
             counts = _run_stage(job)
         files = manifest.list_files(job.folder, job.writes)
+        # the time of interrupted commands counts too
         manifest.finish(job.folder, record, job.writes, files, counts, before + time.monotonic() - start_time)
         for name in stage_folder.foreign_files(job.folder):
             say(f"note     {job.folder / name} was added during the run; it is not in the manifest, and is left alone")
