@@ -115,7 +115,7 @@ def summary(counts: dict[str, Any]) -> str:
         "vocab_size": "vocabulary entries",
         "train_tokens": "training tokens",
         "train_examples": "training examples",
-        "tokens_seen": "training tokens seen",
+        "tokens_seen": "tokens seen",
         "max_logit_difference": "maximum logit difference",
     }
     parts = [f"{counts[key]:,} {label}" for key, label in labels.items() if key in counts]
