@@ -12,7 +12,7 @@ from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.markdown import mean
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.publish.costs import costs
-from kobert_pipeline.publish.licences import unstated
+from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.publish.model_card import CardFacts, Results, auto_class_of
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.compare import final_split, scores_by_metric
@@ -75,7 +75,7 @@ def publish_model(
     )
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
-    return counts | {"files_without_licence": 0 if options.permission else len(unstated(facts.sources))}
+    return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
 
 
 def card_facts(

@@ -1,1 +1,1 @@
-"""A trained model becomes a folder that plain `transformers` loads, with a model card, checked in a fresh process."""
+"""Publish a trained model as a folder that `transformers` loads, with a model card, checked in a fresh process."""

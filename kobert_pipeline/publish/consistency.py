@@ -1,9 +1,8 @@
-"""Do config, weights and tokenizer belong together? Asked before anything is written: where they disagree, the folder
-loads and is wrong.
+"""Check that a model's config, its weights and the tokenizer belong together, before anything is published.
 
-The weights are compared with the shapes that the config's own class gives its tensors, so an architecture's
-peculiarities (RoBERTa's positions begin behind that of its padding, ALBERT's and ELECTRA's embeddings are narrower than
-their states) are `transformers`' to know.
+A mismatch often loads without an error and gives wrong predictions. The weights are compared with the shapes of an
+empty model of the config's own class, so nothing here depends on the architecture (RoBERTa's position table has extra
+rows for padding, the embeddings of ALBERT and ELECTRA are narrower than their hidden states).
 """
 
 from pathlib import Path
@@ -20,8 +19,8 @@ SPECIAL = {
     "pad_token_id": "pad", "mask_token_id": "mask", "cls_token_id": "cls", "sep_token_id": "sep",
     "bos_token_id": "cls", "eos_token_id": "sep",
 }  # fmt: skip
-"""Keys of a config and the token they mean: ours begins with [CLS] and ends with [SEP]."""
-TAKEN = ("pad", "unk", "cls", "sep", "mask")
+"""{key of a config: special token of the tokenizer}. A text starts with [CLS] and ends with [SEP]."""
+REQUIRED = ("pad", "unk", "cls", "sep", "mask")
 SIZES = (
     "vocab_size",
     "max_position_embeddings",
@@ -32,77 +31,82 @@ SIZES = (
     "hidden_size",
     "n_embd",
 )
-"""Keys of a config that are sizes of its tensors."""
+"""Keys of a config that set a size of its tensors; error messages name the one that does not fit."""
 
 
 def refuse_disagreement(model: Path, tokenizer: "MorphemeTokenizer") -> None:
     """Raise UserError, naming what disagrees, unless config and weights in `model` and the tokenizer belong
     together."""
     config = read_json(model / "config.json")
-    ids = {name: getattr(tokenizer, f"{name}_token_id") for name in TAKEN}
-    _same(config, "vocab_size", len(tokenizer))
+    ids = {name: getattr(tokenizer, f"{name}_token_id") for name in REQUIRED}
+    _check_equal(config, "vocab_size", len(tokenizer))
     for key, name in SPECIAL.items():
         if config.get(key) is not None:
-            _same(config, key, ids[name])
-    if len(set(ids.values())) < len(ids) or not all(0 <= number < len(tokenizer) for number in ids.values()):
+            _check_equal(config, key, ids[name])
+    if len(set(ids.values())) < len(ids) or not all(0 <= token_id < len(tokenizer) for token_id in ids.values()):
         raise UserError(
-            f"publish: the tokenizer's special tokens want ids of their own below {len(tokenizer)}, they have {ids}"
+            f"publish: the special tokens of the tokenizer need different ids below {len(tokenizer)}, and have {ids}; "
+            "run the tokenizer stage again with --redo"
         )
     if max_input_length(config) < tokenizer.num_special_tokens_to_add(pair=True):
         raise UserError(
-            f"publish: a model of {max_input_length(config)} positions takes no text; it is not one of this run"
+            f"publish: a model of {max_input_length(config)} positions has no room for a pair of texts between the "
+            "special tokens; publish a model that this run trained"
         )
     refuse_other_shapes(model, config)
 
 
-def _same(config: dict[str, Any], key: str, wanted: int) -> None:
-    if config.get(key) != wanted:
+def _check_equal(config: dict[str, Any], key: str, expected: int) -> None:
+    if config.get(key) != expected:
         raise UserError(
-            f"publish: {key} is {config.get(key)} in the model's config and {wanted} in the tokenizer; they are not of "
-            "one run, "
-            f"make the later of the two again with --redo"
+            f"publish: {key} is {config.get(key)} in the model's config and {expected} in the tokenizer; they are from "
+            "different runs, so run the later of the two stages again with --redo"
         )
 
 
 def segments(config: dict[str, Any]) -> int:
-    """The segments that the model tells apart."""
+    """The number of segments (`token_type_ids`) that the model distinguishes."""
     return int(config.get("type_vocab_size", 1))
 
 
 def refuse_other_shapes(model: Path, config: dict[str, Any]) -> None:
-    """Raise UserError unless `model.safetensors` holds the tensors, in the shapes, that the config asks for."""
-    wanted, tied = shapes_wanted(model, config)
-    found = shapes_found(model / "model.safetensors")
-    for name, shape in found.items():
-        if name not in wanted:
+    """Raise UserError unless `model.safetensors` holds exactly the tensors and shapes of the config's class."""
+    weights = model / "model.safetensors"
+    expected, tied = expected_shapes(model, config)
+    stored = stored_shapes(weights)
+    for name, shape in stored.items():
+        if name not in expected:
             raise UserError(
-                f"publish: {model / 'model.safetensors'} holds {name}, which a {config['architectures'][0]} has not"
+                f"publish: {weights} holds {name}, which a {config['architectures'][0]} does not have; "
+                "run the stage that trained it again with --redo"
             )
-        if shape != wanted[name]:
+        if shape != expected[name]:
             raise UserError(
-                f"publish: {name} is {shape} in {model / 'model.safetensors'}, and its config wants {wanted[name]}"
-                f"{_by(model, shape, wanted[name])}; they are not of one training, make it again with --redo"
+                f"publish: {name} is {shape} in {weights}, and its config requires {expected[name]}"
+                f"{_differing_sizes(model, shape, expected[name])}; they are from different trainings, so run the "
+                "stage again with --redo"
             )
-    for name in wanted:
-        if name not in found and not any(partner in found for partner in tied.get(name, ())):
+    for name in expected:
+        # of tied weights only one is stored
+        if name not in stored and not any(partner in stored for partner in tied.get(name, ())):
             raise UserError(
-                f"publish: {name} is missing from {model / 'model.safetensors'}; it is not the model that its config "
-                "describes"
+                f"publish: {name} is missing from {weights}, so it is not the model that its config describes; run the "
+                "stage that trained it again with --redo"
             )
 
 
-def _by(model: Path, shape: list[int], wanted: list[int]) -> str:
-    """The keys of the config that say the sizes in which two shapes differ."""
+def _differing_sizes(model: Path, shape: list[int], expected: list[int]) -> str:
+    """The config keys whose values are the sizes in which two shapes differ, in brackets."""
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(model)
-    other = [size for i, size in enumerate(wanted) if shape[i : i + 1] != [size]]
-    keys = [key for key in SIZES if getattr(config, key, None) in other]
+    differing = [size for i, size in enumerate(expected) if shape[i : i + 1] != [size]]
+    keys = [key for key in SIZES if getattr(config, key, None) in differing]
     return f" ({' or '.join(keys)})" if keys else ""
 
 
-def shapes_found(weights: Path) -> dict[str, list[int]]:
-    """{tensor: shape} of a safetensors file, from its header. Raises UserError for a file that is none."""
+def stored_shapes(weights: Path) -> dict[str, list[int]]:
+    """{tensor: shape} of a safetensors file, from its header. Raises UserError for a missing or damaged file."""
     from safetensors import SafetensorError, safe_open
 
     if not weights.is_file():
@@ -114,13 +118,12 @@ def shapes_found(weights: Path) -> dict[str, list[int]]:
         raise UserError(f"{weights} is damaged ({error}); make it again with --redo") from None
 
 
-def shapes_wanted(model: Path, config: dict[str, Any]) -> tuple[dict[str, list[int]], dict[str, set[str]]]:
-    """{tensor: shape} of the class that the config names, made without memory, and {tensor: those that it is one with
-    and stored as}."""
+def expected_shapes(model: Path, config: dict[str, Any]) -> tuple[dict[str, list[int]], dict[str, set[str]]]:
+    """{tensor: shape} of the class that the config names, and {tensor: the tensors it is tied to, itself included}."""
     import torch
     import transformers
 
-    with torch.device("meta"):
+    with torch.device("meta"):  # shapes only, no memory for the weights
         empty = getattr(transformers, config["architectures"][0])(transformers.AutoConfig.from_pretrained(model))
     tied: dict[str, set[str]] = {}
     for pair in (empty.all_tied_weights_keys or {}).items():

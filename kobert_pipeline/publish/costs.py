@@ -1,5 +1,5 @@
-"""What a model cost: device hours of its stages, from their manifests, and the CO2 of those if its maker tells the
-power and the mains."""
+"""What a model cost: device hours per stage, from the manifests, and the CO2 equivalent if the user gives the power of
+a device and the carbon intensity of the electricity."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from kobert_pipeline.config.options import Options
 
 
 class EmissionsOptions(Options):
-    """Two numbers that only you can know; without them the card says nothing of CO2."""
+    """Two numbers that only you can know; without them the card does not mention CO2."""
 
     watts: float = Field(gt=0)
-    """Power that one device and what it needs draw while they train, in watts."""
+    """Power that one device draws in training, with its share of the host and the cooling, in watts."""
     grams_per_kwh: float = Field(ge=0)
     """CO2 equivalent of your electricity, in grams per kilowatt hour."""
 
@@ -31,29 +31,29 @@ class Cost:
 NOT_RECORDED = "not recorded"
 
 
-def costs(made: dict[str, dict[str, Any]]) -> list[Cost]:
-    """The costs of manifests by stage. Several doings of one (the seeds and trials of a fine-tuning) are added up, a
-    device's hours counted for each device that worked along."""
-    return list(_added(made))
+def costs(manifests: dict[str, dict[str, Any]]) -> list[Cost]:
+    """The cost of each stage, from manifests by stage. The runs of one fine-tuning (its seeds and the trials of its
+    grid) are added up; an hour counts once per device in use."""
+    return list(_cost_per_title(manifests))
 
 
-def _added(made: dict[str, dict[str, Any]]) -> Iterator[Cost]:
-    titles = {stage: "/".join(stage.split("/")[:2]) for stage in made}  # finetune/NAME/SEED
+def _cost_per_title(manifests: dict[str, dict[str, Any]]) -> Iterator[Cost]:
+    titles = {stage: "/".join(stage.split("/")[:2]) for stage in manifests}  # finetune/NAME/SEED -> finetune/NAME
     for title in dict.fromkeys(titles.values()):
-        of = [one for stage, one in made.items() if titles[stage] == title]
-        used = [one.get("device") or {"name": NOT_RECORDED, "count": 1} for one in of]
-        hours = sum(one["seconds"] / 3600 * device["count"] for one, device in zip(of, used, strict=True))
+        runs = [manifest for stage, manifest in manifests.items() if titles[stage] == title]
+        devices = [run.get("device") or {"name": NOT_RECORDED, "count": 1} for run in runs]
+        hours = sum(run["seconds"] / 3600 * device["count"] for run, device in zip(runs, devices, strict=True))
         yield Cost(
-            f"{title} ({len(of)} runs)" if len(of) > 1 else title,
+            f"{title} ({len(runs)} runs)" if len(runs) > 1 else title,
             hours,
-            ", ".join(sorted({_named(one) for one in used})),
+            ", ".join(sorted({_device_name(device) for device in devices})),
         )
 
 
-def _named(device: dict[str, Any]) -> str:
+def _device_name(device: dict[str, Any]) -> str:
     return f"{device['count']} x {device['name']}" if device["count"] > 1 else str(device["name"])
 
 
-def grams(found: list[Cost], emissions: EmissionsOptions) -> float:
-    """Hours x watts / 1000 x grams per kilowatt hour."""
-    return sum(cost.hours for cost in found) * emissions.watts / 1000 * emissions.grams_per_kwh
+def grams(stages: list[Cost], emissions: EmissionsOptions) -> float:
+    """CO2 equivalent in grams: hours x watts / 1000 x grams per kilowatt hour."""
+    return sum(cost.hours for cost in stages) * emissions.watts / 1000 * emissions.grams_per_kwh

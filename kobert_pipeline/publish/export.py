@@ -1,7 +1,9 @@
-"""Model and tokenizer -> one consistent folder."""
+"""Write config, weights and tokenizer of a model into one folder that `transformers`, and `sentence-transformers` for a
+pretrained encoder, can load."""
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -10,16 +12,22 @@ from kobert_pipeline.training.hf_config import inference_length
 
 PLAIN = "plain"
 """Folder of the tokenizer that needs no analyzer, in the tokenizer's folder and in the published one."""
+SENTENCE_TRANSFORMERS_MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+]
+"""Under the class names that every version of sentence-transformers since 2.0 accepts."""
 
 
 def export(model: Path, tokenizer: Path, out: Path) -> None:
-    """Write config, weights, tokenizer and its code to `out`. The tokenizer cuts where fine-tuning did, so that
-    every way of using the folder reads as much of a text. Raises UserError when model and tokenizer do not belong
-    together."""
+    """Write config, weights, tokenizer and the tokenizer's code to `out`. Raises UserError, before anything is written,
+    when model and tokenizer do not belong together."""
     config = read_json(model / "config.json")
+    # a model without segments does not accept `token_type_ids`, and a user would pass on whatever the tokenizer gives
     names = [name for name in MorphemeTokenizer.model_input_names if name != "token_type_ids" or segments(config) > 1]
     loaded = MorphemeTokenizer.from_pretrained(tokenizer, model_input_names=names)
     refuse_disagreement(model, loaded)
+    # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
     loaded.save_pretrained(out)
     for name in ("config.json", "model.safetensors"):
@@ -33,3 +41,23 @@ def export_plain(model: Path, tokenizer: Path, out: Path) -> None:
     (out / PLAIN).mkdir(exist_ok=True)
     shutil.copyfile(tokenizer / PLAIN / "tokenizer.json", out / PLAIN / "tokenizer.json")
     write_json(out / PLAIN / "tokenizer_config.json", config)
+
+
+def write_sentence_transformers_files(out: Path) -> None:
+    """Write the files by which `sentence-transformers` loads the exported encoder in `out`: a text's vector is the mean
+    of its last hidden states, padding excluded."""
+    config = read_json(out / "config.json")
+    max_length = read_json(out / "tokenizer_config.json")["model_max_length"]
+    (out / "1_Pooling").mkdir(exist_ok=True)
+    files: dict[str, Any] = {
+        "modules.json": SENTENCE_TRANSFORMERS_MODULES,
+        "1_Pooling/config.json": {"word_embedding_dimension": config["hidden_size"], "pooling_mode_mean_tokens": True},
+        "config_sentence_transformers.json": {
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+        "sentence_bert_config.json": {"max_seq_length": max_length, "do_lower_case": False},
+    }
+    for name, content in files.items():
+        write_json(out / name, content)

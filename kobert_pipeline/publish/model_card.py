@@ -1,13 +1,16 @@
-"""The model card: how to load it, how it was made, what it scored, what it is not for. Every number comes from the
-run's manifests."""
+"""The model card: how to load the model, how it was trained, its scores, data, cost and limits. Every number comes from
+the run's manifests."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.markdown import code, deviation_and_range, escaped, front_matter, mean, paragraphs, spread, table
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
-from kobert_pipeline.publish.licences import hub_name, unstated
+from kobert_pipeline.publish.licences import hub_name, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
 
 Scores = dict[str, list[float]]
 """{metric: [value per seed]}"""
@@ -15,27 +18,24 @@ Scores = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class Results:
-    """What the fine-tuning `name` scored on a `split` of the `task`'s data. `controls` are the scores of the same
-    network from random weights on the same data, by the names of those fine-tunings, the best on dev first. `seed` is
-    that of the weights in the folder, `own` what they scored by themselves."""
+    """The scores of a fine-tuning over all its seeds."""
 
     name: str
     task: str
     split: str
+    """`dev` or `test`, the split that the scores are of."""
     scores: Scores
     controls: dict[str, Scores] = field(default_factory=dict)
+    """Scores of the same network trained from scratch on the same data, by fine-tuning, the best on dev first."""
     seed: str = ""
+    """The seed of the published weights."""
     own: dict[str, float] = field(default_factory=dict)
+    """The scores of that seed alone."""
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the run knows about the model. `sources` that it was made from and those it was `evaluated` on: rows of
-    `path`, `license` and `use`; `library` is what the analyzer needs; `plain_agreement` the share of eojeols that the
-    tokenizer in `plain/` spells alike, None where there is none; `paired` says whether it labels pairs of texts,
-    `null_threshold` by how much the score of no answer must exceed that of the best span, None where every question is
-    answered; `gives_vectors` whether `sentence-transformers` may load it; `onnx_difference` is the largest between the
-    ONNX file and torch, None where there is none."""
+    """What the run knows about the model."""
 
     name: str
     recipe: str
@@ -43,18 +43,26 @@ class CardFacts:
     license: str
     auto_class: str
     sources: list[dict[str, str]]
+    """The training files: rows of `path`, `license` and `use`."""
     counts: dict[str, str]
     analyzer: str
     style: str
     library: str
+    """The package to install for the analyzer, "" if it needs none."""
     results: Results | None = None
     plain_agreement: float | None = None
+    """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""
     paired: bool = False
+    """Whether it labels pairs of texts."""
     null_threshold: float | None = None
+    """A question is answered unless the null score exceeds the best span's by more; None if all are answered."""
     gives_vectors: bool = False
+    """Whether the folder has the files of `sentence-transformers`."""
     onnx_difference: float | None = None
+    """The largest difference between the outputs of the ONNX file and of torch; None if there is no such file."""
     permission: str | None = None
     evaluated: list[dict[str, str]] = field(default_factory=list)
+    """The dev and test files, in rows as those of `sources`."""
     costs: list[Cost] = field(default_factory=list)
     emissions: EmissionsOptions | None = None
 
@@ -75,20 +83,21 @@ HUB_METRICS = {
     "entity_f1": "f1", "entity_precision": "precision", "entity_recall": "recall", "character_macro_f1": "f1",
     "HasAns_exact": "exact_match", "HasAns_f1": "f1", "NoAns_exact": "exact_match", "NoAns_f1": "f1",
 }  # fmt: skip
-"""Scores that the hub calls otherwise than we."""
+"""{our metric: its name on the Hub}, where they differ."""
 
 
 def auto_class_of(config: dict[str, Any]) -> str:
-    """The class of `transformers` that loads a pretrained model for what it can do."""
-    kind = config["architectures"][0]
-    if kind.startswith("Electra") and kind.endswith("ForPreTraining"):  # a discriminator fills no masks
+    """The Auto class of `transformers` for the head of a pretrained model, from its config."""
+    architecture = config["architectures"][0]
+    # a discriminator cannot fill masks, although its class has the suffix of models that can
+    if architecture.startswith("Electra") and architecture.endswith("ForPreTraining"):
         return "AutoModel"
     suffixes = {
         "ForPreTraining": "AutoModelForPreTraining",
         "ForMaskedLM": "AutoModelForMaskedLM",
         "LMHeadModel": "AutoModelForCausalLM",
     }
-    return next(auto for suffix, auto in suffixes.items() if kind.endswith(suffix))
+    return next(auto for suffix, auto in suffixes.items() if architecture.endswith(suffix))
 
 
 def model_card(facts: CardFacts) -> str:
@@ -105,66 +114,67 @@ def model_card(facts: CardFacts) -> str:
         "## How it was made",
         f"Recipe {code(facts.recipe)} of kobert-pipeline; options and counts of every stage are in "
         "`training_manifest.json`.",
-        table(["measure", "value"], [[escaped(name), escaped(value)] for name, value in facts.counts.items()]),
+        table(["quantity", "value"], [[escaped(name), escaped(value)] for name, value in facts.counts.items()]),
         "## Data",
         *data_text(facts),
         "## Cost",
         *cost_text(facts),
         "## Intended use and limits",
         "Korean text understanding and research. The model repeats what its data says, prejudice included; check it on "
-        "your own data. " + how_picked(facts.results),
+        f"your own data. {model_choice(facts.results)}",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def snippet(facts: CardFacts) -> str:
-    """Python that uses the model."""
+    """The Python example for the model's head."""
     if facts.null_threshold is not None:
         return UNANSWERABLE.replace("NULL_THRESHOLD", f"{facts.null_threshold:.6g}")
     return PAIRED if facts.paired else USES[facts.auto_class]
 
 
-def how_picked(results: Results | None) -> str:
-    """What the figures above are worth."""
+def model_choice(results: Results | None) -> str:
+    """On what data the published weights were chosen."""
     if results is None:
-        return "The held-out loss above is of documents that were kept out of training; the model is that of the last step."
+        return "The held-out loss above is on documents excluded from training; the weights are those of the last step."
     tested = " and the test set read once per run" if results.split == "test" else "; there was no test set"
-    return f"The figures above were obtained with the model picked on a dev split{tested}."
+    return f"The scores above are of models picked on a dev split{tested}."
 
 
 def other_ways(facts: CardFacts) -> list[str]:
-    """The same by `sentence-transformers` and by ONNX Runtime, where the folder has their files."""
+    """Examples for `sentence-transformers` and ONNX Runtime, where the folder has their files."""
     parts = []
     if facts.gives_vectors:
         parts += [
-            "As vectors of texts: the last states, averaged over all tokens but padding. The model was not trained to "
-            "compare texts, so "
-            "fine-tune it before you rely on distances.",
+            "As text embeddings: the last hidden states, averaged over all tokens except padding. The model was not "
+            "trained to compare texts, so fine-tune it before you rely on distances.",
             f"```python\n{VECTORS}\n```",
         ]
     if facts.onnx_difference is not None:
         parts += [
-            "Without torch: `onnx/model.onnx` takes any number of texts of any length that the model takes; its "
-            "outputs differ from "
-            f"torch's by {facts.onnx_difference:.1e} at most (float32, checked when it was made).",
+            "Without torch: `onnx/model.onnx` accepts batches of any size, and texts as long as the model does; its "
+            f"outputs differ from torch's by {facts.onnx_difference:.1e} at most (float32, checked when it was made).",
             f"```python\n{ONNX}\n```",
         ]
     return parts
 
 
 def data_text(facts: CardFacts) -> list[str]:
-    """The files with their licences, and what is to be said of those."""
-    rows = [[escaped(one[key]) for key in ("path", "license", "use")] for one in facts.sources + facts.evaluated]
+    """The files with their licences, a warning where a licence is not known, and the permission."""
+    rows = [[escaped(row[key]) for key in ("path", "license", "use")] for row in facts.sources + facts.evaluated]
     parts = [table(["file", "licence", "used to"], rows)]
-    if unstated(facts.sources):
-        parts.append("Where no licence is stated, find it out before you pass the model on.")
+    if without_known_licence(facts.sources):
+        parts.append(
+            "Where no licence is stated, or one that kobert-pipeline does not know, find out what it allows before you "
+            "pass the model on."
+        )
     if facts.permission:
-        parts.append(f"Why it is published, in its maker's words: {paragraphs(facts.permission)}")
+        parts.append(f"Why it may be published, in its publisher's words: {paragraphs(facts.permission)}")
     return parts
 
 
 def cost_text(facts: CardFacts) -> list[str]:
-    """Hours by stage; CO2 only from numbers that were given."""
+    """Device hours by stage, and CO2 if the user gave the numbers for it."""
     rows = [[escaped(cost.stage), f"{cost.hours:.3f}", escaped(cost.device)] for cost in facts.costs]
     parts = [table(["stage", "device hours", "on"], rows)] if rows else ["Not recorded."]
     if facts.emissions:
@@ -172,96 +182,104 @@ def cost_text(facts: CardFacts) -> list[str]:
         hours = sum(cost.hours for cost in facts.costs)
         parts.append(
             f"CO2: {hours:.3f} h x {given.watts:g} W / 1000 x {given.grams_per_kwh:g} g/kWh = "
-            f"{grams(facts.costs, given):,.1f} g; "
-            "power and grams are what its maker states."
+            f"{grams(facts.costs, given):,.1f} g; power and grams per kWh are its publisher's statement."
         )
     return parts
 
 
 def tokenizer_text(facts: CardFacts) -> str:
-    """What the tokenizer cuts by, what it needs, and what there is without it."""
+    """Which analyzer the tokenizer uses, what it requires, and the tokenizer without it."""
     needs = (
         f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
     )
     text = (
-        f"The text is cut by the analyzer {facts.analyzer} (style `{facts.style}`), so the tokenizer needs {needs}; "
-        "without the flag it does not load at all, rather than load as another tokenizer."
+        f"The analyzer {facts.analyzer} (style `{facts.style}`) segments the text, so the tokenizer needs {needs}; "
+        "without the flag it does not load at all, rather than as another tokenizer."
     )
     if facts.plain_agreement is None:
         return text
     return text + (
-        " In `plain/` lies the same vocabulary as a tokenizer that needs neither: it spells "
-        f"{facts.plain_agreement:.1%} of the corpus's "
-        "eojeols by the same tokens, the others otherwise than the model has learned them."
+        " `plain/` has the same vocabulary as a tokenizer that needs neither: it gives the same tokens for "
+        f"{facts.plain_agreement:.1%} of the corpus's eojeols, and tokens the model was not trained on for the others."
     )
 
 
 def metadata(facts: CardFacts) -> dict[str, Any]:
-    """YAML metadata with `model-index`, as the hub reads it."""
-    found: dict[str, Any] = {
-        "language": "ko",
-        **hub_name(facts.license),
-        "library_name": "transformers",
-        "pipeline_tag": PIPELINES[facts.auto_class],
-        "tags": ["korean", "morphemes", facts.analyzer, *(["sentence-transformers"] if facts.gives_vectors else [])],
-        "model-index": [{"name": facts.name, "results": [indexed(facts, facts.results)]}] if facts.results else [],
-    }
+    """The YAML metadata, with the scores as `model-index`."""
+    from huggingface_hub import ModelCardData
+
+    emissions: dict[str, Any] = {}
     if facts.emissions:
-        trained = [cost for cost in facts.costs if cost.stage.startswith(("pretrain", "finetune"))]
-        found["co2_eq_emissions"] = {
+        training = [cost for cost in facts.costs if cost.stage.startswith(("pretrain", "finetune"))]
+        emissions["co2_eq_emissions"] = {
             "emissions": round(grams(facts.costs, facts.emissions), 1),
-            "source": "device hours of all stages x power x grams per kWh, the last two as its maker states",
+            "source": "device hours of all stages x power x grams per kWh, the last two as its publisher states",
             "training_type": "fine-tuning" if facts.results else "pre-training",
-            "hardware_used": "; ".join(dict.fromkeys(cost.device for cost in trained)),
+            "hardware_used": "; ".join(dict.fromkeys(cost.device for cost in training)),
         }
+    licence = hub_name(facts.license)
+    data = ModelCardData(
+        language="ko",
+        license=licence["license"],
+        license_name=licence.get("license_name"),
+        library_name="transformers",
+        pipeline_tag=PIPELINES[facts.auto_class],
+        tags=["korean", "morphemes", facts.analyzer, *(["sentence-transformers"] if facts.gives_vectors else [])],
+        model_name=facts.name,
+        eval_results=eval_results(facts, facts.results) if facts.results else None,
+        **emissions,
+    )
+    found: dict[str, Any] = data.to_dict()
     return found
 
 
-def indexed(facts: CardFacts, results: Results) -> dict[str, Any]:
-    """An entry of `model-index`: the means, and beside each its spread and what the best control reached."""
-    metrics = []
+def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
+    """One result per metric: the mean over the seeds, and in its `args` the spread and the mean of the best control."""
+    from huggingface_hub import EvalResult
+
+    found = []
     for name, values in results.scores.items():
-        beside: dict[str, Any] = {"seeds": len(values), **spread(values)}
+        details: dict[str, Any] = {"seeds": len(values), **spread(values)}
         for control, scores in list(results.controls.items())[:1]:
-            beside |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
-        metrics.append(hub_metric(name) | {"value": round(mean(values), 2), "args": beside})
-    return {
-        "task": {"type": PIPELINES[facts.auto_class]},
-        "dataset": {"name": f"{results.name} ({results.split})", "type": results.task, "split": results.split},
-        "metrics": metrics,
-    }
-
-
-def hub_metric(name: str) -> dict[str, str]:
-    """A score as `model-index` calls it: its type on the hub, and our name where that is another."""
-    kind = HUB_METRICS.get(name, name)
-    return {"type": kind} if kind == name else {"type": kind, "name": name}
+            details |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
+        kind = HUB_METRICS.get(name, name)
+        found.append(
+            EvalResult(
+                task_type=PIPELINES[facts.auto_class],
+                dataset_type=results.task,
+                dataset_name=f"{results.name} ({results.split})",
+                dataset_split=results.split,
+                metric_type=kind,
+                metric_name=None if kind == name else name,
+                metric_value=round(mean(values), 2),
+                metric_args=details,
+            )
+        )
+    return found
 
 
 def results_text(results: Results | None) -> str:
-    """Mean and spread over the seeds, and the controls."""
+    """The table of means and spreads over the seeds, controls included."""
     if results is None:
         return "Held-out losses are below; this model was not fine-tuned."
-    told = {"pretraining": results.scores} | {
-        f"random weights ({code(name)})": scores for name, scores in results.controls.items()
-    }
+    by_start = {"pretrained": results.scores}
+    by_start |= {f"from scratch ({code(name)})": scores for name, scores in results.controls.items()}
     rows = [
-        [escaped(f"{results.name} ({results.split})"), weights, name, f"{mean(values):.2f}", *spread_of(values)]
-        for weights, scores in told.items()
+        [escaped(f"{results.name} ({results.split})"), start, name, f"{mean(values):.2f}", *spread_cells(values)]
+        for start, scores in by_start.items()
         for name, values in scores.items()
     ]
-    parts = [table(["set", "started from", "metric", "mean", "standard deviation", "range", "seeds"], rows)]
+    parts = [table(["set", "initial weights", "metric", "mean", "standard deviation", "range", "seeds"], rows)]
     if results.own:
         own = ", ".join(f"{name} {value:.2f}" for name, value in results.own.items())
         parts.append(
-            f"The weights in this folder are those of seed {results.seed}, the best on dev; by themselves they scored: "
-            f"{own}."
+            f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {own}."
         )
     if not results.controls:
-        parts.append("The same network was not trained from random weights, so what pretraining added is not known.")
+        parts.append("The same network was not trained from scratch, so what pretraining added is not known.")
     return "\n\n".join(parts)
 
 
-def spread_of(values: list[float]) -> list[str]:
-    """Standard deviation, range and number."""
+def spread_cells(values: list[float]) -> list[str]:
+    """Standard deviation, range and number of seeds."""
     return [*deviation_and_range(spread(values)), str(len(values))]

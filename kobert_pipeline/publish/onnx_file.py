@@ -1,8 +1,7 @@
-"""The published model as `onnx/model.onnx`, for programs without torch: any number and length of texts, compared before
-it counts.
+"""Export the published model to `onnx/model.onnx`, for programs without torch, and compare the two.
 
-PyTorch's exporter (`dynamo=True`) traces the graph; the older one is deprecated. What it notes in the file about the
-source code, paths of this machine among it, is taken out.
+The file accepts batches of any size and length. PyTorch's `dynamo` exporter is used, since the older one is deprecated;
+the notes it leaves in the file about the Python source, local paths included, are removed.
 """
 
 import importlib.util
@@ -18,27 +17,27 @@ from kobert_pipeline.errors import UserError
 FILE = "onnx/model.onnx"
 LIBRARIES = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-4
-"""Largest difference to torch, in float32; what has been seen is a thousandth of it."""
-LARGEST = 1.9e9
-"""Bytes of weights that fit into one ONNX file (protobuf ends at 2 GiB); beyond them they lie beside it."""
+"""Largest accepted difference from torch's outputs, in float32; actual differences are about a thousandth of it."""
+MAX_INLINE_BYTES = 1.9e9
+"""Larger weights go to `model.onnx.data`: a protobuf file is limited to 2 GiB."""
 
 
 def refuse_missing_libraries() -> None:
-    """Raise UserError unless what the export needs is installed."""
+    """Raise UserError unless the libraries of the export are installed."""
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
-        *others, last = missing
-        lacks = f"{', '.join(others)} and {last}, which are" if others else f"{last}, which is"
         raise UserError(
-            f"publish: onnx: true wants {lacks} not installed; pip install 'kobert-pipeline[onnx]', or leave the "
-            "option out"
+            f"publish: onnx: true requires {' and '.join(missing)}, not installed here; "
+            "pip install 'kobert-pipeline[onnx]', or omit the option"
         )
 
 
 def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]:
-    """Export the model in `folder` to `onnx/model.onnx` and compare the two on `texts` in several sizes and lengths:
-    `onnx_texts`, `onnx_max_difference`. Raises UserError, and leaves no file, where they differ by more than
-    `TOLERANCE`."""
+    """Export the model in `folder` to `onnx/model.onnx` and compare the two on `texts`, in several batches.
+
+    Returns the counts `onnx_texts` and `onnx_max_difference`. Raises UserError, and removes the file, where they differ
+    by more than `TOLERANCE`.
+    """
     import torch
     import transformers
 
@@ -46,41 +45,42 @@ def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any
 
     tokenizer = MorphemeTokenizer.from_pretrained(folder)
     model = getattr(transformers, auto_class).from_pretrained(folder).eval()
-    model.config.use_cache = False  # a decoder would give its keys and values out too
+    model.config.use_cache = False  # otherwise a decoder also returns its keys and values
     example = dict(tokenizer(texts, padding=True, return_tensors="pt"))
     with torch.no_grad():
         outputs = [name for name, value in model(**example).items() if isinstance(value, torch.Tensor)]
-    wrapped = _wrapped(model, list(example), outputs)
+    wrapped = _with_positional_inputs(model, list(example), outputs)
     path = folder / FILE
     path.parent.mkdir(exist_ok=True)
     dynamic = tuple({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for _ in example)
     size = sum(parameter.numel() * 4 for parameter in model.parameters())
-    _export(wrapped, example, outputs, dynamic, path, external=size > LARGEST)
+    _export(wrapped, example, outputs, dynamic, path, external=size > MAX_INLINE_BYTES)
     difference, number = compare(wrapped, path, batches(tokenizer, texts), outputs)
-    if not difference <= TOLERANCE:
+    if not difference <= TOLERANCE:  # NaN, too
         for file in (path, path.with_name(f"{path.name}.data")):
             file.unlink(missing_ok=True)
         raise UserError(
-            f"publish: {path} gives outputs that differ from torch's by {difference}, more than {TOLERANCE}; leave "
-            "onnx out"
+            f"publish: {path} gives outputs that differ from torch's by {difference}, more than {TOLERANCE}; set "
+            "onnx: false"
         )
     return {"onnx_texts": number, "onnx_max_difference": difference}
 
 
-def _wrapped(model: Any, inputs: list[str], outputs: list[str]) -> Any:
-    """The model with tensors in and out instead of names."""
+def _with_positional_inputs(model: Any, inputs: list[str], outputs: list[str]) -> Any:
+    """The model as a module that takes and returns tensors by position: the exporter's names and dynamic shapes are by
+    position, too."""
     import torch
 
     class Wrapped(torch.nn.Module):
-        """Positional inputs in the tokenizer's order; a tuple of the outputs."""
+        """Inputs in the tokenizer's order -> a tuple of outputs."""
 
         def __init__(self) -> None:
             super().__init__()
             self.model = model
 
-        def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            found = self.model(**dict(zip(inputs, given, strict=True)))
-            return tuple(found[name] for name in outputs)
+        def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            result = self.model(**dict(zip(inputs, tensors, strict=True)))
+            return tuple(result[name] for name in outputs)
 
     return Wrapped().eval()
 
@@ -91,8 +91,8 @@ def _export(
     import torch
 
     logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)  # it misses torchvision, aloud
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it warns that torchvision is not installed, which text models do not need
     try:
         with torch.no_grad():
             torch.onnx.export(
@@ -100,52 +100,54 @@ def _export(
                 dynamic_shapes=(dynamic,), dynamo=True, external_data=external, verbose=False,
             )  # fmt: skip
     finally:
-        logger.setLevel(before)
-    _forget_the_source(path)
+        logger.setLevel(level)
+    _remove_source_notes(path)
 
 
-def _forget_the_source(path: Path) -> None:
-    """Take out what the exporter notes of the Python source."""
+def _remove_source_notes(path: Path) -> None:
+    """Remove the exporter's notes about the Python source, which name paths of this machine."""
     import onnx
 
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
-    for place in (model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer, *graph.value_info):
-        del place.metadata_props[:]
-        place.doc_string = ""
+    for item in (model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer, *graph.value_info):
+        del item.metadata_props[:]
+        item.doc_string = ""
     for function in model.functions:
-        for place in (function, *function.node, *function.value_info):
-            del place.metadata_props[:]
-            place.doc_string = ""
+        for item in (function, *function.node, *function.value_info):
+            del item.metadata_props[:]
+            item.doc_string = ""
     onnx.save(model, path)
 
 
 def batches(tokenizer: Any, texts: list[str]) -> Iterator[dict[str, Any]]:
-    """Batches unlike the one that was exported: one text and all, short and as long as the model takes, padded on and
-    off."""
-    whole = " ".join(texts)
-    long = whole * (1 + tokenizer.model_max_length // max(1, len(tokenizer(whole)["input_ids"])))
+    """Batches that differ from the exported one: of one and of several texts, short and as long as the model accepts,
+    with and without padding. They catch a size that the exporter took for a constant."""
+    joined = " ".join(texts)
+    long = joined * (1 + tokenizer.model_max_length // max(1, len(tokenizer(joined)["input_ids"])))
     for batch in ([texts[0]], texts, texts[:3], [texts[1][:3]], [long], [long, texts[0]]):
         yield dict(tokenizer(batch, padding=True, truncation=True, return_tensors="pt"))
 
 
-def compare(wrapped: Any, path: Path, given: Iterator[dict[str, Any]], outputs: list[str]) -> tuple[float, int]:
-    """The largest difference between torch and the file over all batches, padding left out, and the number of texts."""
+def compare(wrapped: Any, path: Path, batches: Iterator[dict[str, Any]], outputs: list[str]) -> tuple[float, int]:
+    """The largest difference between torch and the ONNX file over all batches, padding excluded, and the number of
+    texts."""
     import onnxruntime
     import torch
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    taken = {one.name for one in session.get_inputs()}
-    largest, number = 0.0, 0
-    for batch in given:
+    used = {node.name for node in session.get_inputs()}  # inputs that no output depends on are not in the file
+    largest, texts = 0.0, 0
+    for batch in batches:
         with torch.no_grad():
             expected = [value.numpy() for value in wrapped(*batch.values())]
-        found = session.run(outputs, {name: value.numpy() for name, value in batch.items() if name in taken})
-        real = batch["attention_mask"].numpy().astype(bool)
-        for ours, theirs in zip(expected, found, strict=True):
+        actual = session.run(outputs, {name: value.numpy() for name, value in batch.items() if name in used})
+        real = batch["attention_mask"].numpy().astype(bool)  # (B, S)
+        for ours, theirs in zip(expected, actual, strict=True):
             if ours.shape != theirs.shape:
-                return float("inf"), number
+                return float("inf"), texts
+            # outputs per token are (B, S, ...); those per text have no padding
             inside = real if ours.shape[:2] == real.shape else slice(None)
             largest = float(np.maximum(largest, np.abs(ours[inside] - theirs[inside]).max()))  # NaN stays NaN
-        number += len(real)
-    return largest, number
+        texts += len(real)
+    return largest, texts

@@ -1,4 +1,4 @@
-"""How a published model is used, as the card shows it: some Python for each kind of head. A test runs them."""
+"""Python examples for the model card, one for each kind of head. A test runs them."""
 
 PAIRED = """from transformers import pipeline
 
@@ -61,7 +61,8 @@ print(candidates[int(scores.argmax())])""",
     "AutoModelForTokenClassification": """from transformers import pipeline
 
 # stride: a text longer than the model's windows is read in several, which share 8 tokens
-tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, aggregation_strategy="simple", stride=8)
+options = {"aggregation_strategy": "simple", "stride": 8}
+tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, **options)
 print(tag("세종대왕은 1443년에 한글을 만들었다."))""",
     "AutoModelForPreTraining": FILL,
     "AutoModelForMaskedLM": FILL,

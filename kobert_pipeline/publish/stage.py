@@ -1,4 +1,5 @@
-"""A model of the run -> a checkpoint folder: export, card, training manifest, and the check in a fresh process."""
+"""The stage publish: write a model of the run as a checkpoint folder with a model card and a training manifest, and
+check it in a fresh process."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,32 +18,32 @@ WRITES = (
     "plain/tokenizer_config.json", "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
     "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data",
 )  # fmt: skip
-"""Patterns of every file that the stage writes to its folder."""
+"""Patterns of every file that the stage may write to its folder."""
 
 
 class PublishOptions(Options):
     """One published checkpoint."""
 
     source: str = "pretrain"
-    """`pretrain`, or the name of a fine-tuning (of its seeds, the best on dev)."""
+    """`pretrain`, or the name of a fine-tuning; of its seeds, the one with the best dev score is published."""
     license: str = "apache-2.0"
-    """Licence of the weights. It is refused where a licence of the data does not allow it."""
+    """Licence of the weights. Refused where the licence of a training file forbids it."""
     permission: str | None = None
-    """Why the weights may be published though a licence of the data speaks against it (who permitted it, what you
-    hold), for the card."""
+    """Why the weights may be published although the licence of a training file forbids it or is not known; quoted in
+    the card."""
     description: str | None = None
-    """First sentence of the model card; null: that it is a Korean model over morphemes, and whether it was pretrained
-    from scratch."""
+    """First sentence of the model card; by default that it is a Korean model over morphemes, and what it was trained
+    from."""
     plain: bool = True
-    """Also publish, in the folder `plain`, the vocabulary as a tokenizer that needs no analyzer."""
+    """Also publish the vocabulary as a tokenizer that needs no analyzer, in the folder `plain`."""
     onnx: bool = False
-    """Also write `onnx/model.onnx`, compared with the model before it counts; wants `kobert-pipeline[onnx]`."""
+    """Also write `onnx/model.onnx` and check that it gives the same outputs; requires `kobert-pipeline[onnx]`."""
     emissions: EmissionsOptions | None = None
-    """Watts of a device and grams of CO2 per kilowatt hour, for the card; without them it says nothing of CO2."""
+    """Watts per device and grams of CO2 per kilowatt hour, for the card; without them it does not mention CO2."""
 
 
 def refuse_missing_libraries(options: PublishOptions) -> None:
-    """Raise UserError unless what the options want is installed."""
+    """Raise UserError unless the libraries that the options require are installed."""
     from kobert_pipeline.publish import onnx_file
 
     if options.onnx:
@@ -52,11 +53,10 @@ def refuse_missing_libraries(options: PublishOptions) -> None:
 def run(
     options: PublishOptions, facts: CardFacts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path
 ) -> dict[str, Any]:
-    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Raises UserError unless it
-    verifies."""
-    from kobert_pipeline.publish.export import export, export_plain
+    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Returns the stage's counts.
+    Raises UserError unless the folder gives the same outputs in a fresh process."""
+    from kobert_pipeline.publish.export import export, export_plain, write_sentence_transformers_files
     from kobert_pipeline.publish.onnx_file import write_onnx
-    from kobert_pipeline.publish.vectors import write_vector_files
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
     refuse_missing_libraries(options)
@@ -64,8 +64,9 @@ def run(
     if options.plain:
         export_plain(model, tokenizer, out)
     if facts.gives_vectors:
-        write_vector_files(out)
+        write_sentence_transformers_files(out)
     counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
+    # the card states how far the ONNX file is from torch, so it is written after it
     card = replace(facts, onnx_difference=counts.get("onnx_max_difference"))
     with atomic_write(out / "README.md") as part:
         part.write_text(model_card(card), encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Load the published folder in a fresh Python process that cannot import this package, and compare ids and logits."""
+"""Load the published folder in a fresh Python process that cannot import this package, and compare its token ids and
+logits with those of this process."""
 
 import json
 import math
@@ -19,7 +20,7 @@ SAMPLES = [
 ]
 TOLERANCE = 1e-5
 COMPARED = ("logits", "last_hidden_state")
-"""The outputs of a model that are compared, by the ends of their names."""
+"""Suffixes of the names of the outputs that are compared (`start_logits`, `prediction_logits`, ...)."""
 
 FRESH = r"""
 import json, sys
@@ -35,42 +36,48 @@ model = getattr(transformers, auto).from_pretrained(folder).eval()
 ids = [tokenizer(text)["input_ids"] for text in texts]
 inputs = [tokenizer(text, return_tensors="pt") for text in texts]
 if auto.endswith("MultipleChoice"):
-    inputs = [{name: tensor[None] for name, tensor in one.items()} for one in inputs]
+    inputs = [{name: tensor[None] for name, tensor in batch.items()} for batch in inputs]
 with torch.no_grad():
-    outputs = [model(**one) for one in inputs]
-wanted = ("logits", "last_hidden_state")
-logits = [[value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(wanted)] for output in outputs]
+    outputs = [model(**batch) for batch in inputs]
+compared = ("logits", "last_hidden_state")
+tensors = [[value for key, value in output.items() if key.endswith(compared)] for output in outputs]
+logits = [[value.flatten()[:2000].tolist() for value in values] for values in tensors]
 print(json.dumps({"ids": ids, "logits": logits}))
 """
 
 
 def verify(folder: Path, model: Path, auto_class: str) -> dict[str, float]:
-    """Compare the folder in a fresh process with `model` and our tokenizer in this one. Raises UserError when they
-    differ."""
+    """Compare the folder, loaded in a fresh process, with `model` and our tokenizer in this one. Returns counts for the
+    manifest. Raises UserError when they differ."""
     expected = outputs_here(folder, model, auto_class)
-    found = outputs_there(folder, auto_class)
-    if found["ids"] != expected["ids"]:
-        raise UserError(f"{folder} gives other ids in a fresh process than here; it must not be published")
+    actual = outputs_in_fresh_process(folder, auto_class)
+    if actual["ids"] != expected["ids"]:
+        raise UserError(
+            f"{folder} gives other token ids in a fresh process than here; do not publish it, and report the bug"
+        )
     differences = [
-        abs(a - b)
-        for ours, theirs in zip(expected["logits"], found["logits"], strict=True)
-        for one, other in zip(ours, theirs, strict=True)
-        for a, b in zip(one, other, strict=True)
+        abs(ours - theirs)
+        for our_text, their_text in zip(expected["logits"], actual["logits"], strict=True)
+        for our_output, their_output in zip(our_text, their_text, strict=True)
+        for ours, theirs in zip(our_output, their_output, strict=True)
     ]
+    # max() below could miss a NaN
     if not all(map(math.isfinite, differences)):
         raise UserError(
-            f"{folder} gives logits that are no finite numbers; its weights are damaged, and it must not be published"
+            f"{folder} gives logits that are not finite, so its weights are damaged; run the stage that trained it "
+            "again with --redo"
         )
     difference = max(differences)
     if difference > TOLERANCE:
         raise UserError(
-            f"{folder} gives logits in a fresh process that differ by {difference}; it must not be published"
+            f"{folder} gives logits in a fresh process that differ by {difference}, more than {TOLERANCE}; do not "
+            "publish it, and report the bug"
         )
     return {"verified_texts": len(SAMPLES), "max_logit_difference": difference}
 
 
 def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
-    """Ids and logits of `SAMPLES` with this package's tokenizer code and the model as training left it."""
+    """Token ids and logits of `SAMPLES` by this package's tokenizer code and the model as training saved it."""
     import torch
     import transformers
 
@@ -82,23 +89,22 @@ def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
     loaded = getattr(transformers, auto_class).from_pretrained(model).eval()
     inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]
     if auto_class.endswith("MultipleChoice"):
-        inputs = [
-            {name: tensor[None] for name, tensor in one.items()} for one in inputs
-        ]  # (1, L) -> (1, 1, L), one candidate
+        # (1, S) -> (1, 1, S), a question with one choice
+        inputs = [{name: tensor[None] for name, tensor in batch.items()} for batch in inputs]
     with torch.no_grad():
-        outputs = [loaded(**one) for one in inputs]
+        outputs = [loaded(**batch) for batch in inputs]
+    # 2,000 numbers of each output show a difference; MLM logits of all tokens would be too many to send
+    tensors = [[value for key, value in output.items() if key.endswith(COMPARED)] for output in outputs]
     return {
         "ids": [tokenizer(text)["input_ids"] for text in SAMPLES],
-        "logits": [
-            [value.flatten()[:2000].tolist() for key, value in output.items() if key.endswith(COMPARED)]
-            for output in outputs
-        ],
+        "logits": [[value.flatten()[:2000].tolist() for value in values] for values in tensors],
     }
 
 
-def outputs_there(folder: Path, auto_class: str) -> dict[str, Any]:
-    """The same from a fresh process in an empty directory, with a cache of code of its own: `transformers` copies the
-    tokenizer's files to a cache by the folder's name, where two publishing processes would overwrite each other's."""
+def outputs_in_fresh_process(folder: Path, auto_class: str) -> dict[str, Any]:
+    """Token ids and logits of `SAMPLES` from a fresh process that cannot import this package."""
+    # `transformers` copies a tokenizer's code to a cache by the folder's name, where two publishing processes would
+    # overwrite each other's, so the process gets a cache of its own
     with tempfile.TemporaryDirectory() as empty:
         result = subprocess.run(
             [sys.executable, "-c", FRESH, str(folder.resolve()), auto_class],
@@ -110,7 +116,8 @@ def outputs_there(folder: Path, auto_class: str) -> dict[str, Any]:
             check=False,
         )
     if result.returncode:
-        said = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode} and said nothing"]
-        raise UserError(f"{folder} does not load in a fresh process: {said[-1]}")
+        lines = result.stderr.strip().splitlines() or [f"exit code {result.returncode} without a message"]
+        raise UserError(f"{folder} does not load in a fresh process: {lines[-1]}")
+    # libraries may print before
     outputs: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
     return outputs

@@ -61,7 +61,7 @@ WRONG_CONFIG = [
     ({"type_vocab_size": 1}, ["token_type_embeddings.weight is [2, 32]", "[1, 32] (type_vocab_size)"]),
     ({"id2label": {"0": "a", "1": "b", "2": "c"}}, ["classifier.bias is [2]", "[3] (num_labels)"]),
     ({"num_hidden_layers": 2}, ["encoder.layer.1", "is missing"]),
-    ({"num_hidden_layers": 0}, ["encoder.layer.0", "has not"]),
+    ({"num_hidden_layers": 0}, ["encoder.layer.0", "does not have"]),
     ({"max_position_embeddings": 2}, ["2 positions"]),
 ]
 
@@ -125,5 +125,5 @@ def test_weights_that_cannot_be_read_are_refused(content: bytes | None, said: st
 
 def test_a_tokenizer_whose_special_tokens_are_one_is_refused(tuned, tiny) -> None:
     twins = MorphemeTokenizer.from_pretrained(tiny.run_dir / "tokenizer", mask_token="[SEP]")
-    with pytest.raises(UserError, match="ids of their own"):
+    with pytest.raises(UserError, match="need different ids"):
         refuse_disagreement(tuned, twins)

@@ -96,6 +96,6 @@ def test_libraries_that_are_missing_are_named_before_anything_is_written(tiny, t
         "x", "x", "x", "mit", "AutoModelForSequenceClassification", [], {}, "kiwi", "surface", "kiwipiepy"
     )
     model = tiny.run_dir / "finetune" / "nsmc" / "1" / "model"
-    with pytest.raises(UserError, match=r"wants onnxgone, .* pip install 'kobert-pipeline\[onnx\]'"):
+    with pytest.raises(UserError, match=r"requires onnxgone, .* pip install 'kobert-pipeline\[onnx\]'"):
         stage.run(stage.PublishOptions(onnx=True), facts, {}, model, tiny.run_dir / "tokenizer", tmp_path / "out")
     assert not (tmp_path / "out").exists()

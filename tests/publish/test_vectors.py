@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.publish.vectors import MODULES
+from kobert_pipeline.publish.export import SENTENCE_TRANSFORMERS_MODULES
 from kobert_pipeline.publish.verify import SAMPLES
 
 TEXTS = [*SAMPLES, "글", " ".join(SAMPLES * 30)]
@@ -39,5 +39,7 @@ def test_only_a_pretrained_encoder_has_the_files(tiny) -> None:
     for kind in ("mlm", "nsmc", "korquad"):
         files = json.loads((tiny.run_dir / "publish" / kind / "manifest.json").read_text())["files"]
         assert names & set(files) == (names if kind == "mlm" else set())
-    pooling = json.loads((tiny.run_dir / "publish" / "mlm" / MODULES[1]["path"] / "config.json").read_text())
+    pooling = json.loads(
+        (tiny.run_dir / "publish" / "mlm" / SENTENCE_TRANSFORMERS_MODULES[1]["path"] / "config.json").read_text()
+    )
     assert pooling == {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
