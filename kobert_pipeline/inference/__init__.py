@@ -1,1 +1,1 @@
-"""Using a finished checkpoint: one loader, and one way from a text to its prediction."""
+"""Load a finished checkpoint and predict with it."""

@@ -1,5 +1,8 @@
-"""Load a finished checkpoint: its model, its tokenizer, and its task as it was fine-tuned. It is a published folder or,
-before that, the model folder of a fine-tuning with the tokenizer folder of its run. No code of a folder is ever run."""
+"""Load a checkpoint: its model, its tokenizer, and the task that it was fine-tuned on.
+
+A checkpoint is a published folder, or the model folder of a fine-tuning and the tokenizer folder of its run. No code in
+a folder is ever run (`trust_remote_code` is False): the folder may come from anybody.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,17 +25,18 @@ from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
 
 MODEL_FILES = ("config.json", "model.safetensors")
-NEEDED = (*MODEL_FILES, "tokenizer_config.json", "morphemes.json")
-BY_HEAD = {
+CHECKPOINT_FILES = (*MODEL_FILES, "tokenizer_config.json", "morphemes.json")
+TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
     "ForTokenClassification": "tagging",
 }  # fmt: skip
-"""What a head can do whose checkpoint names no task."""
+"""{suffix of a model class: task} for checkpoints that do not name their task."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Model, tokenizer and task. `max_length` is that of fine-tuning: texts are read as they were there."""
+    """A model with its tokenizer and task. `max_length` is that of fine-tuning, so that texts are truncated or split
+    into windows as in training."""
 
     model: Any
     tokenizer: Any
@@ -41,159 +45,154 @@ class Checkpoint:
 
     @classmethod
     def load(cls, folder: Path, task: str | None = None, settings: list[str] | None = None) -> "Checkpoint":
-        """The published checkpoint in `folder`; `task` and `settings` (KEY=VALUE) override what it says of its task.
-        Raises UserError where it says nothing and `task` is not given, or where model and task do not fit."""
+        """Load the published checkpoint in `folder`. `task` and `settings` (KEY=VALUE) override the task's options in
+        the checkpoint. Raises UserError where neither names a task, or where model and task do not fit."""
         model, tokenizer = load(folder)
-        found = task_options(folder, model.config.to_dict())
-        if task is not None and found.get("name") != task:
-            found = {"name": task}
-        if not found:
+        options = task_options(folder, model.config.to_dict())
+        if task is not None and options.get("name") != task:
+            options = {"name": task}  # the options of one task mean nothing to another
+        if not options:
             raise UserError(
                 f"{folder} does not say which task it was fine-tuned on; name it with "
                 f"--task{did_you_mean('', Task.names())}"
             )
         for setting in settings or []:
-            recipe_file.apply_setting(found, setting)
-        return cls.of(model, tokenizer, found)
+            recipe_file.apply_setting(options, setting)
+        return cls.of(model, tokenizer, options)
 
     @classmethod
-    def of(cls, model: Any, tokenizer: Any, given: dict[str, Any]) -> "Checkpoint":
-        """A loaded model with the task of the options `given`. Raises UserError where they do not fit."""
-        longest = min(inference_length(model.config.to_dict()), tokenizer.model_max_length)
-        return cls(model, tokenizer, fit_to_model(choose_task(given), model), longest)
+    def of(cls, model: Any, tokenizer: Any, options: dict[str, Any]) -> "Checkpoint":
+        """A loaded model with the task of these options. Raises UserError where they do not fit."""
+        max_length = min(inference_length(model.config.to_dict()), tokenizer.model_max_length)
+        return cls(model, tokenizer, fit_to_model(choose_task(options), model), max_length)
 
     @cached_property
     def device(self) -> Any:
-        """Where the model runs; it is moved there."""
+        """The best device available; the model is moved there at the first use."""
         from kobert_pipeline.training.device import device
 
-        place = device()
-        self.model.to(place)
-        return place
+        best = device()
+        self.model.to(best)
+        return best
 
 
 def load(folder: Path, tokenizer_folder: Path | None = None) -> tuple[Any, Any]:
-    """Model and tokenizer of a published checkpoint or, with the `tokenizer_folder` of its run, of a fine-tuning that
-    is not published. Raises UserError where one of them does not load, or they are not of one another."""
+    """Load model and tokenizer of a published checkpoint or, with the `tokenizer_folder` of its run, of an unpublished
+    model. Raises UserError where one of them does not load, or their vocabularies differ in size."""
     model = load_model(folder, tokenizer_folder is None)
     tokenizer = load_tokenizer(tokenizer_folder or folder)
     tokens = model.config.vocab_size
     if len(tokenizer) != tokens:
+        fix = "name the tokenizer of its run" if tokenizer_folder else "publish it again"
         raise UserError(
             f"{tokenizer_folder or folder} has a tokenizer of {len(tokenizer)} tokens and the model in {folder} "
-            f"{tokens}; "
-            f"{'name the tokenizer of its run' if tokenizer_folder else 'publish it again'}"
+            f"{tokens}; {fix}"
         )
+    # the tokenizer of a run has no length of its own, and a published one may be edited
     tokenizer.model_max_length = min(tokenizer.model_max_length, inference_length(model.config.to_dict()))
     return model, tokenizer
 
 
 def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
-    """The model with the head that was saved, in evaluation mode. Without its tokenizer, the model of a fine-tuning in
-    a run will do."""
+    """Load the model with its saved head, in evaluation mode. With `with_tokenizer` the folder must be a published
+    checkpoint, without it a model folder of a run is enough."""
     from kobert_pipeline.finetune import feature_based, model
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
-    needed = NEEDED if with_tokenizer else MODEL_FILES
+    required = CHECKPOINT_FILES if with_tokenizer else MODEL_FILES
+    # a feature-based tagger is no class of `transformers`, so it is never published and has its own files
     if not with_tokenizer and (folder / feature_based.CONFIG).is_file():
-        needed = (feature_based.CONFIG, feature_based.WEIGHTS)
-    refuse_incomplete(folder, needed)
-    with one_sentence(folder):
+        required = (feature_based.CONFIG, feature_based.WEIGHTS)
+    refuse_incomplete(folder, required)
+    with load_errors(folder):
         return model.load(folder)
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a checkpoint or of a run's tokenizer stage, by this package's code."""
+    """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
 
     if not (folder / VOCABULARY_FILE).is_file():
         raise UserError(
-            f"{folder} holds no {VOCABULARY_FILE}; name a published checkpoint or a tokenizer folder of a run"
+            f"{folder} has no {VOCABULARY_FILE}; name a published checkpoint or the tokenizer folder of a run"
         )
-    with one_sentence(folder):
+    with load_errors(folder):
         return MorphemeTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
-def refuse_incomplete(folder: Path, needed: tuple[str, ...] = NEEDED) -> None:
-    """Raise UserError unless `folder` is a published checkpoint and, where it has a manifest, unchanged since."""
-    missing = [name for name in needed if not (folder / name).is_file()]
+def refuse_incomplete(folder: Path, required: tuple[str, ...] = CHECKPOINT_FILES) -> None:
+    """Raise UserError unless `folder` has the required files and, where it has a manifest, they are unchanged."""
+    missing = [name for name in required if not (folder / name).is_file()]
     if missing:
         raise UserError(
             f"{folder} is not a published checkpoint: {', '.join(missing)} missing; `kobert publish` makes one"
         )
-    if is_finished(folder):
+    if is_finished(folder):  # a checkpoint that was downloaded may come without a manifest
         verify(folder)
 
 
 @contextmanager
-def one_sentence(folder: Path) -> Iterator[None]:
-    """Whatever a library says of the files in `folder` as a UserError: they may be anybody's, and anything may be wrong
-    with them."""
+def load_errors(folder: Path) -> Iterator[None]:
+    """Turn any exception of a library that reads `folder` into a UserError: the files may come from anybody, with
+    anything wrong with them."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
         damaged = "model.safetensors is damaged: " if type(error).__name__ == "SafetensorError" else ""
-        said = " ".join(str(error).split())[:300]
-        raise UserError(
-            f"{folder} does not load: {damaged}{said or type(error).__name__}; copy or publish it again"
-        ) from error
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise UserError(f"{folder} does not load: {damaged}{reason}; copy or publish it again") from error
 
 
 def task_options(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The options of the task that a checkpoint was fine-tuned on, {} where it names none. What predictions depend
-    on is in its config; the recipe in its training manifest adds how files are read, such as the names of their
-    columns."""
+    """The options of the task that a checkpoint was fine-tuned on, {} where it does not name one."""
     name, state = fine_tuned_for(config)
     if name not in Task.names():
         return {}
-    read_as = files_options(folder / "training_manifest.json", name)
-    return {
-        **read_as,
-        "name": name,
-        **{key: state[key] for key in choose_task({"name": name}).inference_options if key in state},
-    }
+    # predictions depend on the config alone; the training manifest adds how files are read, such as column names
+    inference = {key: state[key] for key in choose_task({"name": name}).inference_options if key in state}
+    return {**recipe_options(folder / "training_manifest.json", name), "name": name, **inference}
 
 
-def files_options(manifest: Path, name: str) -> dict[str, Any]:
-    """The options of the task `name` in the recipe of a training manifest, {} where that says nothing of it."""
-    history = read_json(manifest) if manifest.is_file() else {}
-    stages, made = (_object(history, key) for key in ("stages", "recipe"))
+def recipe_options(training_manifest: Path, name: str) -> dict[str, Any]:
+    """The options of the task `name` in the recipe of a training manifest, {} where it has none."""
+    history = read_json(training_manifest) if training_manifest.is_file() else {}
+    stages, recipe = (_object(history, key) for key in ("stages", "recipe"))
     for stage in stages:
         if stage.startswith("finetune/"):
             tuned = stage.split("/")[1]
-            features = _object(_object(made, "finetune"), tuned).get("features") or tuned
-            found = _object(_object(_object(made, "features"), str(features)), "task")
-            return found if found.get("name") == name else {}
+            features = _object(_object(recipe, "finetune"), tuned).get("features") or tuned
+            task = _object(_object(_object(recipe, "features"), str(features)), "task")
+            return task if task.get("name") == name else {}
     return {}
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
-    """The JSON object under `key`, {} where there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    """The JSON object under `key`, {} where there is none: the file may be anybody's, and hold anything."""
+    inner = value.get(key) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
-def choose_task(given: dict[str, Any]) -> Task:
+def choose_task(values: dict[str, Any]) -> Task:
     """The task of these options. Raises UserError for options it does not have."""
     try:
-        return Task.choose(given)
+        return Task.choose(values)
     except ValidationError as error:
-        raise UserError(f"task {given.get('name')}: {options.first_error(error)}") from None
+        raise UserError(f"task {values.get('name')}: {options.first_error(error)}") from None
     except PydanticCustomError as error:
         raise UserError(f"task: {error.message()}") from None
 
 
 def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
-    """The options of a task that the model's head can do. Raises UserError where no task has such a head."""
-    name = next((name for head, name in BY_HEAD.items() if head_of(model).endswith(head)), None)
+    """The options of a task for the model's head, with the task's defaults. Raises UserError where no task has such a
+    head."""
+    name = next((name for head, name in TASK_BY_HEAD.items() if head_of(model).endswith(head)), None)
     if name is None:
-        kind = type(model).__name__
         raise UserError(
-            f"{folder} ({kind}) neither labels texts nor answers questions nor tags nor fills masks; use it through "
-            "transformers"
+            f"{folder} ({type(model).__name__}) neither labels texts nor answers questions nor tags nor fills masks; "
+            "use it through transformers"
         )
     if name == "classification" and model.config.problem_type not in (None, "single_label_classification"):
         raise UserError(f"{folder} names no task and is for {model.config.problem_type}; use it through transformers")
@@ -201,53 +200,55 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
 
 
 def head_of(model: Any) -> str:
-    """The name of the model's class, by which `transformers` tells what its head is for."""
-    kind = type(model).__name__
-    return "ForTokenClassification" if kind == "FeatureBasedTagger" else kind
+    """The name of the model's class, whose suffix says what its head is for."""
+    name = type(model).__name__
+    return "ForTokenClassification" if name == "FeatureBasedTagger" else name
 
 
 def fit_to_model(task: Task, model: Any) -> Task:
-    """The task, with the model's labels where it leaves them open. Raises UserError for a model with another head or
-    other labels."""
+    """The task, with the model's labels where its options do not give them. Raises UserError for a model with another
+    head or other labels."""
     head = task.auto_class.removeprefix("AutoModel")
     if not head_of(model).endswith(head):
         raise UserError(
-            f"the task {task.name} needs a model of the kind {head}, and this is a {type(model).__name__}; name "
+            f"the task {task.name} needs a model of the kind {head}, and this is a {type(model).__name__}; choose "
             "another --task"
         )
-    names = [str(name) for _, name in sorted(model.config.id2label.items())]
+    labels = [str(label) for _, label in sorted(model.config.id2label.items())]
     if isinstance(task, TaggingTask):
-        return with_types(task, names)
+        return with_entity_types(task, labels)
     if isinstance(task, SequenceTask) and task.labels is None:
-        task = task.model_copy(update={"labels": names})
-    expected = list(task.config().get("id2label", {}).values())  # heads that score spans or choices name nothing
-    if expected and expected != names:
+        task = task.model_copy(update={"labels": labels})
+    expected = list(task.config().get("id2label", {}).values())  # heads that score spans or choices have no labels
+    if expected and expected != labels:
         raise UserError(
-            f"the checkpoint's labels are {', '.join(names[:9])}, those of the task {task.name} {', '.join(expected)}"
+            f"the checkpoint's labels are {', '.join(labels[:9])}, those of the task {task.name} are "
+            f"{', '.join(expected)}; choose another --task"
         )
     return task
 
 
-def with_types(task: TaggingTask, names: list[str]) -> TaggingTask:
-    """The task with the types of entities that the labels `names` of a model mark. Raises UserError for labels of
-    another form."""
-    types = [name.removeprefix("B-") for name in names[1::2]]
+def with_entity_types(task: TaggingTask, labels: list[str]) -> TaggingTask:
+    """The task with the entity types of a model's BIO labels, where its options do not give them. Raises UserError for
+    other labels."""
+    types = [label.removeprefix("B-") for label in labels[1::2]]  # O, B-X, I-X, B-Y, I-Y, ...
     task = task if task.labels is not None else task.model_copy(update={"labels": types})
     expected = list(task.config()["id2label"].values())
-    if names != expected or not types or len(set(types)) < len(types):
-        of_task = f"{', '.join(expected)}" if task.labels != types else "O, B-X, I-X, B-Y, I-Y and so on"
-        raise UserError(f"the checkpoint's labels are {', '.join(names[:9])}; {of_task} were expected")
+    if labels != expected or not types or len(set(types)) < len(types):
+        allowed = ", ".join(expected) if task.labels != types else "O, B-X, I-X, B-Y, I-Y and so on"
+        raise UserError(f"the checkpoint's labels are {', '.join(labels[:9])}; {allowed} were expected")
     return task
 
 
 def files_to_upload(folder: Path) -> dict[str, int]:
-    """{file: bytes} of a finished checkpoint that may be passed on."""
+    """{file: size in bytes} of a finished checkpoint. Raises UserError where the licence of a training file is not
+    known, so that nobody uploads by accident what must not be shared."""
     refuse_incomplete(folder)
-    made = manifest.read(folder)
-    if without := made["counts"].get("files_without_licence", 0):
+    record = manifest.read(folder)
+    if without := record["counts"].get("files_without_licence", 0):
         raise UserError(
-            f"{folder} was made from {without} files without a stated licence (its README.md lists them); give each "
-            "its `license` in the "
-            f"recipe, or say in publish's option `permission` why it may be passed on, and publish again"
+            f"{folder} was trained on {without} files without a stated or known licence (its README.md lists them); "
+            "give each its `license` in the recipe, or say in publish's option `permission` why it may be shared, and "
+            "publish again"
         )
-    return {name: file["size"] for name, file in made["files"].items()}
+    return {name: file["size"] for name, file in record["files"].items()}

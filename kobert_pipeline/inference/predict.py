@@ -1,9 +1,9 @@
-"""Predict with a checkpoint: labels or scores for texts and pairs of texts, answers to questions, entities, tokens for
+"""Predict with a checkpoint: labels or scores of texts and pairs of texts, answers to questions, entities, tokens for
 [MASK].
 
-A text becomes features by the code of the stage `features`, and these become predictions by `finetune.model.predict`,
-as in fine-tuning's own test. A text of more tokens than in training is therefore cut there too (answers and entities
-are looked for in all of it, in windows).
+Features are made by the code of the stage `features`, and predictions by `finetune.model.predict`, as in the test of a
+fine-tuning, so a text has one prediction whoever asks. Longer texts are truncated as in training; answers and entities
+are searched for in the whole text, in windows.
 """
 
 from collections.abc import Iterator
@@ -33,44 +33,48 @@ def predict(
     pair: str | None = None,
     tokenizer_folder: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """One result per text, of the kind the checkpoint's head gives. `question` is answered from each text. Where the
-    checkpoint labels pairs, `pair` is the second text of each; without it each text holds both, with a tab between
-    them. Where it chooses, each text is followed by its candidates, with tabs between them. `tokenizer_folder` is a
-    run's tokenizer, for a model of that run that is not published.
+    """One result per text, with the keys that the checkpoint's task gives.
 
-    Raises UserError when the head and the input, or model and tokenizer, do not fit.
+    Args:
+        folder: a published checkpoint, or a model folder of a run with its `tokenizer_folder`.
+        texts: the texts; with tabs between a text and its pair (unless `pair` is given) or its choices.
+        question: the question that is answered from each text.
+        top_k: the number of tokens for each [MASK].
+        pair: the second text of each pair, where the checkpoint labels pairs.
+
+    Raises UserError when the task and the input, or model and tokenizer, do not fit.
     """
     model, tokenizer = load(folder, tokenizer_folder)
-    given = task_options(folder, model.config.to_dict())
-    if not given and fills_masks(model):
+    options = task_options(folder, model.config.to_dict())
+    if not options and fills_masks(model):
         refuse_unused(folder, None, question, pair)
         return fill_masks(model, tokenizer, texts, top_k)
-    checkpoint = Checkpoint.of(model, tokenizer, given or task_by_head(folder, model))
+    checkpoint = Checkpoint.of(model, tokenizer, options or task_by_head(folder, model))
     examples = examples_of(folder, checkpoint.task, texts, question, pair)
     results: dict[int, dict[str, Any]] = {}
-    for numbers in by_choices(examples):
-        found = predict_examples(checkpoint, [examples[number] for number in numbers])
-        results |= dict(zip(numbers, format_predictions(found), strict=True))
-    return [results[number] for number in range(len(examples))]
+    for group in by_choices(examples):
+        predicted = predict_examples(checkpoint, [examples[index] for index in group])
+        results |= dict(zip(group, format_predictions(predicted), strict=True))
+    return [results[index] for index in range(len(examples))]
 
 
 def by_choices(examples: list[Example]) -> list[list[int]]:
-    """The numbers of examples that go together: all, or those with as many choices, which fill the rows of a batch."""
+    """The indices of the examples, grouped by their number of choices: a batch is (B, choices, S), without padding of
+    choices. Other tasks have one group."""
     groups: dict[int, list[int]] = {}
-    for number, example in enumerate(examples):
-        groups.setdefault(len(example.get("choices", ())), []).append(number)
+    for index, example in enumerate(examples):
+        groups.setdefault(len(example.get("choices", ())), []).append(index)
     return list(groups.values())
 
 
 def predict_examples(checkpoint: Checkpoint, examples: list[Example]) -> Predicted:
-    """What a checkpoint predicts for examples of its task."""
+    """The predictions of a checkpoint for examples of its task."""
     features = Features(checkpoint.task.featurize(examples, checkpoint.tokenizer, checkpoint.max_length), examples)
     return predict_features(checkpoint.model, checkpoint.task, features, checkpoint.device)
 
 
 def examples_of(folder: Path, task: Task, texts: list[str], question: str | None, pair: str | None) -> list[Example]:
-    """The texts as examples of the task, without an answer. Raises UserError where they, or what is asked, do not fit
-    it."""
+    """The texts as examples of the task, with dummy labels. Raises UserError where the input does not fit the task."""
     refuse_unused(folder, task, question, pair)
     if isinstance(task, SpanTask):
         if question is None:
@@ -86,11 +90,11 @@ def examples_of(folder: Path, task: Task, texts: list[str], question: str | None
 
 
 def refuse_unused(folder: Path, task: Task | None, question: str | None, pair: str | None) -> None:
-    """Raise UserError for a question or a second text that nothing would read."""
+    """Raise UserError for a question or a second text that the task would ignore."""
     if pair is not None and not (task and task.paired):
-        raise UserError(f"{folder} does not compare texts; leave --pair out")
+        raise UserError(f"{folder} does not compare texts; omit --pair")
     if question is not None and not isinstance(task, SpanTask):
-        raise UserError(f"{folder} does not answer questions; leave --question out")
+        raise UserError(f"{folder} does not answer questions; omit --question")
 
 
 def pairs_of(folder: Path, texts: list[str], pair: str | None) -> list[tuple[str, str]]:
@@ -118,19 +122,19 @@ def with_choices(folder: Path, texts: list[str]) -> Iterator[Example]:
         yield {"text": first, "choices": choices, "label": 0}
 
 
-def format_predictions(found: Predicted) -> list[dict[str, Any]]:
+def format_predictions(predicted: Predicted) -> list[dict[str, Any]]:
     """Each prediction with its scores, as JSON values."""
-    if isinstance(found.task, SpanTask):
-        return format_answers(found)
-    if isinstance(found.task, TaggingTask):
-        return format_entities(found.task, found)
-    rows = zip(found.features.examples, found.predictions, found.logits["logits"], strict=True)
-    form = format_choice if isinstance(found.task, Choice) else format_label
-    return [form(found.task, example, prediction, logits) for example, prediction, logits in rows]
+    if isinstance(predicted.task, SpanTask):
+        return format_answers(predicted)
+    if isinstance(predicted.task, TaggingTask):
+        return format_entities(predicted.task, predicted)
+    rows = zip(predicted.features.examples, predicted.predictions, predicted.logits["logits"], strict=True)
+    format_row = format_choice if isinstance(predicted.task, Choice) else format_label
+    return [format_row(predicted.task, example, prediction, logits) for example, prediction, logits in rows]
 
 
 def format_label(task: Task, example: Example, prediction: Any, logits: np.ndarray) -> dict[str, Any]:
-    """The `label` and the `scores` of all, (num_labels,) logits; the `score` of a regression."""
+    """The `label` and the `scores` of all labels, from (num_labels,) logits; of a regression the `score`."""
     texts: dict[str, Any] = {name: example[name] for name in ("text", "text_pair") if name in example}
     config = task.config()
     if config.get("problem_type") == "regression":
@@ -140,69 +144,72 @@ def format_label(task: Task, example: Example, prediction: Any, logits: np.ndarr
 
 
 def format_choice(task: Task, example: Example, prediction: Any, logits: np.ndarray) -> dict[str, Any]:
-    """The candidate that fits best, its `number` from 0, and the probability of each, from (choices,) logits."""
+    """The best candidate, its `number` from 0, and the probability of each candidate, from (choices,) logits."""
     choice = example["choices"][prediction]
     return {"text": example["text"], "choice": choice, "number": prediction, "scores": probabilities(logits)}
 
 
-def format_answers(found: Predicted) -> list[dict[str, Any]]:
-    """The answers with their characters; `score` is the sum of the best span's two logits, None where there is no
-    context. A model of questions that may have no answer gives "" where `null_score`, that of no answer, exceeds
-    `score` by more than its threshold."""
-    assert isinstance(found.task, SpanTask)
-    best = found.task.best_spans(found.logits, found.features)
-    nulls = (
-        null_scores(found.logits, found.features) if getattr(found.task, "null_threshold", None) is not None else None
-    )
+def format_answers(predicted: Predicted) -> list[dict[str, Any]]:
+    """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
+    span, None for an empty context. With a null threshold (SQuAD 2.0), the answer is "" where `null_score` exceeds
+    `score` by more than the threshold."""
+    task = predicted.task
+    assert isinstance(task, SpanTask)
+    best = task.best_spans(predicted.logits, predicted.features)
+    has_threshold = getattr(task, "null_threshold", None) is not None
+    nulls = null_scores(predicted.logits, predicted.features) if has_threshold else None
     results = []
-    for number, (example, answer) in enumerate(zip(found.features.examples, found.predictions, strict=True)):
-        start, end = found.spans.get(number, (0, 0))
-        score = round(best[number][0], 4) if number in best else None
+    for index, (example, answer) in enumerate(zip(predicted.features.examples, predicted.predictions, strict=True)):
+        start, end = predicted.spans.get(index, (0, 0))
+        score = round(best[index][0], 4) if index in best else None
         row = {"question": example["question"], "answer": answer, "start": start, "end": end, "score": score}
-        results.append(row if nulls is None else row | {"null_score": round(nulls[number], 4)})
+        results.append(row if nulls is None else row | {"null_score": round(nulls[index], 4)})
     return results
 
 
-def format_entities(task: TaggingTask, found: Predicted) -> list[dict[str, Any]]:
-    """Per text its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean probability
-    of their tokens."""
-    return [
-        {
-            "text": (text := example["text"]),
-            "entities": [
-                {"start": start, "end": end, "text": text[start:end], "label": label, "score": round(score, 4)}
-                for start, end, label, score in entities
-            ],
-        }
-        for example, entities in zip(found.features.examples, task.found(found.logits, found.features), strict=True)
-    ]
+def format_entities(task: TaggingTask, predicted: Predicted) -> list[dict[str, Any]]:
+    """For each text its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean
+    probability of their tokens."""
+    results = []
+    entities_of = task.found(predicted.logits, predicted.features)
+    for example, entities in zip(predicted.features.examples, entities_of, strict=True):
+        text = example["text"]
+        rows = [
+            {"start": start, "end": end, "text": text[start:end], "label": label, "score": round(score, 4)}
+            for start, end, label, score in entities
+        ]
+        results.append({"text": text, "entities": rows})
+    return results
 
 
 def probabilities(logits: np.ndarray) -> list[float]:
-    """The softmax of (n,) logits, to four places."""
+    """The softmax of (n,) logits, rounded to four decimals."""
     scores = np.exp(logits.astype(np.float64) - logits.max())
     return [round(score, 4) for score in (scores / scores.sum()).tolist()]
 
 
 def fills_masks(model: Any) -> bool:
-    """Whether the model predicts masked tokens. An ELECTRA discriminator does not, although its class is one for
-    pretraining."""
-    kind = type(model).__name__
-    return kind.endswith(("ForPreTraining", "ForMaskedLM")) and kind != "ElectraForPreTraining"
+    """Whether the model has an MLM head."""
+    name = type(model).__name__
+    # an ELECTRA discriminator has none, although its class has the suffix
+    return name.endswith(("ForPreTraining", "ForMaskedLM")) and name != "ElectraForPreTraining"
 
 
 def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_k: int) -> list[dict[str, Any]]:
-    """The likeliest tokens for each [MASK] of each text. Raises UserError for a text without one, or with one after its
-    last token."""
+    """The most likely tokens for each [MASK] of each text. Raises UserError for a text without [MASK], or with one that
+    would be truncated."""
     for number, text in enumerate(texts, 1):
         if tokenizer.mask_token not in text:
-            raise UserError(f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}")
+            raise UserError(
+                f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}; write "
+                f"{tokenizer.mask_token} where a token is missing"
+            )
     model.to(device())
     return [{"text": text, "masks": fill(model, tokenizer, text, top_k)} for text in texts]
 
 
 def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> list[dict[str, float]]:
-    """The likeliest tokens for each [MASK] of `text`, with their probabilities."""
+    """The most likely tokens for each [MASK] of `text`, with their probabilities."""
     import torch
 
     inputs = tokenizer(text, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt").to(device())
@@ -212,11 +219,12 @@ def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> list[dict[str, fl
         )
     with torch.no_grad():
         outputs = model(**drop_unsupported_inputs(model, inputs))
-    found = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
-    places = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero().flatten()
-    logits = found[0, places].float()
+    # BertForPreTraining has two heads, and its MLM logits a name of their own
+    all_logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
+    masks = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero().flatten()
+    logits = all_logits[0, masks].float()  # (1, S, V) -> (masks, V)
     refuse_not_finite(model, {"logits": list(logits.cpu().numpy())})
-    top = logits.softmax(-1).topk(min(top_k, found.shape[-1]))
+    top = logits.softmax(-1).topk(min(top_k, all_logits.shape[-1]))
     return [
         {
             tokenizer.convert_ids_to_tokens(int(token)): round(float(value), 4)

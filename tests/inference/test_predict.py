@@ -10,7 +10,7 @@ import pytest
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune.model import BATCH
-from kobert_pipeline.inference.checkpoint import NEEDED, load_model, load_tokenizer, refuse_incomplete
+from kobert_pipeline.inference.checkpoint import CHECKPOINT_FILES, load_model, load_tokenizer, refuse_incomplete
 from kobert_pipeline.inference.predict import predict
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
@@ -27,7 +27,7 @@ def test_model_loads_with_the_head_it_was_published_with_in_evaluation_mode(name
     assert not model.training
 
 
-@pytest.mark.parametrize("missing", NEEDED)
+@pytest.mark.parametrize("missing", CHECKPOINT_FILES)
 def test_folder_that_lacks_a_file_is_no_checkpoint_and_the_file_is_named(missing: str, tiny, tmp_path) -> None:
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "broken"))
     (folder / missing).unlink()

@@ -240,7 +240,7 @@ def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, k
         "--dry-run",
     ]
     said = kobert(*words, "--set", "publish={mood: {source: nsmc}}").complaint
-    assert "1 files without a stated licence" in said
+    assert "1 files without a stated or known licence" in said
     assert "Where no licence is stated" in (run_dir / "publish" / "mood" / "README.md").read_text(encoding="utf-8")
     permitted = kobert(*words, "--set", "publish={mood: {source: nsmc, permission: it is ours}}", "--redo")
     assert permitted.code == 0, permitted.err
