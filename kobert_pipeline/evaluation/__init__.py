@@ -1,1 +1,1 @@
-"""How good a fine-tuned checkpoint is on a labelled file, how it bears noise, and where its answers go wrong."""
+"""Evaluate a checkpoint on a labelled file: clean, by kind of text, under noise, and where its answers are wrong."""

@@ -1,5 +1,4 @@
-"""A text after noise, with a way from the characters of the original to those of the noisy one, so that answers can
-follow."""
+"""A text after noise, with the position of each original character in it, so that answers can be found again."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,34 +6,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EditedText:
-    """`text`, and for each of the N characters of the original where it lies in it: from `begins[i]` to `ends[i]`
-    (exclusive). A character that was dropped lies nowhere (both are equal); those whose jamo went into one syllable
-    share it."""
+    """`text`, and for each of the N characters of the original its span in it, `starts[i]` to `ends[i]` (exclusive).
+
+    The span of a removed character is empty. Characters whose jamo were typed into one syllable share its span.
+    """
 
     text: str
-    begins: list[int]
+    starts: list[int]
     ends: list[int]
 
     @classmethod
     def of(cls, parts: Iterable[tuple[str, str]]) -> "EditedText":
-        """From what becomes of each character, and what is put behind it and belongs to none."""
-        text, begins, ends = [], [], []
-        place = 0
-        for kept, behind in parts:
-            begins.append(place)
-            ends.append(place + len(kept))
-            text.append(kept + behind)
-            place += len(kept) + len(behind)
-        return cls("".join(text), begins, ends)
+        """From a pair per original character: what it became, and what is inserted after it."""
+        text, starts, ends = [], [], []
+        length = 0
+        for kept, inserted in parts:
+            starts.append(length)
+            ends.append(length + len(kept))
+            text.append(kept + inserted)
+            length += len(kept) + len(inserted)
+        return cls("".join(text), starts, ends)
 
     @classmethod
     def unchanged(cls, text: str) -> "EditedText":
-        """No noise."""
+        """The text without noise."""
         return cls(text, list(range(len(text))), list(range(1, len(text) + 1)))
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where the original's characters `start` to `end` lie now. Of an empty span, the place where it stood."""
+        """The span of the original's characters `start` to `end`; an empty span stays empty, at the same position."""
         if start >= end:
-            place = self.begins[start] if start < len(self.begins) else len(self.text)
-            return place, place
-        return self.begins[start], max(self.ends[end - 1], self.begins[start])
+            position = self.starts[start] if start < len(self.starts) else len(self.text)
+            return position, position
+        return self.starts[start], max(self.ends[end - 1], self.starts[start])

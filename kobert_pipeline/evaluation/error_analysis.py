@@ -1,5 +1,5 @@
-"""Why answers are wrong: each question whose exact match is 0 is put into one category, the first that holds, so that
-shares add up."""
+"""Why answers to questions are wrong. Each question with an exact match of 0 gets the first category that applies, so
+that the shares add up."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,102 +15,108 @@ from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.tokenizer.report import around, same_answer, unseen
 
 CATEGORIES = {
-    "no_answer_there": "the question has no answer in the text, and one was given",
-    "outside_windows": "no window holds the whole answer",
-    "too_long": "the answer has more tokens than are searched for",
-    "off_borders": "the answer does not end on token borders, so no model over these tokens can be right",
-    "unanswered": "nothing was given",
-    "too_much": "the right place, and a few characters more",
-    "too_little": "the right place, and a few characters less",
-    "overlapping": "shares characters with the answer, and differs by more",
-    "elsewhere": "another place altogether",
+    "no_answer_there": "the question has no answer in the text, and the model gave one",
+    "outside_windows": "no window contains the whole answer",
+    "too_long": "the answer has more tokens than the longest span that is searched",
+    "off_borders": "the answer is not on token boundaries, so no model with this tokenizer can be right",
+    "unanswered": "the model gave no answer",
+    "too_much": "the right place, with a few characters more",
+    "too_little": "the right place, with a few characters less",
+    "overlapping": "shares characters with the answer, but differs by more",
+    "elsewhere": "another place in the text",
 }
-"""In the order in which they are asked for. The first four cannot be helped by a better model of the same settings."""
-SHORT = 5
-"""Characters, white space and punctuation aside, that a span of the right place is off at most, both ends together."""
-COMMONEST, SAMPLES = 20, 3
+"""In the order of the checks. Of the first four, all but `no_answer_there` are out of reach of a better model with the
+same options."""
+MAX_DIFFERENCE = 5
+"""Characters that a span in the right place may differ by, both ends together, without white space and punctuation."""
+MOST_COMMON, SAMPLES = 20, 3
 
 _PARTICLES = """
-이 가 은 는 을 를 의 에 에서 에게 에게서 께 께서 한테 와 과 랑 이랑 하고 로 으로 로서 으로서 로써 으로써 로부터 으로부터
-부터 까지 도 만 마저 조차 뿐 밖에 보다 처럼 같이 마다 이나 나 이라 라 이란 란 이라는 라는 이라고 라고 이며 며 이고 고 이다
-다 이었다 였다 인 이자 에는 에서는 에도 에서의 에의 과의 와의 로의 으로의 까지의 부터의 이었으며 였으며 이라며 이었던 였던 이었고
-였고 이었는데 였는데 입니다
+이 가 은 는 을 를 의 에 에서 에게 에게서 께 께서 한테 와 과 랑 이랑 하고 로 으로 로서 으로서 로써 으로써
+로부터 으로부터 부터 까지 도 만 마저 조차 뿐 밖에 보다 처럼 같이 마다 이나 나 이라 라 이란 란 이라는 라는 이라고
+라고 이며 며 이고 고 이다 다 이었다 였다 인 이자 에는 에서는 에도 에서의 에의 과의 와의 로의 으로의 까지의 부터의
+이었으며 였으며 이라며 이었던 였던 이었고 였고 이었는데 였는데 입니다
 """
 PARTICLES = frozenset(_PARTICLES.split())
-"""Particles, pairs of them, and forms of the copula 이다: what is written behind a noun without a space."""
+"""Particles, pairs of them, and forms of the copula 이다: what follows a noun without a space."""
 
-Place = tuple[int, int]
+Span = tuple[int, int]
 
 
 class Reach(NamedTuple):
-    """What windows and tokens allow for an example: whether some answer lies in a window, whether one begins and ends
-    with tokens (as `tokenizer.report.ceiling` counts it), and the fewest tokens that hold one in a window, 0 where none
-    does."""
+    """What windows and tokenizer allow for the answers of an example."""
 
     in_window: bool
-    on_borders: bool
+    """Whether a window contains an answer."""
+    on_boundaries: bool
+    """Whether an answer starts and ends at token boundaries, as `tokenizer.report.ceiling` counts them."""
     tokens: int
+    """The fewest tokens of an answer in a window, 0 if no window contains one."""
 
 
 def reaches(features: Features) -> Iterator[Reach | None]:
-    """One per example; None where it has no answer."""
+    """The `Reach` of each example; None where it has no answer."""
     windows, offsets = features.arrays["windows"], features.arrays["offsets"]
-    of_example: dict[int, list[np.ndarray]] = {}
-    for i, number in enumerate(features.arrays["example"].tolist()):
-        of_example.setdefault(number, []).append(offsets[windows[i] : windows[i + 1]])
-    for number, example in enumerate(features.examples):
-        yield reach(of_example.get(number, []), example) if example["answers"] else None
+    windows_of: dict[int, list[np.ndarray]] = {}
+    for i, example_index in enumerate(features.arrays["example"].tolist()):
+        windows_of.setdefault(example_index, []).append(offsets[windows[i] : windows[i + 1]])
+    for index, example in enumerate(features.examples):
+        yield reach(windows_of.get(index, []), example) if example["answers"] else None
 
 
 def reach(windows: list[np.ndarray], example: Example) -> Reach:
-    """What is in reach of an example whose windows have these offsets, (L, 2) each."""
+    """The `Reach` of an example whose windows have these offsets, (S, 2) each."""
     rows = [window.tolist() for window in windows]
-    begins = {left for row in rows for left, right in row if right > left}
+    # special tokens and the question have empty offsets
+    starts = {left for row in rows for left, right in row if right > left}
     ends = {right for row in rows for left, right in row if right > left}
-    found = [answer_tokens(row, [answer]) for row in rows for answer in example["answers"]]
-    lengths = [last - first + 1 for first, last in found if last]
+    token_spans = [answer_tokens(row, [answer]) for row in rows for answer in example["answers"]]
+    lengths = [last - first + 1 for first, last in token_spans if last]  # (0, 0), [CLS]: not in this window
     context = example["context"]
-    on_borders = any(
-        same_answer(context, left, begins) and same_answer(context, right, ends) for left, right in places(example)
+    on_boundaries = any(
+        same_answer(context, left, starts) and same_answer(context, right, ends)
+        for left, right in answer_spans(example)
     )
-    return Reach(bool(lengths), on_borders, min(lengths, default=0))
+    return Reach(bool(lengths), on_boundaries, min(lengths, default=0))
 
 
-def places(example: Example) -> list[Place]:
-    """Where the answers stand."""
+def answer_spans(example: Example) -> list[Span]:
+    """The characters of each answer in the context."""
     return [(start, start + len(text)) for text, start in example["answers"]]
 
 
-def category(example: Example, prediction: str, span: Place | None, reach: Reach | None, longest: int) -> str | None:
-    """Why `prediction` is wrong, one of `CATEGORIES`; None where it is right. `span` is where it stands, `longest` what
-    is searched for."""
+def category(
+    example: Example, prediction: str, span: Span | None, reach: Reach | None, max_answer_tokens: int
+) -> str | None:
+    """Why `prediction`, the characters `span` of the context, is wrong: one of `CATEGORIES`; None where it is right."""
     if any(korquad_exact_match(prediction, text) for text in [text for text, _ in example["answers"]] or [""]):
         return None
+    # what no prediction could have changed comes first
     if reach is None:
         return "no_answer_there"
     if not reach.in_window:
         return "outside_windows"
-    if reach.tokens > longest:
+    if reach.tokens > max_answer_tokens:
         return "too_long"
-    if not reach.on_borders:
+    if not reach.on_boundaries:
         return "off_borders"
     if not prediction or span is None:
         return "unanswered"
-    return misplaced(example["context"], span, nearest(span, places(example)))
+    return span_error(example["context"], span, nearest(span, answer_spans(example)))
 
 
-def nearest(span: Place, answers: list[Place]) -> Place:
+def nearest(span: Span, answers: list[Span]) -> Span:
     """The answer that shares most characters with `span`, the first of equals."""
     return max(answers, key=lambda answer: min(span[1], answer[1]) - max(span[0], answer[0]))
 
 
-def misplaced(context: str, span: Place, answer: Place) -> str:
-    """How a span misses the answer."""
+def span_error(context: str, span: Span, answer: Span) -> str:
+    """The category of a span that is not the answer's."""
     if span[1] <= answer[0] or answer[1] <= span[0]:
         return "elsewhere"
     before, after = differences(context, span, answer)
-    if len(seen(before[1:])) + len(seen(after[1:])) <= SHORT:
-        signs = {difference[0] for difference in (before, after) if seen(difference[1:])}
+    if len(scored(before[1:])) + len(scored(after[1:])) <= MAX_DIFFERENCE:
+        signs = {difference[0] for difference in (before, after) if scored(difference[1:])}
         if signs <= {"+"}:
             return "too_much"
         if signs == {"-"}:
@@ -118,85 +124,86 @@ def misplaced(context: str, span: Place, answer: Place) -> str:
     return "overlapping"
 
 
-def differences(context: str, span: Place, answer: Place) -> tuple[str, str]:
-    """What a span has too much (+) or too little (-) before and behind the answer, such as ("-", "+의")."""
+def differences(context: str, span: Span, answer: Span) -> tuple[str, str]:
+    """What a span has too much (+) or too little (-) at the start and at the end, such as ("-", "+의")."""
     before = ("+" if span[0] < answer[0] else "-") + context[min(span[0], answer[0]) : max(span[0], answer[0])]
     after = ("+" if span[1] > answer[1] else "-") + context[min(span[1], answer[1]) : max(span[1], answer[1])]
     return before, after
 
 
-def seen(text: str) -> str:
-    """What the metric sees of a difference."""
+def scored(text: str) -> str:
+    """The characters of a difference that the metric does not ignore."""
     return "".join(character for character in text if not unseen(character))
 
 
-def analysis(got: Predicted, longest: int) -> dict[str, Any]:
-    """Counts of the categories, what stands at the ends of answers that are off by little, and examples."""
-    rows = zip(got.features.examples, got.predictions, reaches(got.features), strict=True)
-    found: dict[str, list[int]] = {name: [] for name in CATEGORIES}
-    for number, (example, prediction, reach) in enumerate(rows):
-        name = category(example, prediction, got.spans.get(number), reach, longest)
+def analysis(predicted: Predicted, max_answer_tokens: int) -> dict[str, Any]:
+    """Counts of the categories, the ends of answers that are almost right, and samples, as JSON values."""
+    rows = zip(predicted.features.examples, predicted.predictions, reaches(predicted.features), strict=True)
+    members: dict[str, list[int]] = {name: [] for name in CATEGORIES}
+    for index, (example, prediction, reach) in enumerate(rows):
+        name = category(example, prediction, predicted.spans.get(index), reach, max_answer_tokens)
         if name is not None:
-            found[name].append(number)
-    wrong, total = sum(map(len, found.values())), len(got.predictions)
+            members[name].append(index)
+    wrong, total = sum(map(len, members.values())), len(predicted.predictions)
     return {
         "questions": total,
         "wrong": wrong,
         "categories": [
-            {
-                "name": name,
-                "meaning": meaning,
-                "count": len(found[name]),
-                "percent_of_errors": round(100 * len(found[name]) / max(wrong, 1), 2),
-                "percent_of_questions": round(100 * len(found[name]) / max(total, 1), 2),
-                "f1": round(100 * sum(best_f1(got, number) for number in found[name]) / max(len(found[name]), 1), 2),
-            }
+            {"name": name, "meaning": meaning, **category_row(predicted, members[name], wrong, total)}
             for name, meaning in CATEGORIES.items()
         ],
-        "ends": {name: at_the_ends(got, found[name]) for name in ("too_much", "too_little")},
-        "samples": {name: [shown(got, number) for number in spread(numbers)] for name, numbers in found.items()},
+        "ends": {name: end_differences(predicted, members[name]) for name in ("too_much", "too_little")},
+        "samples": {name: [sample(predicted, i) for i in spread(indices)] for name, indices in members.items()},
     }
 
 
-def best_f1(got: Predicted, number: int) -> float:
+def category_row(predicted: Predicted, indices: list[int], wrong: int, total: int) -> dict[str, Any]:
+    """Count and shares of a category's examples, and their mean F1 in percent."""
+    return {
+        "count": len(indices),
+        "percent_of_errors": round(100 * len(indices) / max(wrong, 1), 2),
+        "percent_of_questions": round(100 * len(indices) / max(total, 1), 2),
+        "f1": round(100 * sum(best_f1(predicted, index) for index in indices) / max(len(indices), 1), 2),
+    }
+
+
+def best_f1(predicted: Predicted, index: int) -> float:
     """KorQuAD's F1 of a prediction, from 0 to 1."""
-    return max(
-        (korquad_f1(got.predictions[number], text) for text, _ in got.features.examples[number]["answers"]), default=0.0
-    )
+    answers = predicted.features.examples[index]["answers"]
+    return max((korquad_f1(predicted.predictions[index], text) for text, _ in answers), default=0.0)
 
 
-def at_the_ends(got: Predicted, numbers: list[int]) -> dict[str, Any]:
-    """What answers that are off by little have too much or too little, by count, and how many by a particle behind them
-    alone."""
+def end_differences(predicted: Predicted, indices: list[int]) -> dict[str, Any]:
+    """What almost right answers have too much or too little `before` and `behind` the answer, by count, and how often
+    it is a particle after the answer alone."""
     sides: dict[str, Counter[str]] = {"before": Counter(), "behind": Counter()}
     particles: Counter[str] = Counter()
-    for number in numbers:
-        example, span = got.features.examples[number], got.spans[number]
-        before, after = (seen(one[1:]) for one in differences(example["context"], span, nearest(span, places(example))))
+    for index in indices:
+        example, span = predicted.features.examples[index], predicted.spans[index]
+        ends = differences(example["context"], span, nearest(span, answer_spans(example)))
+        before, after = (scored(end[1:]) for end in ends)
         sides["before"].update([before] if before else [])
         sides["behind"].update([after] if after else [])
         particles.update([after] if after in PARTICLES and not before else [])
     return {
         "by_a_particle": particles.total(),
-        "particles": dict(particles.most_common(COMMONEST)),
-        **{side: dict(counts.most_common(COMMONEST)) for side, counts in sides.items()},
+        "particles": dict(particles.most_common(MOST_COMMON)),
+        **{side: dict(counts.most_common(MOST_COMMON)) for side, counts in sides.items()},
     }
 
 
-def spread(numbers: list[int]) -> list[int]:
-    """A few of them, from the whole length of the file."""
-    return [numbers[len(numbers) * i // SAMPLES] for i in range(SAMPLES)] if len(numbers) > SAMPLES else numbers
+def spread(indices: list[int]) -> list[int]:
+    """At most `SAMPLES` of the indices, evenly spread over the file."""
+    return [indices[len(indices) * i // SAMPLES] for i in range(SAMPLES)] if len(indices) > SAMPLES else indices
 
 
-def shown(got: Predicted, number: int) -> dict[str, str]:
-    """One wrong answer for people to read."""
-    example, context = got.features.examples[number], got.features.examples[number]["context"]
-    given = {"id": str(example["id"]), "question": example["question"], "prediction": got.predictions[number]}
-    if number in got.spans and got.predictions[number]:
-        given["predicted_in"] = " ".join(around(context, *got.spans[number]).split())
+def sample(predicted: Predicted, index: int) -> dict[str, str]:
+    """A wrong answer with its question and surroundings, for the report."""
+    example, context = predicted.features.examples[index], predicted.features.examples[index]["context"]
+    row = {"id": str(example["id"]), "question": example["question"], "prediction": predicted.predictions[index]}
+    if index in predicted.spans and predicted.predictions[index]:
+        row["predicted_in"] = " ".join(around(context, *predicted.spans[index]).split())
     if example["answers"]:
-        given |= {
-            "answer": example["answers"][0][0],
-            "answered_in": " ".join(around(context, *places(example)[0]).split()),
-        }
-    return given
+        row["answer"] = example["answers"][0][0]
+        row["answered_in"] = " ".join(around(context, *answer_spans(example)[0]).split())
+    return row

@@ -1,5 +1,4 @@
-"""The figures of a checkpoint on a labelled file: clean, by kind of text, under noise, and where its answers go
-wrong."""
+"""Scores of a checkpoint on a labelled file: clean, by kind of text, under noise, and an analysis of wrong answers."""
 
 import hashlib
 import sys
@@ -8,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.evaluation import error_analysis, noisy, subsets
-from kobert_pipeline.evaluation.noise import Noise
+from kobert_pipeline.evaluation import error_analysis, subsets
+from kobert_pipeline.evaluation.noise import Noise, add_noise, noisy_fields
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Example, Task
@@ -18,37 +17,43 @@ from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.predict import predict_examples
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
+"""Prints a line of progress."""
 
 
 def evaluate(
     checkpoint: Checkpoint,
     file: Path,
     noises: list[Noise],
-    names: list[str],
+    field_names: list[str],
     explain: bool,
     limit: int | None = None,
     noise_limit: int | None = None,
-    say: Say = lambda line: print(line, file=sys.stderr),
+    report: Report = lambda line: print(line, file=sys.stderr),
 ) -> dict[str, Any]:
-    """The figures, as JSON values. `names` are the texts that take noise (none: all); `explain` adds the analysis of
-    errors; `limit` and `noise_limit` say how many examples are measured, and how many of these under noise, a choice by
-    their contents that is always the same.
+    """The results, as JSON values.
 
-    Raises UserError for a file or wish that does not fit the task.
+    Args:
+        noises: the noise conditions.
+        field_names: the text fields that get noise; [] for all.
+        explain: whether to add the analysis of wrong answers.
+        limit: the number of examples, always the same sample of the file; None for all.
+        noise_limit: the number of these that each noise is tried on; None for all.
+
+    Raises UserError for a file or an argument that does not fit the task.
     """
     task = checkpoint.task
-    takers = noisy.fields(task, names) if noises or names else ()
+    fields = noisy_fields(task, field_names) if noises or field_names else ()
     if explain and not isinstance(task, SpanTask):
         raise UserError(
-            f"errors are analysed of tasks that answer questions by spans of a text; {task.name} is none, leave "
-            "--errors out"
+            f"--errors is for tasks that answer questions by spans of a text; {task.name} is not one, leave --errors "
+            "out"
         )
     every = examples_of(task, file)
-    examples = sample(every, limit)
+    examples = [every[index] for index in sampled(every, limit)]
     clean = predict_examples(checkpoint, examples)
-    say(f"clean  {len(examples)} examples  {format_scores(clean.scores)}")
-    found: dict[str, Any] = {
+    report(f"clean  {len(examples)} examples  {format_scores(clean.scores)}")
+    results: dict[str, Any] = {
         "task": task.dump(),
         "max_length": checkpoint.max_length,
         "file": file.name,
@@ -57,125 +62,132 @@ def evaluate(
         "clean": {"examples": len(examples), "scores": rounded(clean.scores)},
     }
     if isinstance(task, SequenceTask):
-        found["subsets"] = by_kind(checkpoint, clean)
+        results["subsets"] = by_kind(checkpoint, clean)
     if noises:
-        found["noise"] = under_noise(checkpoint, clean, noises, takers, noise_limit, say)
+        results["noise"] = under_noise(checkpoint, clean, noises, fields, noise_limit, report)
     if isinstance(task, SpanTask):
-        found["clean"] |= reachable(clean)
+        results["clean"] |= reachable(clean)
     if explain:
-        found["errors"] = error_analysis.analysis(clean, task.max_answer_tokens)  # type: ignore[attr-defined]
-    return found
+        results["errors"] = error_analysis.analysis(clean, task.max_answer_tokens)  # type: ignore[attr-defined]
+    return results
 
 
 def examples_of(task: Task, file: Path) -> list[Example]:
-    """The examples of a file. Raises UserError for one that holds none, or is none."""
+    """The examples of a file. Raises UserError for a missing file or one without examples."""
     if not file.is_file():
         raise UserError(f"{file} does not exist; name a labelled file that the task {task.name} reads")
     examples = task.read(file)
     if not examples:
-        raise UserError(f"{file} holds no examples of the task {task.name}")
+        raise UserError(f"{file} holds no examples of the task {task.name}; name another file")
     return examples
 
 
 def by_kind(checkpoint: Checkpoint, clean: Predicted) -> list[dict[str, Any]]:
-    """A row per kind of text."""
+    """The scores of each kind of text."""
     return [
-        {"name": name, "examples": len(numbers), "scores": rounded(score(checkpoint, clean, numbers))}
-        for name, numbers in subsets.subsets(clean.features.examples)
+        {"name": name, "examples": len(indices), "scores": rounded(score(checkpoint, clean, indices))}
+        for name, indices in subsets.subsets(clean.features.examples)
     ]
 
 
 def under_noise(
-    checkpoint: Checkpoint, clean: Predicted, noises: list[Noise], takers: tuple[str, ...], limit: int | None, say: Say
+    checkpoint: Checkpoint,
+    clean: Predicted,
+    noises: list[Noise],
+    fields: tuple[str, ...],
+    limit: int | None,
+    report: Report,
 ) -> dict[str, Any]:
-    """A row per noise, and the same examples without it."""
-    numbers = sampled(clean.features.examples, limit)
-    examples = [clean.features.examples[number] for number in numbers]
+    """The scores under each noise, and those of the same examples without it."""
+    indices = sampled(clean.features.examples, limit)
     rows = []
     for noise in noises:
-        spoilt = noisy.noisy(examples, takers, noise)
-        got = predict_examples(checkpoint, spoilt)
-        changed = sum(one != other for one, other in zip(spoilt, examples, strict=True))
-        row = {
-            "kind": noise.kind,
-            "rate": noise.rate,
-            "changed": share(changed, len(examples)),
-            "scores": rounded(got.scores),
-        }
-        if isinstance(checkpoint.task, SpanTask):
-            row["scores_against_original"] = rounded(checkpoint.task.score(got.predictions, examples))
-            row["answers_changed"] = share(sum(map(answers_differ, spoilt, examples)), len(examples))
-            row |= reachable(got)
-        elif checkpoint.task.config().get("problem_type") != "regression":
-            flipped = sum(
-                one != clean.predictions[number] for one, number in zip(got.predictions, numbers, strict=True)
-            )
-            row["predictions_changed"] = share(flipped, len(examples))
+        row, scores = noise_row(checkpoint, clean, indices, fields, noise)
         rows.append(row)
-        say(f"{noise.kind} {noise.rate}  {format_scores(got.scores)}")
+        report(f"{noise.kind} {noise.rate}  {format_scores(scores)}")
     return {
-        "examples": len(examples),
-        "in": list(takers),
+        "examples": len(indices),
+        "in": list(fields),
         "seed": noises[0].seed,
-        "clean": rounded(score(checkpoint, clean, numbers)),
+        "clean": rounded(score(checkpoint, clean, indices)),
         "conditions": rows,
     }
 
 
-def answers_differ(spoilt: Example, example: Example) -> bool:
-    """Whether noise went through an answer."""
-    return [text for text, _ in spoilt["answers"]] != [text for text, _ in example["answers"]]
+def noise_row(
+    checkpoint: Checkpoint, clean: Predicted, indices: list[int], fields: tuple[str, ...], noise: Noise
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """One noise condition as a row of the report, and its scores before rounding."""
+    examples = [clean.features.examples[index] for index in indices]
+    noisy = add_noise(examples, fields, noise)
+    predicted = predict_examples(checkpoint, noisy)
+    changed = sum(after != before for after, before in zip(noisy, examples, strict=True))
+    row = {
+        "kind": noise.kind,
+        "rate": noise.rate,
+        "changed": percent(changed, len(examples)),
+        "scores": rounded(predicted.scores),
+    }
+    if isinstance(checkpoint.task, SpanTask):
+        # a model may find the place of an answer that noise went through, and still not spell the original
+        row["scores_against_original"] = rounded(checkpoint.task.score(predicted.predictions, examples))
+        row["answers_changed"] = percent(sum(map(answers_differ, noisy, examples)), len(examples))
+        row |= reachable(predicted)
+    elif checkpoint.task.config().get("problem_type") != "regression":  # a number differs with any noise
+        before = [clean.predictions[index] for index in indices]
+        flipped = sum(new != old for new, old in zip(predicted.predictions, before, strict=True))
+        row["predictions_changed"] = percent(flipped, len(examples))
+    return row, predicted.scores
 
 
-def reachable(got: Predicted) -> dict[str, float]:
-    """The best EM that the tokens allow, in percent of the examples with an answer, and how many these are; empty where
-    none has one."""
-    reaches = [reach for reach in error_analysis.reaches(got.features) if reach is not None]
+def answers_differ(noisy: Example, example: Example) -> bool:
+    """Whether noise changed an answer."""
+    return [text for text, _ in noisy["answers"]] != [text for text, _ in example["answers"]]
+
+
+def reachable(predicted: Predicted) -> dict[str, float]:
+    """The best exact match that the tokenizer allows, in percent of the examples with an answer, and the number of
+    these; {} if there are none."""
+    reaches = [reach for reach in error_analysis.reaches(predicted.features) if reach is not None]
     if not reaches:
         return {}
     return {
-        "ceiling_exact_match": share(sum(reach.on_borders for reach in reaches), len(reaches)),
+        "ceiling_exact_match": percent(sum(reach.on_boundaries for reach in reaches), len(reaches)),
         "examples_with_answer": len(reaches),
     }
 
 
-def score(checkpoint: Checkpoint, got: Predicted, numbers: list[int]) -> dict[str, float]:
+def score(checkpoint: Checkpoint, predicted: Predicted, indices: list[int]) -> dict[str, float]:
     """The scores of some of the examples."""
-    return checkpoint.task.score(
-        [got.predictions[number] for number in numbers], [got.features.examples[number] for number in numbers]
-    )
-
-
-def sample(examples: list[Example], limit: int | None) -> list[Example]:
-    """`limit` of the examples, in their order."""
-    return [examples[number] for number in sampled(examples, limit)]
+    predictions = [predicted.predictions[index] for index in indices]
+    return checkpoint.task.score(predictions, [predicted.features.examples[index] for index in indices])
 
 
 def sampled(examples: list[Example], limit: int | None) -> list[int]:
-    """The numbers of `limit` examples: those whose contents have the smallest hashes."""
+    """The indices of `limit` examples, in order. Those with the smallest hashes are taken, so that a sample does not
+    depend on the order of the file, and a larger one contains a smaller one."""
     if limit is None or limit >= len(examples):
         return list(range(len(examples)))
-    order = sorted(range(len(examples)), key=lambda number: (digest(examples[number]), number))
+    order = sorted(range(len(examples)), key=lambda index: (digest(examples[index]), index))
     return sorted(order[:limit])
 
 
 def digest(example: Example) -> bytes:
     """A hash of an example's id and group."""
-    return hashlib.blake2b(
-        f"{example['id']}\n{example['group']}".encode("utf-8", "surrogatepass"), digest_size=8
-    ).digest()
+    content = f"{example['id']}\n{example['group']}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=8).digest()
 
 
-def share(part: int, whole: int) -> float:
-    """In percent."""
-    return round(100 * part / max(whole, 1), 2)
+def percent(part: int, total: int) -> float:
+    """A share in percent, to two decimals; 0 of nothing."""
+    return round(100 * part / max(total, 1), 2)
 
 
 def rounded(scores: dict[str, float]) -> dict[str, float]:
-    """To what a report shows."""
+    """Scores to two decimals, as in the report."""
     return {name: round(value, 2) for name, value in scores.items()}
 
 
 def format_scores(scores: dict[str, float]) -> str:
-    """For the log."""
+    """Scores as a line of progress."""
     return ", ".join(f"{name} {value:.2f}" for name, value in scores.items())

@@ -1,6 +1,5 @@
-"""The two-set Korean keyboard (dubeolsik, KS X 5002): which keys a syllable is typed with, which keys lie beside one
-another, and what an input method makes of a row of keys. Keys are called by the jamo printed on them, shifted ones (ㄲ,
-ㅒ) included."""
+"""The Korean two-set keyboard (dubeolsik, KS X 5002): the keys of a syllable, the keys next to each other, and what an
+input method makes of a sequence of keys. A key is named by the jamo printed on it, shifted ones (ㄲ, ㅒ) included."""
 
 import re
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ VOWELS, FINALS = _VOWELS.split(), ["", *_FINALS.split()]
 FIRST, LAST = "가", "힣"
 
 ROWS = ("ㅂㅈㄷㄱㅅㅛㅕㅑㅐㅔ", "ㅁㄴㅇㄹㅎㅗㅓㅏㅣ", "ㅋㅌㅊㅍㅠㅜㅡ")
-SHIFTS = (0.0, 0.25, 0.75)
-"""How far each row stands to the right of the first, in keys."""
+ROW_OFFSETS = (0.0, 0.25, 0.75)
+"""How far each row is shifted to the right of the first, in keys."""
 SHIFTED = dict(zip("ㅃㅉㄸㄲㅆㅒㅖ", "ㅂㅈㄷㄱㅅㅐㅔ", strict=True))
 
 
@@ -23,57 +22,60 @@ def is_syllable(character: str) -> bool:
     return FIRST <= character <= LAST
 
 
-def parts(syllable: str) -> tuple[int, int, int]:
-    """Numbers of lead, vowel and final consonant (0: none) of a syllable."""
+def decompose(syllable: str) -> tuple[int, int, int]:
+    """The indices of lead, vowel and final consonant (0: none) of a syllable."""
     number = ord(syllable) - ord(FIRST)
     return number // (len(VOWELS) * len(FINALS)), number // len(FINALS) % len(VOWELS), number % len(FINALS)
 
 
-def syllable(lead: int, vowel: int, final: int) -> str:
-    """The syllable of these numbers."""
+def compose(lead: int, vowel: int, final: int) -> str:
+    """The syllable of these indices."""
     return chr(ord(FIRST) + (lead * len(VOWELS) + vowel) * len(FINALS) + final)
 
 
-def keys_of(character: str) -> str:
-    """The keys that a syllable is typed with, two to five."""
-    lead, vowel, final = parts(character)
+def keys_of(syllable: str) -> str:
+    """The keys that type a syllable, two to five."""
+    lead, vowel, final = decompose(syllable)
     return LEADS[lead] + VOWELS[vowel] + FINALS[final]
 
 
 def _longest_first(keys: list[str]) -> str:
+    # a regular expression takes the first alternative that matches, so ㅗㅏ has to come before ㅗ
     return "|".join(sorted(filter(None, keys), key=len, reverse=True))
 
 
+# a consonant before a vowel is the lead of a syllable, so it is a final only if no vowel follows
 _SYLLABLE = re.compile(
     f"([{LEADS}])({_longest_first(VOWELS)})(?:({_longest_first(FINALS)})(?![ㅏ-ㅣ]))?|({_longest_first(VOWELS)})|."
 )
 
 
-def typed(keys: str) -> Iterator[tuple[str, int, int]]:
-    """What an input method makes of `keys`: syllables, and jamo where there is none to be made, each with where its
-    keys begin and end. A consonant before a vowel opens a syllable; it ends the one before only where no vowel
-    follows."""
+def type_keys(keys: str) -> Iterator[tuple[str, int, int]]:
+    """(character, start, end) of each syllable, or single jamo, that an input method makes of `keys[start:end]`."""
     for match in _SYLLABLE.finditer(keys):
         lead, vowel, final, alone = match.groups()
         if lead:
-            made = syllable(LEADS.index(lead), VOWELS.index(vowel), FINALS.index(final or ""))
+            character = compose(LEADS.index(lead), VOWELS.index(vowel), FINALS.index(final or ""))
         else:
-            made = chr(ord("ㅏ") + VOWELS.index(alone)) if alone else match[0]
-        yield made, match.start(), match.end()
+            # ㅗㅏ without a consonant becomes the single jamo ㅘ
+            character = chr(ord("ㅏ") + VOWELS.index(alone)) if alone else match[0]
+        yield character, match.start(), match.end()
 
 
 def _neighbours() -> dict[str, str]:
-    places = {key: (row, column + SHIFTS[row]) for row, keys in enumerate(ROWS) for column, key in enumerate(keys)}
+    positions = {
+        key: (row, column + ROW_OFFSETS[row]) for row, keys in enumerate(ROWS) for column, key in enumerate(keys)
+    }
     near = {
         key: "".join(
             other
-            for other, (level, along) in places.items()
-            if other != key and abs(level - row) <= 1 and abs(along - place) <= 1
+            for other, (other_row, other_x) in positions.items()
+            if other != key and abs(other_row - row) <= 1 and abs(other_x - x) <= 1
         )
-        for key, (row, place) in places.items()
+        for key, (row, x) in positions.items()
     }
     return near | {key: near[base] for key, base in SHIFTED.items()}
 
 
 NEIGHBOURS = _neighbours()
-"""The keys that touch each key: those beside it, and those of the next rows less than a key away."""
+"""{key: keys that touch it}: those next to it, and those of the adjacent rows at most one key away."""

@@ -1,5 +1,5 @@
-"""Texts as people write them: which of a file hold emoji, laughter, slang or drawn-out syllables. No noise is added to
-them."""
+"""Kinds of informal text in a file: which examples contain emoji, laughter, slang or lengthened syllables. No noise is
+added to them."""
 
 import re
 from collections.abc import Iterator
@@ -9,29 +9,33 @@ from kobert_pipeline.tokenizer.report import KINDS
 
 SUBSETS = {
     "emoji": KINDS["emoji"],
+    # faces made of characters: ^^, ㅡㅡ, T_T, :)
     "emoticon": re.compile(
-        r"\^[_.oㅁ]?\^|[-=>][_.]+[-=<]|[TㅜㅠㅡㅇO][_.][TㅜㅠㅡㅇO]|[:;]-?[)(DP]|(?<!ㅡ)ㅡ(?:;+|ㅡ)(?!ㅡ)"
+        r"\^[_.oㅁ]?\^|[-=>][_.]+[-=<]"
+        r"|[TㅜㅠㅡㅇO][_.][TㅜㅠㅡㅇO]|[:;]-?[)(DP]"
+        r"|(?<!ㅡ)ㅡ(?:;+|ㅡ)(?!ㅡ)"
     ),
     "laughter": re.compile("[ㅋㅎ]{2,}"),
     "tears": re.compile("[ㅠㅜ]{2,}"),
+    # other runs of consonants: ㅇㅈ, ㄷㄷ
     "jamo-slang": re.compile("(?:(?![ㅋㅎ])[ㄱ-ㅎ]){2,}"),
+    # 아아아, 좋다~ and 와ㅏㅏ
     "elongation": re.compile(r"([가-힣])\1\1|[가-힣]~|~{2,}|[가-힣](?![ㅜㅠㅡ])[ㅏ-ㅣ]"),
     "latin": re.compile("[A-Za-z]{2,}"),
 }
-"""Emoji; faces of characters (^^, ㅡㅡ, T_T); ㅋㅋ and ㅎㅎ; ㅠㅠ; other rows of consonants (ㅇㅈ, ㄷㄷ); 아아아, 좋다~ and 와ㅏㅏ;
-Latin words."""
 NONE = "none of these"
 
 
-def of(text: str) -> list[str]:
-    """The subsets that `text` belongs to, or that it belongs to none."""
+def subsets_of(text: str) -> list[str]:
+    """The names of the subsets that `text` belongs to, [NONE] if there is no such subset."""
     return [name for name, pattern in SUBSETS.items() if pattern.search(text)] or [NONE]
 
 
 def subsets(examples: list[Example]) -> Iterator[tuple[str, list[int]]]:
-    """The numbers of the examples in each subset, by their texts; subsets without any are passed over."""
-    members = [of("\n".join(example[key] for key in ("text", "text_pair") if key in example)) for example in examples]
+    """(name, indices of its examples) of each subset that is not empty."""
+    texts = ("\n".join(example[key] for key in ("text", "text_pair") if key in example) for example in examples)
+    members = [subsets_of(text) for text in texts]
     for name in (*SUBSETS, NONE):
-        numbers = [number for number, found in enumerate(members) if name in found]
-        if numbers:
-            yield name, numbers
+        indices = [index for index, names in enumerate(members) if name in names]
+        if indices:
+            yield name, indices

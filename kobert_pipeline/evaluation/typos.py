@@ -1,16 +1,16 @@
-"""Noise of typing. A slip is made on the keys, and what an input method makes of them is what stands in the text:
-without its second ㄴ 안녕 becomes 아녕. Only runs of syllables are typed anew; a jamo that stands alone (ㅋㅋ) stays, and so
-does all else."""
+"""Noise of typing: an error is made on the keys, and the text is what an input method makes of them. Without its second
+ㄴ, 안녕 becomes 아녕. Only runs of syllables are typed again; single jamo (ㅋㅋ) and other characters stay."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import groupby
 from random import Random
 
 from kobert_pipeline.evaluation.edited_text import EditedText
-from kobert_pipeline.evaluation.keyboard import FINALS, NEIGHBOURS, is_syllable, keys_of, parts, syllable, typed
+from kobert_pipeline.evaluation.keyboard import FINALS, NEIGHBOURS, compose, decompose, is_syllable, keys_of, type_keys
 
 Slip = Callable[[str, Random], str]
-"""The keys of one syllable as they were meant -> as they were hit."""
+"""The intended keys of one syllable -> the keys that were hit."""
+Span = tuple[int, int]
 
 ALIKE = (
     "ㄱ ㄲ ㅋ ㄱㅅ ㄹㄱ",
@@ -20,95 +20,89 @@ ALIKE = (
     "ㄹ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅎ",
     "ㅁ ㄹㅁ",
 )
-"""Final consonants that sound alike where no vowel follows (Standard Pronunciation, articles 8 to 12), and are mistaken
-for one another."""
-_MISTAKEN = {
-    FINALS.index(one): [FINALS.index(other) for other in group.split() if other != one]
+"""Final consonants that sound alike where no vowel follows (Standard Pronunciation of Korean, articles 8 to 12)."""
+_CONFUSABLE = {
+    FINALS.index(final): [FINALS.index(other) for other in group.split() if other != final]
     for group in ALIKE
-    for one in group.split()
+    for final in group.split()
 }
 
 
-def neighbour(keys: str, rng: Random) -> str:
-    """A key beside the right one."""
-    place = rng.randrange(len(keys))
-    return keys[:place] + rng.choice(NEIGHBOURS[keys[place]]) + keys[place + 1 :]
+def hit_neighbour(keys: str, rng: Random) -> str:
+    """Replace a key by one next to it."""
+    index = rng.randrange(len(keys))
+    return keys[:index] + rng.choice(NEIGHBOURS[keys[index]]) + keys[index + 1 :]
 
 
-def missed(keys: str, rng: Random) -> str:
-    """A key not hit. A syllable has two at least, so something of it stays."""
-    place = rng.randrange(len(keys))
-    return keys[:place] + keys[place + 1 :]
+def miss_key(keys: str, rng: Random) -> str:
+    """Omit a key. A syllable has at least two, so something of it remains."""
+    index = rng.randrange(len(keys))
+    return keys[:index] + keys[index + 1 :]
 
 
-def doubled(keys: str, rng: Random) -> str:
-    """A key hit twice."""
-    place = rng.randrange(len(keys))
-    return keys[: place + 1] + keys[place:]
+def double_key(keys: str, rng: Random) -> str:
+    """Hit a key twice."""
+    index = rng.randrange(len(keys))
+    return keys[: index + 1] + keys[index:]
 
 
-def swapped(keys: str, rng: Random) -> str:
-    """Two keys in the wrong order."""
-    place = rng.randrange(len(keys) - 1)
-    return keys[:place] + keys[place + 1] + keys[place] + keys[place + 2 :]
+def swap_keys(keys: str, rng: Random) -> str:
+    """Hit two adjacent keys in the wrong order."""
+    index = rng.randrange(len(keys) - 1)
+    return keys[:index] + keys[index + 1] + keys[index] + keys[index + 2 :]
 
 
-def slips(slip: Slip) -> Callable[[str, float, Random], EditedText]:
+def key_noise(slip: Slip) -> Callable[[str, float, Random], EditedText]:
     """The noise that makes `slip` in each syllable with probability `rate`."""
 
-    def noisy(text: str, rate: float, rng: Random) -> EditedText:
+    def add(text: str, rate: float, rng: Random) -> EditedText:
         edited, spans = [], []
         length = 0
-        for run in runs(text):
-            made, places = (
-                _typed_anew(run, slip, rate, rng)
-                if is_syllable(run[0])
-                else (run, [(i, i + 1) for i in range(len(run))])
-            )
-            edited.append(made)
-            spans += [(length + start, length + end) for start, end in places]
-            length += len(made)
+        for typed, group in groupby(text, is_syllable):
+            run = "".join(group)
+            if typed:
+                result, run_spans = _type_again(run, slip, rate, rng)
+            else:
+                result, run_spans = run, [(i, i + 1) for i in range(len(run))]
+            edited.append(result)
+            spans += [(length + start, length + end) for start, end in run_spans]
+            length += len(result)
         return EditedText("".join(edited), [start for start, _ in spans], [end for _, end in spans])
 
-    return noisy
+    return add
 
 
-def runs(text: str) -> Iterator[str]:
-    """Runs of syllables, and what lies between."""
-    return ("".join(run) for _, run in groupby(text, is_syllable))
-
-
-def _typed_anew(run: str, slip: Slip, rate: float, rng: Random) -> tuple[str, list[tuple[int, int]]]:
-    """What comes of a run of syllables, and where each of them lies in it."""
-    hit = [_hit(keys_of(character), slip, rate, rng) for character in run]
-    source = [number for number, keys in enumerate(hit) for _ in keys]
-    made = list(typed("".join(hit)))
+def _type_again(run: str, slip: Slip, rate: float, rng: Random) -> tuple[str, list[Span]]:
+    """What a run of syllables becomes, and the span of each of them in it."""
+    hit = [_hit_keys(keys_of(syllable), slip, rate, rng) for syllable in run]
+    syllable_of_key = [index for index, keys in enumerate(hit) for _ in keys]
+    # the whole run at once: a lost or added key moves the boundaries of the syllables after it
+    typed = list(type_keys("".join(hit)))
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
-    for place, (_, first, last) in enumerate(made):
-        for number in set(source[first:last]):
-            starts.setdefault(number, place)
-            ends[number] = place + 1
-    return "".join(character for character, _, _ in made), [
-        (starts[number], ends[number]) for number in range(len(run))
-    ]
+    for position, (_, first, last) in enumerate(typed):
+        for index in set(syllable_of_key[first:last]):
+            starts.setdefault(index, position)
+            ends[index] = position + 1
+    text = "".join(character for character, _, _ in typed)
+    return text, [(starts[index], ends[index]) for index in range(len(run))]
 
 
-def _hit(keys: str, slip: Slip, rate: float, rng: Random) -> str:
-    """What was hit. As many numbers are drawn whatever the rate, so that a higher one makes the slips of a lower one,
-    and more."""
+def _hit_keys(keys: str, slip: Slip, rate: float, rng: Random) -> str:
+    # the same numbers are drawn whatever the rate, so that a higher rate contains the slips of a lower one
     chance, own = rng.random(), Random(rng.getrandbits(32))
     return slip(keys, own) if chance < rate else keys
 
 
-def finals(text: str, rate: float, rng: Random) -> EditedText:
-    """A final consonant is, with probability `rate`, written as another that sounds like it."""
-    return EditedText.of((_misspelled(character, rate, rng), "") for character in text)
+def mistake_finals(text: str, rate: float, rng: Random) -> EditedText:
+    """Replace each final consonant, with probability `rate`, by another one that sounds like it."""
+    return EditedText.of((_misspell(character, rate, rng), "") for character in text)
 
 
-def _misspelled(character: str, rate: float, rng: Random) -> str:
-    lead, vowel, final = parts(character) if is_syllable(character) else (0, 0, 0)
-    if final not in _MISTAKEN:
+def _misspell(character: str, rate: float, rng: Random) -> str:
+    lead, vowel, final = decompose(character) if is_syllable(character) else (0, 0, 0)
+    if final not in _CONFUSABLE:
         return character
-    chance, other = rng.random(), rng.choice(_MISTAKEN[final])
-    return syllable(lead, vowel, other) if chance < rate else character
+    # drawn whatever the rate, as in `_hit_keys`
+    chance, other = rng.random(), rng.choice(_CONFUSABLE[final])
+    return compose(lead, vowel, other) if chance < rate else character

@@ -92,9 +92,9 @@ def examples_of(folder: Path, task: Task, texts: list[str], question: str | None
 def refuse_unused(folder: Path, task: Task | None, question: str | None, pair: str | None) -> None:
     """Raise UserError for a question or a second text that the task would ignore."""
     if pair is not None and not (task and task.paired):
-        raise UserError(f"{folder} does not compare texts; omit --pair")
+        raise UserError(f"{folder} does not compare texts; leave --pair out")
     if question is not None and not isinstance(task, SpanTask):
-        raise UserError(f"{folder} does not answer questions; omit --question")
+        raise UserError(f"{folder} does not answer questions; leave --question out")
 
 
 def pairs_of(folder: Path, texts: list[str], pair: str | None) -> list[tuple[str, str]]:

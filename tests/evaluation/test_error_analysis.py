@@ -106,7 +106,7 @@ def test_answers_off_borders_are_as_many_as_the_tokenizers_report_counts(corpora
     ]
     tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
     expected = ceiling(rows, lambda texts: tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True))
-    missed = sum(not found.on_borders for found in reaches(features) if found)
+    missed = sum(not found.on_boundaries for found in reaches(features) if found)
     assert missed == expected["missed"] > 0
     assert len(list(paragraphs(corpora / "qa_train.json"))) > 5
 

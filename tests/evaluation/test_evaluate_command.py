@@ -30,7 +30,7 @@ def figures(checkpoint: Checkpoint, file: Path, noises: list[Noise] | None = Non
         noises or [],
         wishes.pop("names", []),
         wishes.pop("explain", False),
-        say=lambda _: None,
+        report=lambda _: None,
         **wishes,
     )
 
@@ -106,7 +106,7 @@ def test_errors_and_page_of_a_checkpoint_by_the_command(
     out = tmp_path / "reports" / "korquad.json"
     folder = tiny.run_dir / "publish" / "korquad"
     wishes = ("--errors", "--noise", "spaces-removed", "--limit", 15, "--noise-limit", 5, "--out", out, "--json")
-    result = kobert("measure", folder, corpora / FILES["korquad"], *wishes)
+    result = kobert("evaluate", folder, corpora / FILES["korquad"], *wishes)
     found = result.json
     assert found == json.loads(out.read_text(encoding="utf-8"))
     assert found["checkpoint"] == "korquad"
@@ -136,7 +136,7 @@ def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Pa
 
 
 WRONG = [
-    ("nsmc", ["--errors"], "errors are analysed of tasks that answer questions"),
+    ("nsmc", ["--errors"], "--errors is for tasks that answer questions"),
     ("nsmc", ["--noise", "spaces-droped"], "did you mean 'spaces-dropped'"),
     ("nsmc", ["--noise", "spaces-dropped=2"], "rates are numbers from 0 to 1"),
     ("nsmc", ["--noise", "all", "--noise-in", "question"], "the task nsmc has the texts text"),
@@ -159,7 +159,7 @@ def test_a_wish_that_cannot_be_is_one_sentence(
     name: str, more: list[str], said: str, tiny: Any, corpora: Path, kobert: Callable
 ) -> None:
     file = corpora / FILES.get(name, FILES["nsmc"])
-    assert said in kobert("measure", tiny.run_dir / "publish" / name, file, *more).complaint
+    assert said in kobert("evaluate", tiny.run_dir / "publish" / name, file, *more).complaint
 
 
 def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_measured(
@@ -172,18 +172,18 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_meas
         "figures.json": "figures.md is a folder",
     }.items():
         assert (
-            said in kobert("measure", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out).complaint
+            said in kobert("evaluate", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out).complaint
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.md", "file"]
 
 
 def test_files_and_folders_that_are_none_are_named(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:
     folder = tiny.run_dir / "publish" / "nsmc"
-    assert "does not exist" in kobert("measure", folder, tmp_path / "none.txt").complaint
-    assert "no column" in kobert("measure", folder, corpora / FILES["korquad"]).complaint
-    assert "not a published checkpoint" in kobert("measure", tmp_path, corpora / FILES["nsmc"]).complaint
+    assert "does not exist" in kobert("evaluate", folder, tmp_path / "none.txt").complaint
+    assert "no column" in kobert("evaluate", folder, corpora / FILES["korquad"]).complaint
+    assert "not a published checkpoint" in kobert("evaluate", tmp_path, corpora / FILES["nsmc"]).complaint
     (tmp_path / "empty.txt").write_text("id\tdocument\tlabel\n", encoding="utf-8")
-    assert "holds no examples" in kobert("measure", folder, tmp_path / "empty.txt").complaint
+    assert "holds no examples" in kobert("evaluate", folder, tmp_path / "empty.txt").complaint
 
 
 def test_a_checkpoint_without_its_history_is_measured_by_what_its_config_says(

@@ -11,8 +11,7 @@ import pytest
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.evaluation.evaluate import evaluate
-from kobert_pipeline.evaluation.noise import Noise
-from kobert_pipeline.evaluation.noisy import fields
+from kobert_pipeline.evaluation.noise import Noise, noisy_fields
 from kobert_pipeline.evaluation.report import markdown
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import build
@@ -41,7 +40,9 @@ def figures(tiny: Any, model: Callable, tmp_path: Path) -> Callable:
             head, load_tokenizer(tiny.run_dir / "tokenizer"), fit_to_model(Task.choose({"name": name}), head), 64
         )
         (tmp_path / file).write_text(text, encoding="utf-8")
-        return evaluate(checkpoint, tmp_path / file, noises or [], [], False, say=lambda _: None) | {"checkpoint": name}
+        return evaluate(checkpoint, tmp_path / file, noises or [], [], False, report=lambda _: None) | {
+            "checkpoint": name
+        }
 
     return found
 
@@ -65,7 +66,7 @@ def test_choices_are_measured_and_take_no_noise(model: Callable, figures: Callab
     found = figures("choice", "text,choice1,choice2,label\n비가 온다.,우산을 폈다.,썰매를 탔다.,0\n", file="file.csv")
     assert found["clean"]["scores"]["accuracy"] in (0.0, 100.0)
     with pytest.raises(UserError, match="choice is neither, leave --noise out"):
-        fields(fit_to_model(Task.choose("choice"), model("choice")), [])
+        noisy_fields(fit_to_model(Task.choose("choice"), model("choice")), [])
 
 
 def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable) -> None:

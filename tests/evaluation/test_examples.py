@@ -7,9 +7,8 @@ import pytest
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.evaluation.error_analysis import reaches
-from kobert_pipeline.evaluation.noise import KINDS, Noise
-from kobert_pipeline.evaluation.noisy import fields, noisy
-from kobert_pipeline.evaluation.subsets import NONE, of, subsets
+from kobert_pipeline.evaluation.noise import KINDS, Noise, add_noise, noisy_fields
+from kobert_pipeline.evaluation.subsets import NONE, subsets, subsets_of
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.inference.checkpoint import load_tokenizer
@@ -23,7 +22,7 @@ def examples(corpora: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_stand_where_noisy_examples_say_and_are_what_the_noise_made_of_them(kind: str, examples: list) -> None:
     rate = KINDS[kind].rates[-1]
-    made = noisy(examples, ("question", "context"), Noise(kind, rate, 1))
+    made = add_noise(examples, ("question", "context"), Noise(kind, rate, 1))
     changed = 0
     for one, other in zip(made, examples, strict=True):
         assert {key: one[key] for key in ("id", "group")} == {key: other[key] for key in ("id", "group")}
@@ -42,7 +41,7 @@ def test_answers_stand_where_noisy_examples_say_and_are_what_the_noise_made_of_t
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_of_noisy_contexts_hold_the_noisy_answers(kind: str, examples: list, tiny: Any) -> None:
     tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
-    made = noisy(examples, ("question", "context"), Noise(kind, KINDS[kind].rates[0], 1))
+    made = add_noise(examples, ("question", "context"), Noise(kind, KINDS[kind].rates[0], 1))
     task = Task.choose("korquad")
     features = Features(task.featurize(made, tokenizer, 128), made)
     assert all(reach is not None and reach.in_window for reach in reaches(features))
@@ -51,19 +50,19 @@ def test_windows_of_noisy_contexts_hold_the_noisy_answers(kind: str, examples: l
 def test_noise_goes_where_it_is_wanted(examples: list) -> None:
     task = Task.choose("korquad")
     noise = Noise("spaces-removed", 1.0, 1)
-    made = noisy(examples, fields(task, ["question"]), noise)
+    made = add_noise(examples, noisy_fields(task, ["question"]), noise)
     for one, other in zip(made, examples, strict=True):
         assert " " not in one["question"]
         assert (one["context"], one["answers"]) == (other["context"], other["answers"])
     with pytest.raises(UserError, match="the task korquad has the texts question, context"):
-        fields(task, ["text"])
-    assert fields(Task.choose("nsmc"), []) == ("text",)
-    assert fields(Task.choose("pair"), []) == ("text", "text_pair")
+        noisy_fields(task, ["text"])
+    assert noisy_fields(Task.choose("nsmc"), []) == ("text",)
+    assert noisy_fields(Task.choose("pair"), []) == ("text", "text_pair")
 
 
 def test_both_texts_of_a_pair_take_noise_and_the_label_stays() -> None:
     pair = {"id": "1", "group": "", "text": "가 나", "text_pair": "다 라", "label": 1}
-    assert noisy([pair], ("text", "text_pair"), Noise("spaces-removed", 1.0, 1)) == [
+    assert add_noise([pair], ("text", "text_pair"), Noise("spaces-removed", 1.0, 1)) == [
         {**pair, "text": "가나", "text_pair": "다라"}
     ]
 
@@ -90,7 +89,7 @@ def test_both_texts_of_a_pair_take_noise_and_the_label_stays() -> None:
     ],
 )
 def test_kinds_of_text(text: str, names: list[str]) -> None:
-    assert of(text) == names
+    assert subsets_of(text) == names
 
 
 def test_every_example_is_in_a_subset_and_empty_subsets_are_left_out() -> None:

@@ -12,10 +12,10 @@ from kobert_pipeline.evaluation.keyboard import (
     ROWS,
     SHIFTED,
     VOWELS,
+    compose,
+    decompose,
     keys_of,
-    parts,
-    syllable,
-    typed,
+    type_keys,
 )
 
 PROPERTY = settings(deadline=None, database=None, derandomize=True)
@@ -26,8 +26,8 @@ KEYS = [*"".join(ROWS), *SHIFTED]
 def test_parts_and_keys_are_those_of_unicode() -> None:
     for character in SYLLABLES:
         decomposed = unicodedata.normalize("NFD", character)
-        lead, vowel, final = parts(character)
-        assert syllable(lead, vowel, final) == character
+        lead, vowel, final = decompose(character)
+        assert compose(lead, vowel, final) == character
         assert unicodedata.normalize("NFKD", LEADS[lead]) == decomposed[0]
         assert ord(decomposed[1]) - 0x1161 == vowel
         assert (ord(decomposed[2]) - 0x11A7 if len(decomposed) == 3 else 0) == final
@@ -63,7 +63,7 @@ def plainly_typed(keys: str) -> str:
 
     def put() -> str:
         if lead and vowel:
-            return syllable(LEADS.index(lead), VOWELS.index(vowel), FINALS.index(final))
+            return compose(LEADS.index(lead), VOWELS.index(vowel), FINALS.index(final))
         return lead or (chr(0x314F + VOWELS.index(vowel)) if vowel else "")
 
     for key in keys:
@@ -87,7 +87,7 @@ def plainly_typed(keys: str) -> str:
 @PROPERTY
 @given(st.text(st.sampled_from(KEYS), max_size=30))
 def test_any_row_of_keys_becomes_what_a_plain_input_method_makes_of_it(keys: str) -> None:
-    made = list(typed(keys))
+    made = list(type_keys(keys))
     assert "".join(character for character, _, _ in made) == plainly_typed(keys)
     assert [place for _, start, end in made for place in range(start, end)] == list(range(len(keys))), (
         "no key is lost or used twice"
@@ -100,4 +100,4 @@ def test_any_row_of_keys_becomes_what_a_plain_input_method_makes_of_it(keys: str
 @PROPERTY
 @given(st.text(st.sampled_from(SYLLABLES), max_size=20))
 def test_syllables_typed_anew_are_themselves(text: str) -> None:
-    assert "".join(character for character, _, _ in typed("".join(map(keys_of, text)))) == text
+    assert "".join(character for character, _, _ in type_keys("".join(map(keys_of, text)))) == text

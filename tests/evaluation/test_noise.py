@@ -42,10 +42,10 @@ def black(text: str) -> str:
 def test_characters_can_be_followed_through_any_noise(kind: str, text: str, rate: float, seed: int) -> None:
     edited = Noise(kind, rate, seed)(text)
     assert Noise(kind, rate, seed)(text) == edited, "the same text is spoilt alike"
-    assert len(edited.begins) == len(edited.ends) == len(text)
-    assert edited.begins == sorted(edited.begins)
+    assert len(edited.starts) == len(edited.ends) == len(text)
+    assert edited.starts == sorted(edited.starts)
     assert edited.ends == sorted(edited.ends)
-    covered = {place for start, end in zip(edited.begins, edited.ends, strict=True) for place in range(start, end)}
+    covered = {place for start, end in zip(edited.starts, edited.ends, strict=True) for place in range(start, end)}
     assert covered <= set(range(len(edited.text)))
     assert not [place for place in set(range(len(edited.text))) - covered if edited.text[place] != " "], (
         "only spaces come from nowhere"
@@ -81,7 +81,7 @@ def test_noise_of_spacing_changes_spaces_alone_and_spans_keep_their_characters(
     if kind == "spaces-dropped":
         assert len(edited.text) <= len(text)
     if kind == "spaces-inserted":
-        assert [edited.text[place] for place in edited.begins] == list(text), "no character is dropped"
+        assert [edited.text[place] for place in edited.starts] == list(text), "no character is dropped"
         assert unicodedata.normalize("NFC", edited.text).replace(" ", "") == unicodedata.normalize("NFC", text).replace(
             " ", ""
         )

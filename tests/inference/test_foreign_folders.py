@@ -54,7 +54,7 @@ def test_the_code_of_a_folder_is_never_run_and_only_a_model_class_is_loaded(
     for named in names:
         folder = foreign(architectures=named, **CODE)
         (folder / "modeling_mine.py").write_text(MODELING, encoding="utf-8")
-        for words in (["predict", folder, "정말 재밌다"], ["measure", folder, corpora / "reviews_test.txt"]):
+        for words in (["predict", folder, "정말 재밌다"], ["evaluate", folder, corpora / "reviews_test.txt"]):
             result = kobert(*words)
             assert "config.json: architectures is" in result.complaint and MARK not in result.out
     result = kobert("predict", foreign(architectures=["BertForSequenceClassification"], **CODE), "정말 재밌다")

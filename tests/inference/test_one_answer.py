@@ -137,8 +137,8 @@ def tuned(base: Path, corpora: Path, tmp_path_factory: pytest.TempPathFactory) -
     return made
 
 
-def told(task: Task, row: dict[str, Any]) -> Any:
-    """The task's prediction, as `kobert predict` words it; a score to the places that it shows."""
+def prediction_of(task: Task, row: dict[str, Any]) -> Any:
+    """The task's prediction in a row of `kobert predict`; a score to the decimals that it shows."""
     if "answer" in row:
         return row["answer"]
     if "entities" in row:
@@ -169,7 +169,7 @@ def test_every_way_gives_the_same_answers(
         return predicted[-1]
 
     monkeypatch.setattr("kobert_pipeline.evaluation.evaluate.predict_examples", watched)
-    scores = evaluate(checkpoint, next(folder.glob("test.*")), [], [], False, say=lambda _: None)["clean"]["scores"]
+    scores = evaluate(checkpoint, next(folder.glob("test.*")), [], [], False, report=lambda _: None)["clean"]["scores"]
     assert predicted[0].predictions == expected
     assert scores == pytest.approx(read_json(folder / "counts.json")["test"], abs=0.006)
 
@@ -179,7 +179,7 @@ def test_every_way_gives_the_same_answers(
     question = QUESTION if "question" in test.examples[0] else None
     published = predict(folder / "published", given, question)
     assert published == predict(folder / "tuned" / "model", given, question, tokenizer_folder=base / "tokenizer")
-    assert [told(checkpoint.task, row) for row in published] == (
+    assert [prediction_of(checkpoint.task, row) for row in published] == (
         [round(one, 4) for one in expected] if name == "sts" else expected
     )
     if name in ("mrc", "span"):
