@@ -31,35 +31,27 @@ def evaluate(
     noise_limit: int | None = None,
     report: Report = lambda line: print(line, file=sys.stderr),
 ) -> dict[str, Any]:
-    """The results, as JSON values.
-
-    Args:
-        noises: the noise conditions.
-        field_names: the text fields that get noise; [] for all.
-        explain: whether to add the analysis of wrong answers.
-        limit: the number of examples, always the same sample of the file; None for all.
-        noise_limit: the number of these that each noise is tried on; None for all.
+    """The results, as JSON values. `field_names` are the text fields that get noise ([]: all), and `explain` adds the
+    analysis of wrong answers. `limit` examples are evaluated, and `noise_limit` of these with each noise (None: all).
 
     Raises UserError for a file or an argument that does not fit the task.
     """
     task = checkpoint.task
+    # arguments that do not fit are refused before the model runs for minutes
     fields = noisy_fields(task, field_names) if noises or field_names else ()
     if explain and not isinstance(task, SpanTask):
-        raise UserError(
-            f"--errors is for tasks that answer questions by spans of a text; {task.name} is not one, leave --errors "
-            "out"
-        )
+        raise UserError(f"--errors is for tasks that answer questions from a text; {task.name} does not, leave it out")
     every = examples_of(task, file)
-    examples = [every[index] for index in sampled(every, limit)]
-    clean = predict_examples(checkpoint, examples)
-    report(f"clean  {len(examples)} examples  {format_scores(clean.scores)}")
+    clean = predict_examples(checkpoint, [every[index] for index in sampled(every, limit)])
+    examples = len(clean.predictions)
+    report(f"clean  {examples} examples  {format_scores(clean.scores)}")
     results: dict[str, Any] = {
         "task": task.dump(),
         "max_length": checkpoint.max_length,
         "file": file.name,
         "sha256": sha256(file),
         "examples_in_file": len(every),
-        "clean": {"examples": len(examples), "scores": rounded(clean.scores)},
+        "clean": {"examples": examples, "scores": rounded(clean.scores)},
     }
     if isinstance(task, SequenceTask):
         results["subsets"] = by_kind(checkpoint, clean)
@@ -151,6 +143,7 @@ def reachable(predicted: Predicted) -> dict[str, float]:
     reaches = [reach for reach in error_analysis.reaches(predicted.features) if reach is not None]
     if not reaches:
         return {}
+    # a score of 100 is out of reach where answers start or end inside tokens
     return {
         "ceiling_exact_match": percent(sum(reach.on_boundaries for reach in reaches), len(reaches)),
         "examples_with_answer": len(reaches),

@@ -214,6 +214,7 @@ def fit_to_model(task: Task, model: Any) -> Task:
             f"the task {task.name} needs a model of the kind {head}, and this is a {type(model).__name__}; choose "
             "another --task"
         )
+    # by id, since the order of keys in a config file is anybody's
     labels = [str(label) for _, label in sorted(model.config.id2label.items())]
     if isinstance(task, TaggingTask):
         return with_entity_types(task, labels)

@@ -51,6 +51,7 @@ def predict(
         return fill_masks(model, tokenizer, texts, top_k)
     checkpoint = Checkpoint.of(model, tokenizer, options or task_by_head(folder, model))
     examples = examples_of(folder, checkpoint.task, texts, question, pair)
+    # groups may mix the order of the texts, so results are kept by index
     results: dict[int, dict[str, Any]] = {}
     for group in by_choices(examples):
         predicted = predict_examples(checkpoint, [examples[index] for index in group])
@@ -212,6 +213,7 @@ def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> list[dict[str, fl
     """The most likely tokens for each [MASK] of `text`, with their probabilities."""
     import torch
 
+    # what is truncated is noticed below by the number of [MASK] left
     inputs = tokenizer(text, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt").to(device())
     if int((inputs["input_ids"] == tokenizer.mask_token_id).sum()) < text.count(tokenizer.mask_token):
         raise UserError(

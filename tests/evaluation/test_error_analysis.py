@@ -1,4 +1,4 @@
-"""Categories of wrong answers, each by a case made for it, and the counts against those of other code."""
+"""Categories of wrong answers, one case for each, and their counts compared with those of other code."""
 
 import random
 from pathlib import Path
@@ -21,7 +21,7 @@ GOOD = Reach(True, True, 2)
 LONGEST = 30
 
 
-def judged(given: str, answer: str, found: Reach | None = GOOD) -> str | None:
+def category_of(given: str, answer: str, found: Reach | None = GOOD) -> str | None:
     start = CONTEXT.index(given) if given else -1
     example = {"context": CONTEXT, "answers": [[answer, CONTEXT.index(answer)]] if answer else []}
     return category(example, given, (start, start + len(given)) if given else None, found, LONGEST)
@@ -44,7 +44,7 @@ def judged(given: str, answer: str, found: Reach | None = GOOD) -> str | None:
     ],
 )
 def test_misplaced_answers(given: str, answer: str, expected: str | None) -> None:
-    assert judged(given, answer) == expected
+    assert category_of(given, answer) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_misplaced_answers(given: str, answer: str, expected: str | None) -> Non
     ],
 )
 def test_what_no_model_could_answer_comes_first(found: Reach, expected: str) -> None:
-    assert judged("세종대왕이", "세종대왕", found) == expected
-    assert judged("세종대왕", "세종대왕", found) is None, "what is right is no error, however it came about"
+    assert category_of("세종대왕이", "세종대왕", found) == expected
+    assert category_of("세종대왕", "세종대왕", found) is None, "a right answer is no error, whatever its reach"
 
 
 def test_questions_without_an_answer() -> None:
-    assert judged("세종대왕", "", None) == "no_answer_there"
-    assert judged("", "", None) is None
-    assert judged(".", "", None) is None, "mere punctuation is scored as no answer"
+    assert category_of("세종대왕", "", None) == "no_answer_there"
+    assert category_of("", "", None) is None
+    assert category_of(".", "", None) is None, "mere punctuation is scored as no answer"
 
 
 def test_reach_by_hand() -> None:
@@ -79,7 +79,7 @@ def test_reach_by_hand() -> None:
 
 
 def predicted(features: Features, predictions: list[str], spans: dict[int, tuple[int, int]]) -> Predicted:
-    """These predictions, wherever they come from."""
+    """These predictions and spans, without a model."""
     found = Predicted(Task.choose("korquad"), features, {}, predictions)
     vars(found)["spans"] = spans
     return found
@@ -88,14 +88,14 @@ def predicted(features: Features, predictions: list[str], spans: dict[int, tuple
 def featurized(corpora: Path, tiny: Any, max_length: int = 128) -> Features:
     task, tokenizer = Task.choose("korquad"), load_tokenizer(tiny.run_dir / "tokenizer")
     examples = task.read(corpora / "qa_train.json")
-    # answers that end inside of tokens, too
+    # some answers end inside tokens
     for example in examples[::3]:
         text, start = example["answers"][0]
         example["answers"] = [[text[:-1] or text, start]]
     return Features(task.featurize(examples, tokenizer, max_length), examples)
 
 
-def test_answers_off_borders_are_as_many_as_the_tokenizers_report_counts(corpora: Path, tiny: Any) -> None:
+def test_answers_off_boundaries_are_as_many_as_the_tokenizers_report_counts(corpora: Path, tiny: Any) -> None:
     features = featurized(corpora, tiny)
     rows = [
         {
@@ -143,7 +143,7 @@ def test_categories_are_all_the_errors_and_no_more(seed: int, features: Features
 
 def test_ends_are_counted_with_the_particles_among_them() -> None:
     example = {"id": "q", "group": "", "question": "?", "context": CONTEXT, "answers": [["세종대왕", 4]]}
-    # one window a question, whose tokens are [CLS], 세종대왕 and 이
+    # one window per question, whose tokens are [CLS], 세종대왕 and 이
     three = {
         "windows": np.array([0, 3, 6, 9]),
         "offsets": np.tile([(-1, -1), (4, 8), (8, 9)], (3, 1)),

@@ -1,5 +1,5 @@
-"""`kobert evaluate` on the tiny run's checkpoints: its clean scores are those of fine-tuning; a wish that cannot be is
-one sentence."""
+"""`kobert evaluate` on the checkpoints of the tiny run: its clean scores are those of fine-tuning; wrong arguments are
+refused in one sentence."""
 
 import json
 import shutil
@@ -23,15 +23,15 @@ def checkpoints(tiny: Any) -> dict[str, Checkpoint]:
     return {name: Checkpoint.load(tiny.run_dir / "publish" / name) for name in FILES}
 
 
-def figures(checkpoint: Checkpoint, file: Path, noises: list[Noise] | None = None, **wishes: Any) -> dict[str, Any]:
+def figures(checkpoint: Checkpoint, file: Path, noises: list[Noise] | None = None, **arguments: Any) -> dict[str, Any]:
     return evaluate(
         checkpoint,
         file,
         noises or [],
-        wishes.pop("names", []),
-        wishes.pop("explain", False),
+        arguments.pop("names", []),
+        arguments.pop("explain", False),
         report=lambda _: None,
-        **wishes,
+        **arguments,
     )
 
 
@@ -39,7 +39,7 @@ def figures(checkpoint: Checkpoint, file: Path, noises: list[Noise] | None = Non
 def test_clean_scores_are_those_that_fine_tuning_measured_on_the_same_file(
     name: str, tiny: Any, checkpoints: dict, corpora: Path
 ) -> None:
-    """The task with its options, the windows and the weights are found in the published folder alone."""
+    """Task options, window length and weights come from the published folder alone."""
     found = figures(checkpoints[name], corpora / FILES[name])
     tuned = tiny.manifests()[f"finetune/{name}/1"]["counts"]["test"]
     assert found["clean"]["scores"] == pytest.approx(tuned, abs=0.006)
@@ -48,7 +48,7 @@ def test_clean_scores_are_those_that_fine_tuning_measured_on_the_same_file(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_noise_of_rate_0_changes_no_figure(name: str, checkpoints: dict, corpora: Path) -> None:
+def test_noise_of_rate_0_changes_no_score(name: str, checkpoints: dict, corpora: Path) -> None:
     found = figures(checkpoints[name], corpora / FILES[name], [Noise("key-missed", 0.0, 1)], limit=12)
     row = found["noise"]["conditions"][0]
     assert row["scores"] == found["noise"]["clean"] == found["clean"]["scores"]
@@ -61,24 +61,24 @@ def test_noise_of_rate_0_changes_no_figure(name: str, checkpoints: dict, corpora
         assert row["predictions_changed"] == 0
 
 
-def test_scores_under_noise_are_those_of_a_file_that_was_spoilt_before(
+def test_scores_under_noise_are_those_of_a_file_with_the_same_noise(
     checkpoints: dict, corpora: Path, tmp_path: Path
 ) -> None:
     lines = (corpora / FILES["nsmc"]).read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
-    spoilt = [rows[0], *([one, text.replace(" ", ""), label] for one, text, label in rows[1:])]
-    (tmp_path / "spoilt.txt").write_text("\n".join("\t".join(row) for row in spoilt) + "\n", encoding="utf-8")
+    with_noise = [rows[0], *([one, text.replace(" ", ""), label] for one, text, label in rows[1:])]
+    (tmp_path / "noisy.txt").write_text("\n".join("\t".join(row) for row in with_noise) + "\n", encoding="utf-8")
     noisy = figures(checkpoints["nsmc"], corpora / FILES["nsmc"], [Noise("spaces-removed", 1.0, 1)])
     assert (
         noisy["noise"]["conditions"][0]["scores"]
-        == figures(checkpoints["nsmc"], tmp_path / "spoilt.txt")["clean"]["scores"]
+        == figures(checkpoints["nsmc"], tmp_path / "noisy.txt")["clean"]["scores"]
     )
     assert noisy["noise"]["conditions"][0]["changed"] > 50
 
 
 def test_answers_are_compared_with_the_noisy_text_and_with_the_original(checkpoints: dict, corpora: Path) -> None:
-    """A model that always finds the place: right in the noisy text, wrong by the original wherever noise went through
-    the answer."""
+    """A model that always finds the answer: right in the noisy text, wrong by the original wherever noise changed the
+    answer."""
     oracle = checkpoints["korquad"]
 
     class Oracle(type(oracle.task)):  # type: ignore[misc]
@@ -105,8 +105,8 @@ def test_errors_and_page_of_a_checkpoint_by_the_command(
 ) -> None:
     out = tmp_path / "reports" / "korquad.json"
     folder = tiny.run_dir / "publish" / "korquad"
-    wishes = ("--errors", "--noise", "spaces-removed", "--limit", 15, "--noise-limit", 5, "--out", out, "--json")
-    result = kobert("evaluate", folder, corpora / FILES["korquad"], *wishes)
+    arguments = ("--errors", "--noise", "spaces-removed", "--limit", 15, "--noise-limit", 5, "--out", out, "--json")
+    result = kobert("evaluate", folder, corpora / FILES["korquad"], *arguments)
     found = result.json
     assert found == json.loads(out.read_text(encoding="utf-8"))
     assert found["checkpoint"] == "korquad"
@@ -130,7 +130,7 @@ def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Pa
     assert few != list(range(10))
     backwards = [examples[::-1][number]["id"] for number in sampled(examples[::-1], 10)]
     assert backwards[::-1] == [examples[number]["id"] for number in few], (
-        "an example is chosen for what it is, not where it stands"
+        "an example is chosen by its content, not by its position"
     )
     assert sampled(examples, None) == sampled(examples, 10_000) == list(range(len(examples)))
 
@@ -154,30 +154,29 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "more", "said"), WRONG)
-def test_a_wish_that_cannot_be_is_one_sentence(
-    name: str, more: list[str], said: str, tiny: Any, corpora: Path, kobert: Callable
+@pytest.mark.parametrize(("name", "more", "message"), WRONG)
+def test_wrong_arguments_are_refused_in_one_sentence(
+    name: str, more: list[str], message: str, tiny: Any, corpora: Path, kobert: Callable
 ) -> None:
     file = corpora / FILES.get(name, FILES["nsmc"])
-    assert said in kobert("evaluate", tiny.run_dir / "publish" / name, file, *more).complaint
+    assert message in kobert("evaluate", tiny.run_dir / "publish" / name, file, *more).complaint
 
 
-def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_measured(
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_evaluated(
     tmp_path: Path, kobert: Callable
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "figures.md").mkdir()
-    for out, said in {
+    for out, message in {
         "file/figures.json": "nothing can be written there",
         "figures.json": "figures.md is a folder",
     }.items():
-        assert (
-            said in kobert("evaluate", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out).complaint
-        )
+        words = ("evaluate", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out)
+        assert message in kobert(*words).complaint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.md", "file"]
 
 
-def test_files_and_folders_that_are_none_are_named(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:
+def test_missing_files_and_folders_are_named(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:
     folder = tiny.run_dir / "publish" / "nsmc"
     assert "does not exist" in kobert("evaluate", folder, tmp_path / "none.txt").complaint
     assert "no column" in kobert("evaluate", folder, corpora / FILES["korquad"]).complaint
@@ -186,9 +185,7 @@ def test_files_and_folders_that_are_none_are_named(tiny: Any, corpora: Path, tmp
     assert "holds no examples" in kobert("evaluate", folder, tmp_path / "empty.txt").complaint
 
 
-def test_a_checkpoint_without_its_history_is_measured_by_what_its_config_says(
-    tiny: Any, corpora: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_without_its_history_is_evaluated_by_its_config(tiny: Any, corpora: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "moved"))
     for name in ("training_manifest.json", "manifest.json"):
         (folder / name).unlink()

@@ -1,5 +1,5 @@
-"""`measure` on models of tasks that the tiny run lacks: labels come from the model, and figures that mean nothing there
-are left out."""
+"""`evaluate` on models of tasks that the tiny run lacks: labels come from the model, and scores that mean nothing for a
+task are left out."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.inference.checkpoint import Checkpoint, fit_to_model, load_tokenizer
 
 MADE = {"tagging": {"name": "tagging", "labels": ["사람", "곳"]}}
-"""What models are made with, where it is not the name alone."""
+"""{task: options} of the models that need more than the name."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_types_of_entities_are_those_of_the_model(model: Callable, figures: Call
         figures("tagging", tagged("때"), file="file.jsonl")
 
 
-def test_choices_are_measured_and_take_no_noise(model: Callable, figures: Callable) -> None:
+def test_choices_are_evaluated_and_take_no_noise(model: Callable, figures: Callable) -> None:
     found = figures("choice", "text,choice1,choice2,label\n비가 온다.,우산을 폈다.,썰매를 탔다.,0\n", file="file.csv")
     assert found["clean"]["scores"]["accuracy"] in (0.0, 100.0)
     with pytest.raises(UserError, match="choice is neither, leave --noise out"):
@@ -77,15 +77,15 @@ def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "ending"),
     [
         (["부산", "서울"], "at best."),
         (["부산", None], "at best of the questions with an answer."),
         ([None, None], None),
     ],
 )
-def test_the_best_exact_match_is_told_of_questions_with_an_answer(
-    answers: list[str | None], said: str | None, figures: Callable
+def test_the_best_exact_match_is_of_questions_with_an_answer(
+    answers: list[str | None], ending: str | None, figures: Callable
 ) -> None:
     context = "민수가 부산에 갔다. 영희는 서울에 있다."
     questions = [
@@ -101,10 +101,10 @@ def test_the_best_exact_match_is_told_of_questions_with_an_answer(
     found = figures("mrc", text, [Noise("spaces-removed", 1.0, 1)])
     page = markdown(found)
     rows = [found["clean"], found["noise"]["conditions"][0]]
-    if said is None:
+    if ending is None:
         assert not any("ceiling_exact_match" in row for row in rows)
         assert "best" not in page
     else:
         assert all(row["examples_with_answer"] == np.count_nonzero(answers) for row in rows)
-        assert f"{said}\n" in page
+        assert f"{ending}\n" in page
         assert ("allow of the questions with an answer." in page) is (None in answers)

@@ -1,4 +1,4 @@
-"""Noise in examples of tasks: answers stay to be found. And the kinds of text that need no noise."""
+"""Noise in labelled examples, whose answers can still be found, and the kinds of informal text."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def examples(corpora: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_stand_where_noisy_examples_say_and_are_what_the_noise_made_of_them(kind: str, examples: list) -> None:
+def test_answers_are_where_noisy_examples_say_and_are_what_the_noise_made_of_them(kind: str, examples: list) -> None:
     rate = KINDS[kind].rates[-1]
     made = add_noise(examples, ("question", "context"), Noise(kind, rate, 1))
     changed = 0
@@ -35,7 +35,7 @@ def test_answers_stand_where_noisy_examples_say_and_are_what_the_noise_made_of_t
     assert [one["context"] != other["context"] for one, other in zip(made, examples, strict=True)].count(True) == len(
         examples
     )
-    assert changed, "some answer was hit, so the equality above says something"
+    assert changed, "some answer was changed, so the equality above is tested"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +47,7 @@ def test_windows_of_noisy_contexts_hold_the_noisy_answers(kind: str, examples: l
     assert all(reach is not None and reach.in_window for reach in reaches(features))
 
 
-def test_noise_goes_where_it_is_wanted(examples: list) -> None:
+def test_noise_is_added_to_the_named_fields(examples: list) -> None:
     task = Task.choose("korquad")
     noise = Noise("spaces-removed", 1.0, 1)
     made = add_noise(examples, noisy_fields(task, ["question"]), noise)

@@ -1,5 +1,5 @@
-"""docs/evaluating.md does what it shows, and it and its Korean version name every noise and category; the page of
-results comes from figures."""
+"""The commands of docs/evaluating.md work, it and its Korean version name every noise and category, and the page of
+results comes from the JSON files."""
 
 import json
 import re
@@ -22,7 +22,7 @@ LINES = [line for block in re.findall(r"^```console\n(.*?)^```", GUIDE, re.M | r
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory, tiny: Any, kobert: Callable) -> Path:
-    """A folder with what the commands of the guide wrote."""
+    """A folder with the files that the commands of the guide wrote."""
     place = tmp_path_factory.mktemp("measured")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)

@@ -1,4 +1,4 @@
-"""The two-set keyboard; the oracles are Unicode's own decomposition and an input method written plainly, key by key."""
+"""The two-set keyboard, compared with Unicode's decomposition and with an input method that handles key by key."""
 
 import unicodedata
 
@@ -58,7 +58,7 @@ def test_neighbours_touch_on_the_keyboard() -> None:
 
 
 def plainly_typed(keys: str) -> str:
-    """An input method as a machine with a lead, a vowel and a final in hand, that looks at one key at a time."""
+    """An input method as a state machine of lead, vowel and final, one key at a time."""
     made, lead, vowel, final = "", "", "", ""
 
     def put() -> str:
@@ -68,7 +68,7 @@ def plainly_typed(keys: str) -> str:
 
     for key in keys:
         if "ㅏ" <= key <= "ㅣ":
-            if final:  # the last consonant in hand opens the next syllable
+            if final:  # the last consonant becomes the lead of the next syllable
                 moved, final = final[-1], final[:-1]
                 made, lead, vowel, final = made + put(), moved, key, ""
             elif vowel and vowel + key in VOWELS:
@@ -86,7 +86,7 @@ def plainly_typed(keys: str) -> str:
 
 @PROPERTY
 @given(st.text(st.sampled_from(KEYS), max_size=30))
-def test_any_row_of_keys_becomes_what_a_plain_input_method_makes_of_it(keys: str) -> None:
+def test_any_sequence_of_keys_becomes_what_the_state_machine_makes_of_it(keys: str) -> None:
     made = list(type_keys(keys))
     assert "".join(character for character, _, _ in made) == plainly_typed(keys)
     assert [place for _, start, end in made for place in range(start, end)] == list(range(len(keys))), (
@@ -99,5 +99,5 @@ def test_any_row_of_keys_becomes_what_a_plain_input_method_makes_of_it(keys: str
 
 @PROPERTY
 @given(st.text(st.sampled_from(SYLLABLES), max_size=20))
-def test_syllables_typed_anew_are_themselves(text: str) -> None:
+def test_syllables_typed_again_are_unchanged(text: str) -> None:
     assert "".join(character for character, _, _ in type_keys("".join(map(keys_of, text)))) == text

@@ -1,4 +1,4 @@
-"""What noise may do to a text, and that characters can be followed through it."""
+"""What noise may change in a text, and that the original characters can be found in it."""
 
 import subprocess
 import sys
@@ -39,16 +39,16 @@ def black(text: str) -> str:
 @given(text=TEXTS, rate=RATES, seed=SEEDS)
 @example(text="가\ud800나", rate=1.0, seed=1)
 @example(text="", rate=1.0, seed=1)
-def test_characters_can_be_followed_through_any_noise(kind: str, text: str, rate: float, seed: int) -> None:
+def test_characters_can_be_found_after_any_noise(kind: str, text: str, rate: float, seed: int) -> None:
     edited = Noise(kind, rate, seed)(text)
-    assert Noise(kind, rate, seed)(text) == edited, "the same text is spoilt alike"
+    assert Noise(kind, rate, seed)(text) == edited, "the same text gets the same noise"
     assert len(edited.starts) == len(edited.ends) == len(text)
     assert edited.starts == sorted(edited.starts)
     assert edited.ends == sorted(edited.ends)
     covered = {place for start, end in zip(edited.starts, edited.ends, strict=True) for place in range(start, end)}
     assert covered <= set(range(len(edited.text)))
     assert not [place for place in set(range(len(edited.text))) - covered if edited.text[place] != " "], (
-        "only spaces come from nowhere"
+        "only spaces are inserted"
     )
     for number, character in enumerate(text):
         start, end = edited.span(number, number + 1)
@@ -112,7 +112,7 @@ def test_slips_leave_syllables_and_jamo_and_at_most_one_slip_each(kind: str, tex
 
 
 def keys(text: str) -> str:
-    """The keys of syllables and of jamo that stand alone."""
+    """The keys of syllables and of single jamo."""
     compound = {"ㅘ": "ㅗㅏ", "ㅙ": "ㅗㅐ", "ㅚ": "ㅗㅣ", "ㅝ": "ㅜㅓ", "ㅞ": "ㅜㅔ", "ㅟ": "ㅜㅣ", "ㅢ": "ㅡㅣ"}
     return "".join(
         keys_of(character) if is_syllable(character) else compound.get(character, character) for character in text
@@ -122,7 +122,7 @@ def keys(text: str) -> str:
 @pytest.mark.parametrize("kind", TYPOS)
 @PROPERTY
 @given(text=st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1), seed=SEEDS)
-def test_every_slip_shows(kind: str, text: str, seed: int) -> None:
+def test_every_slip_changes_the_text(kind: str, text: str, seed: int) -> None:
     assert Noise(kind, 1.0, seed)(text).text != text
 
 
@@ -138,8 +138,8 @@ def test_a_mistaken_final_consonant_changes_nothing_else_and_sounds_alike(text: 
 
 
 def sound(character: str) -> str:
-    """The final consonant as it is spoken at the end of a word, by a table of its own (Standard Pronunciation, articles
-    8 to 11)."""
+    """The final consonant as it is pronounced at the end of a word, by an independent table (Standard Pronunciation,
+    articles 8 to 11)."""
     spoken = {
         "ㄱ": "ᆨᆩᆿᆪᆰ", "ㄴ": "ᆫᆬᆭ", "ㄷ": "ᆮᆺᆻᆽᆾᇀᇂ", "ㄹ": "ᆯᆲᆳᆴᆶ", "ㅁ": "ᆷᆱ", "ㅂ": "ᆸᇁᆹᆵ", "ㅇ": "ᆼ",
     }  # fmt: skip
@@ -150,7 +150,7 @@ def sound(character: str) -> str:
 def test_a_higher_rate_does_what_a_lower_one_did_and_more(kind: str) -> None:
     text = LONG[:500]
     alike = [Noise(kind, rate, 3)(text) for rate in (0.1, 0.3, 0.6)]
-    # characters that a rate left alone between characters it left alone were left alone by every lower rate
+    # a character that a rate left unchanged, like its neighbours, is unchanged at every lower rate
     for lower, higher in pairwise(alike):
         for number in range(1, len(text) - 1):
             if plain(higher, text, number - 1, number + 2):
@@ -188,8 +188,8 @@ def test_seeds_and_texts_differ_and_processes_do_not() -> None:
     code = (
         f"from kobert_pipeline.evaluation.noise import Noise\nprint(Noise('key-neighbour', 0.3, 1)({LONG[:60]!r}).text)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == Noise("key-neighbour", 0.3, 1)(LONG[:60]).text + "\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == Noise("key-neighbour", 0.3, 1)(LONG[:60]).text + "\n"
 
 
 def test_words_of_the_command_name_noises() -> None:
@@ -202,7 +202,7 @@ def test_words_of_the_command_name_noises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         ("spaces-droped", "did you mean 'spaces-dropped'"),
         ("key-missed=", "numbers from 0 to 1"),
@@ -213,8 +213,8 @@ def test_words_of_the_command_name_noises() -> None:
         ("all=0.1", "there is no noise"),
     ],
 )
-def test_other_words_are_refused(wanted: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_other_words_are_refused(wanted: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         conditions([wanted], 1)
 
 
@@ -226,5 +226,5 @@ def test_spans_hold_what_became_of_their_characters(parts: list[tuple[str, str]]
     first = data.draw(st.integers(0, len(parts) - 1))
     last = data.draw(st.integers(first + 1, len(parts)))
     start, end = edited.span(first, last)
-    assert edited.text[start:end] == "".join(kept + behind for kept, behind in parts[first:last])[: end - start]
+    assert edited.text[start:end] == "".join(kept + inserted for kept, inserted in parts[first:last])[: end - start]
     assert edited.text[start:end].replace(" ", "") == "".join(kept for kept, _ in parts[first:last]).replace(" ", "")

@@ -1,4 +1,4 @@
-"""Folders that nobody here made: no code of theirs runs, and what is wrong with them is one sentence."""
+"""Folders from unknown sources: their code never runs, and whatever is wrong with them is reported in one sentence."""
 
 import shutil
 from collections.abc import Callable
@@ -59,10 +59,10 @@ def test_the_code_of_a_folder_is_never_run_and_only_a_model_class_is_loaded(
             assert "config.json: architectures is" in result.complaint and MARK not in result.out
     result = kobert("predict", foreign(architectures=["BertForSequenceClassification"], **CODE), "정말 재밌다")
     assert (result.code, result.out) == (0, expected), (
-        "a class of transformers is loaded as such, whatever code lies beside it"
+        "a class of transformers is loaded as such, whatever code is next to it"
     )
-    said = kobert("predict", foreign(model_type="mine", **CODE), "정말 재밌다").complaint
-    assert "model_type 'mine', which is not of that class; 'bert' was expected" in said
+    message = kobert("predict", foreign(model_type="mine", **CODE), "정말 재밌다").complaint
+    assert "model_type 'mine', which is not of that class; 'bert' was expected" in message
 
 
 def test_a_config_that_makes_no_model_is_one_sentence(foreign: Callable[..., Path], kobert: Callable) -> None:

@@ -1,5 +1,5 @@
-"""One text has one answer, whoever asks: fine-tuning's own test, `kobert predict` on the published and on the
-unpublished model, and `kobert evaluate` - a thousand texts for every task, some of them longer than `max_length`."""
+"""A text has the same prediction in the test of a fine-tuning, in `kobert predict` with the published and with the
+unpublished model, and in `kobert evaluate`: a thousand texts for every task, some longer than `max_length`."""
 
 import json
 import random
@@ -46,8 +46,8 @@ def texts_of(words: list[str], seed: int, count: int) -> list[str]:
 
 
 def content(name: str, texts: list[str], others: list[str]) -> tuple[str, str]:
-    """The end of a file's name, and a file of the task with these texts. Every third question has no answer where that
-    may be."""
+    """The suffix and the content of a file of the task with these texts. Every third question has no answer where the
+    task allows that."""
     labels = LABELS.get(name, [0, 1])
     if name == "nsmc":
         return ".txt", "id\tdocument\tlabel\n" + "".join(f"{i}\t{text}\t{i % 2}\n" for i, text in enumerate(texts))
@@ -98,7 +98,7 @@ def answer_in(text: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def base(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a `tokenizer` over eojeols, which costs little, and a `model` with large random weights, so that
-    each token counts."""
+    every token changes the outputs."""
     folder = tmp_path_factory.mktemp("base")
     corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), corpora, folder / "corpus")
     eojeols = analysis.AnalysisOptions(analyzer={"name": "whitespace", "style": "none"})
@@ -115,7 +115,8 @@ def base(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tuned(base: Path, corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """`tuned(name)`: a folder with features of the task, a model fine-tuned on them for a step, and it published."""
+    """`tuned(name)`: a folder with features of the task, a model fine-tuned on them for a step, and the published
+    checkpoint."""
     reviews = [line.split("\t")[1] for line in (corpora / "reviews_train.txt").read_text(encoding="utf-8").splitlines()]
     words = sorted({word for review in reviews for word in review.split()})
 
@@ -159,7 +160,7 @@ def test_every_way_gives_the_same_answers(
         "some are longer than max_length, and some are not"
     )
     expected = [row["prediction"] for row in read_json_lines(folder / "tuned" / "predictions.jsonl")]
-    assert len({json.dumps(one) for one in expected}) > 1, "one answer to all texts would say nothing"
+    assert len({json.dumps(one) for one in expected}) > 1, "the same prediction for all texts would prove nothing"
 
     checkpoint = Checkpoint.load(folder / "published")
     predicted: list[Predicted] = []
@@ -186,7 +187,7 @@ def test_every_way_gives_the_same_answers(
         assert "" in expected and "null_score" in published[0]
 
 
-def test_the_pipeline_of_transformers_cuts_where_fine_tuning_did(tuned: Callable[[str], Path]) -> None:
+def test_the_pipeline_of_transformers_truncates_where_fine_tuning_did(tuned: Callable[[str], Path]) -> None:
     from transformers import pipeline
 
     folder = tuned("nsmc") / "published"

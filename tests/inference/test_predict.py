@@ -1,4 +1,4 @@
-"""Loading and predicting with a published checkpoint; the oracles are `transformers`' own pipelines and plain arg-max
+"""Loading and predicting with a published checkpoint, compared with the pipelines of `transformers` and with an argmax
 by hand."""
 
 import json
@@ -90,7 +90,7 @@ def test_answer_is_the_best_span_by_hand(tiny) -> None:
     assert found["score"] == pytest.approx(score, abs=1e-3)
 
 
-def test_answer_in_a_context_of_many_windows_may_lie_anywhere_and_is_cut_from_the_raw_text(tiny) -> None:
+def test_answer_in_a_context_of_many_windows_may_be_anywhere_and_is_a_slice_of_the_raw_text(tiny) -> None:
     folder = tiny.run_dir / "publish" / "korquad"
     kinds = ["한\t가지", "여러  가지", "여러 가지"]
     context = "\n".join(f"{i}번 문단에는 {kinds[i % 3]} 이야기가 있다." for i in range(120))
@@ -117,7 +117,7 @@ def test_empty_context_gives_an_empty_answer_in_valid_json(context: str, tiny) -
     json.loads(json.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
-def test_question_longer_than_the_positions_is_cut_and_answered(tiny) -> None:
+def test_question_longer_than_the_positions_is_truncated_and_answered(tiny) -> None:
     found = predict(tiny.run_dir / "publish" / "korquad", [CONTEXT], "왜 그리고 언제 " * 200)[0]
     assert found["answer"] == CONTEXT[found["start"] : found["end"]] != ""
 
@@ -143,8 +143,8 @@ def test_every_mask_gets_its_own_guesses(tiny) -> None:
     assert [len(guesses) for guesses in masks] == [2, 2, 2]
 
 
-def test_mask_behind_the_last_position_is_refused(tiny) -> None:
-    """Cut off, it could only be passed over in silence."""
+def test_mask_after_the_last_position_is_refused(tiny) -> None:
+    """Truncation would drop it without a word."""
     with pytest.raises(UserError):
         predict(tiny.run_dir / "publish" / "mlm", ["아주 긴 글이다. " * 200 + "[MASK]"])
 

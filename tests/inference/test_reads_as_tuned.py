@@ -1,5 +1,5 @@
-"""Predicting reads a text as the model's config says; the oracle is the task itself, on the logits of the same random
-model."""
+"""Predicting reads a text by the options in the model's config, compared with the task itself on the logits of the same
+random model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +24,13 @@ QUESTION = "등대는 언제 처음 불을 밝혔는가?"
 
 @pytest.fixture
 def tokenizer(tiny: Any) -> Any:
-    """That of a run, which knows no length."""
+    """The tokenizer of a run, which has no maximum length."""
     return load_tokenizer(tiny.run_dir / "tokenizer")
 
 
 @pytest.fixture
 def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
-    """A model with large random weights, so that each token counts, and the folder it is saved in."""
+    """A model with large random weights, so that every token changes the outputs, and its folder."""
     import transformers
 
     def made(head: str, architecture: str, vocab_size: int | None = None, **config: Any) -> tuple[Any, Path]:
@@ -78,7 +78,7 @@ def test_entities_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: A
 
 
 def test_a_model_that_names_no_task_does_what_its_head_can(saved: Callable, tokenizer: Any, tiny: Any) -> None:
-    """All its positions are read then; a model without segments is given none."""
+    """It reads as many tokens as it has positions; a model without segments gets no `token_type_ids`."""
     model, folder = saved("AutoModelForSequenceClassification", "gpt2")
     text = " ".join(CONTEXTS[:1] * 9)
     inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=64)
@@ -101,7 +101,7 @@ def test_other_labels_are_refused(saved: Callable, tiny: Any) -> None:
             predict(folder, ["나"], tokenizer_folder=tiny.run_dir / "tokenizer")
 
 
-def test_a_run_s_tokenizer_fits_its_model_and_cuts_at_its_positions(saved: Callable, tiny: Any) -> None:
+def test_a_run_s_tokenizer_fits_its_model_and_truncates_at_its_positions(saved: Callable, tiny: Any) -> None:
     _, folder = saved("AutoModelForMaskedLM", "bert")
     with pytest.raises(UserError, match=r"is beyond the model's 64 tokens"):
         predict(folder, ["가나 다라 " * 100 + "[MASK]"], tokenizer_folder=tiny.run_dir / "tokenizer")

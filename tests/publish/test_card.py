@@ -1,4 +1,4 @@
-"""The card against `huggingface_hub`, which reads it on the hub: means, spread, controls, data, cost."""
+"""The model card, read back by `huggingface_hub`: means, spread, controls, data, cost."""
 
 import statistics
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_model_index_holds_means_spread_and_the_best_control() -> None:
 
 
 def test_the_hub_writes_the_card_back_as_it_was() -> None:
-    """Nothing of the metadata is lost or bent by its parser."""
+    """Nothing in the metadata is lost or changed by its parser."""
     card = read(FACTS)
     assert ModelCard(str(card)).data.to_dict() == card.data.to_dict()
     assert card.data.model_name == "mini-nsmc"
@@ -85,14 +85,14 @@ def test_data_names_files_licences_and_uses_the_permission_and_what_is_not_state
         assert "in its publisher's words: Agreed by letter." in warned
 
 
-def test_co2_is_hours_times_power_times_the_mains_and_only_from_given_numbers() -> None:
+def test_co2_is_hours_times_power_times_intensity_and_only_from_given_numbers() -> None:
     silent = read(FACTS)
     assert silent.data.to_dict().get("co2_eq_emissions") is None
     assert "CO2" not in silent.text
-    told = read(replace(FACTS, emissions=EmissionsOptions(watts=700, grams_per_kwh=430)))
-    assert told.data.to_dict()["co2_eq_emissions"]["emissions"] == pytest.approx(3.0 * 0.7 * 430)
-    assert told.data.to_dict()["co2_eq_emissions"]["hardware_used"] == "H200"
-    assert "3.000 h x 700 W / 1000 x 430 g/kWh = 903.0 g" in told.text
+    card = read(replace(FACTS, emissions=EmissionsOptions(watts=700, grams_per_kwh=430)))
+    assert card.data.to_dict()["co2_eq_emissions"]["emissions"] == pytest.approx(3.0 * 0.7 * 430)
+    assert card.data.to_dict()["co2_eq_emissions"]["hardware_used"] == "H200"
+    assert "3.000 h x 700 W / 1000 x 430 g/kWh = 903.0 g" in card.text
 
 
 def test_costs_add_up_seeds_and_count_every_device() -> None:
@@ -118,7 +118,7 @@ def test_half_of_the_numbers_for_co2_is_refused(given: dict[str, float]) -> None
         EmissionsOptions.model_validate(given)
 
 
-def test_what_is_said_of_the_figures_is_true_of_this_model() -> None:
+def test_how_the_weights_were_chosen_is_true_of_this_model() -> None:
     assert "picked on a dev split and the test set read once per run." in read(FACTS).text
     assert "there was no test set." in read(replace(FACTS, results=replace(FACTS.results, split="dev"))).text
     pretrained = read(replace(FACTS, results=None, auto_class="AutoModelForMaskedLM")).text
@@ -139,8 +139,8 @@ HOSTILE = [
 
 
 def rendered(text: str) -> tuple[list[str], list[list[str]], list[str]]:
-    """Headings, tables (their cells in reading order) and the languages of code blocks, as a parser of GitHub's
-    Markdown sees them."""
+    """Headings, tables (their cells in reading order) and the languages of code blocks, by a parser of GitHub's
+    Markdown."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
@@ -157,8 +157,7 @@ def rendered(text: str) -> tuple[list[str], list[list[str]], list[str]]:
 
 
 def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text() -> None:
-    """Nothing is lost of the metadata; headings, code and the columns of tables are those of a card with tame names,
-    cell by cell."""
+    """No metadata is lost; headings, code and tables are those of a card with harmless names, cell by cell."""
     for name in HOSTILE:
         scores = {"accuracy": [90.0]}
         facts = replace(
@@ -170,9 +169,8 @@ def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text(
         )  # fmt: skip
         content = model_card(facts)
         card = ModelCard(content)
-        assert (
-            card.data.to_dict() == ModelCard(str(card)).data.to_dict() or name == "\x85nel"
-        )  # which the hub's own writer loses
+        # the Hub's own writer loses this character
+        assert card.data.to_dict() == ModelCard(str(card)).data.to_dict() or name == "\x85nel"
         found = (card.data.eval_results or [])[0]
         assert (card.data.model_name, found.dataset_name, found.metric_args["random_weights"]) == (
             name,

@@ -1,5 +1,5 @@
-"""Ids, pad, positions, types and heads that disagree between tokenizer, config and weights: each refused by name,
-nothing written."""
+"""Tokenizer, config and weights that disagree in ids, positions, segments or labels are refused, naming what disagrees,
+and nothing is written."""
 
 import json
 import shutil
@@ -44,7 +44,7 @@ def pretrained(name: str, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", plugins.contract("architectures").names())
-def test_what_the_pretrain_stage_leaves_agrees(name: str, tokenizer, tmp_path) -> None:
+def test_output_of_the_pretrain_stage_is_consistent(name: str, tokenizer, tmp_path) -> None:
     refuse_disagreement(pretrained(name, tmp_path), tokenizer)
 
 
@@ -66,14 +66,14 @@ WRONG_CONFIG = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said"), WRONG_CONFIG)
+@pytest.mark.parametrize(("changes", "message"), WRONG_CONFIG)
 def test_a_config_that_disagrees_is_refused_and_nothing_is_written(
-    changes: dict[str, Any], said: list[str], tuned, tiny, tmp_path
+    changes: dict[str, Any], message: list[str], tuned, tiny, tmp_path
 ) -> None:
     change(tuned, changes)
     with pytest.raises(UserError) as refused:
         export(tuned, tiny.run_dir / "tokenizer", tmp_path / "out")
-    assert not [word for word in said if word not in str(refused.value)], str(refused.value)
+    assert not [word for word in message if word not in str(refused.value)], str(refused.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -83,7 +83,7 @@ WRONG_WEIGHTS = {
     "bert.embeddings.token_type_embeddings.weight": "type_vocab_size",
     "classifier.weight": "num_labels",
 }
-"""By the key that says how many rows it has."""
+"""{tensor: the config key that sets its number of rows}."""
 
 
 @pytest.mark.parametrize("name", WRONG_WEIGHTS)
@@ -95,7 +95,7 @@ def test_weights_with_a_row_too_few_are_refused(name: str, tuned, tokenizer) -> 
         refuse_disagreement(tuned, tokenizer)
 
 
-def test_positions_of_roberta_begin_behind_that_of_its_padding(tokenizer, tmp_path) -> None:
+def test_positions_of_roberta_start_after_that_of_its_padding(tokenizer, tmp_path) -> None:
     model = pretrained("roberta", tmp_path)
     assert max_input_length(json.loads((model / "config.json").read_text())) == 64
     change(model, {"max_position_embeddings": 64})
@@ -114,16 +114,16 @@ def test_tied_weights_of_which_neither_is_stored_are_missing(tokenizer, tmp_path
         refuse_disagreement(model, tokenizer)
 
 
-@pytest.mark.parametrize(("content", "said"), [(b"no weights", "is damaged"), (None, "does not exist")])
-def test_weights_that_cannot_be_read_are_refused(content: bytes | None, said: str, tuned, tokenizer) -> None:
+@pytest.mark.parametrize(("content", "message"), [(b"no weights", "is damaged"), (None, "does not exist")])
+def test_weights_that_cannot_be_read_are_refused(content: bytes | None, message: str, tuned, tokenizer) -> None:
     (tuned / "model.safetensors").unlink()
     if content:
         (tuned / "model.safetensors").write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         refuse_disagreement(tuned, tokenizer)
 
 
-def test_a_tokenizer_whose_special_tokens_are_one_is_refused(tuned, tiny) -> None:
+def test_a_tokenizer_whose_special_tokens_share_an_id_is_refused(tuned, tiny) -> None:
     twins = MorphemeTokenizer.from_pretrained(tiny.run_dir / "tokenizer", mask_token="[SEP]")
     with pytest.raises(UserError, match="need different ids"):
         refuse_disagreement(tuned, twins)

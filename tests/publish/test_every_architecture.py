@@ -1,5 +1,5 @@
-"""A pretrained model of every architecture is published: it loads in a fresh process and gives the same numbers, with
-the tokenizer that fits it, and a task can be learned from it."""
+"""A pretrained model of every architecture can be published and fine-tuned; it loads in a fresh process with a fitting
+tokenizer and gives the same outputs."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ NAMES = [
 
 @pytest.fixture(params=NAMES)
 def model(request, tiny, tmp_path) -> Path:
-    """A folder as the pretrain stage leaves it."""
+    """A model folder as the pretrain stage writes it."""
     torch.manual_seed(0)
     chosen = plugins.contract("architectures").choose({"name": request.param, **SMALL})
     chosen.save(chosen.model(chosen.config(1500), chosen.heads[0]), tmp_path / "model")
@@ -50,9 +50,9 @@ def test_it_is_published_and_a_task_learned_from_it(model, tiny, tmp_path) -> No
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out", trust_remote_code=True)
     assert tokenizer.model_max_length == 64
     assert ("token_type_ids" in tokenizer("글")) == (config["model_type"] not in ("gpt2", "modernbert"))
-    whole = tokenizer("글 " * 100, truncation=True, return_tensors="pt")
-    assert whole["input_ids"].shape[1] == 64
-    transformers.AutoModel.from_pretrained(tmp_path / "out")(**whole)
+    longest = tokenizer("글 " * 100, truncation=True, return_tensors="pt")
+    assert longest["input_ids"].shape[1] == 64
+    transformers.AutoModel.from_pretrained(tmp_path / "out")(**longest)
     learned(model, tiny)
 
 

@@ -1,5 +1,5 @@
-"""`kobert publish --push` against a hub of our own: a small HTTP server that answers as the hub's API does and keeps
-what it is sent."""
+"""`kobert publish --push` against a stub of the Hub: a small HTTP server that answers like the Hub's API and keeps the
+uploaded files."""
 
 import base64
 import hashlib
@@ -19,7 +19,8 @@ SECRET = "hf_test"
 
 @dataclass
 class Hub:
-    """What was asked and kept. `status` is answered to everything instead, `there` are files of an earlier upload."""
+    """The requests and the files received. A `status` other than 200 is the answer to everything; `there` are the files
+    of an earlier upload."""
 
     url: str = ""
     status: int = 200
@@ -119,7 +120,7 @@ def hub() -> Iterator[Hub]:
 
 
 def environment(url: str, home: Path, token: str | None = SECRET) -> dict[str, str]:
-    """Variables under which `huggingface_hub` talks to `url` only."""
+    """Environment variables under which `huggingface_hub` connects to `url` only."""
     given = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
     given |= {"HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     return given | ({"HF_TOKEN": token} if token else {})
@@ -141,7 +142,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_exactly_the_files_of_the_manifest_arrive_whole(push, hub, tiny) -> None:
+def test_exactly_the_files_of_the_manifest_are_uploaded(push, hub, tiny) -> None:
     result = push("--private", "--json").json
     listed = json.loads((tiny.run_dir / "publish" / "nsmc" / "manifest.json").read_text())["files"]
     assert {name: sha256(content) for name, content in hub.files.items()} == {
@@ -153,7 +154,7 @@ def test_exactly_the_files_of_the_manifest_arrive_whole(push, hub, tiny) -> None
     assert (created["organization"], created["name"], created["visibility"]) == ("me", "mood", "private")
 
 
-def test_what_would_mislead_loaders_of_an_earlier_upload_goes(push, hub) -> None:
+def test_files_of_an_earlier_upload_that_would_mislead_loaders_are_deleted(push, hub) -> None:
     hub.there = ["tokenizer.json", "modules.json", "1_Pooling/config.json", "plain/old.txt", "picture.png"]
     assert push().code == 0
     assert hub.there == ["picture.png"]
@@ -166,7 +167,7 @@ def test_a_public_repository_is_not_taken_for_a_private_one(push, hub) -> None:
     assert not hub.files
 
 
-def test_a_dry_run_shows_what_would_go_where_and_asks_nobody(push, hub) -> None:
+def test_a_dry_run_lists_the_files_and_sends_no_request(push, hub) -> None:
     result = push("--dry-run", token=None)
     assert result.code == 0, result.err
     assert "would upload to me/mood" in result.out
@@ -175,17 +176,17 @@ def test_a_dry_run_shows_what_would_go_where_and_asks_nobody(push, hub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(401, "hf auth login"), (403, "write access"), (404, "OWNER/NAME"), (500, "answered 500")]
+    ("status", "message"), [(401, "hf auth login"), (403, "write access"), (404, "OWNER/NAME"), (500, "answered 500")]
 )
-def test_what_the_hub_refuses_is_one_sentence(status: int, said: str, push, hub) -> None:
+def test_what_the_hub_refuses_is_one_sentence(status: int, message: str, push, hub) -> None:
     hub.status = status
-    assert said in push().complaint
+    assert message in push().complaint
     assert not hub.files
 
 
 def test_a_large_file_that_is_refused_is_one_sentence(push, hub) -> None:
     hub.blob_status = 403
-    result = push()  # the client's bar of progress may end behind the sentence
+    result = push()  # the client's progress bar may end after the sentence
     assert result.code == 2
     assert "write access" in result.err and "model.safetensors" in result.err and "Traceback" not in result.err
     assert not hub.files
@@ -196,7 +197,7 @@ def test_a_token_that_is_wrong_is_one_sentence(push, hub) -> None:
     assert not hub.files
 
 
-def test_without_a_token_nothing_is_asked(push, hub) -> None:
+def test_without_a_token_no_request_is_sent(push, hub) -> None:
     assert "HF_TOKEN" in push(token=None).complaint
     assert not hub.asked
 
@@ -211,7 +212,7 @@ def test_offline_mode_is_named(push, hub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--push", "me/mood"], "choose one with --name (allowed: korquad, mlm, nsmc)"),
         (["--push", "me/mood", "--name", "nsmcc"], "no checkpoint 'nsmcc'"),
@@ -221,8 +222,8 @@ def test_offline_mode_is_named(push, hub) -> None:
         (["--private"], "give --push"),
     ],
 )
-def test_an_upload_that_is_not_said_fully_is_refused(words: list[str], said: str, tiny, kobert) -> None:
-    assert said in kobert("publish", tiny.recipe, "--run-dir", tiny.run_dir, *words).complaint
+def test_an_incomplete_command_is_refused(words: list[str], message: str, tiny, kobert) -> None:
+    assert message in kobert("publish", tiny.recipe, "--run-dir", tiny.run_dir, *words).complaint
 
 
 def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, kobert) -> None:
@@ -239,8 +240,8 @@ def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, k
         "me/mood",
         "--dry-run",
     ]
-    said = kobert(*words, "--set", "publish={mood: {source: nsmc}}").complaint
-    assert "1 files without a stated or known licence" in said
+    message = kobert(*words, "--set", "publish={mood: {source: nsmc}}").complaint
+    assert "1 files without a stated or known licence" in message
     assert "Where no licence is stated" in (run_dir / "publish" / "mood" / "README.md").read_text(encoding="utf-8")
     permitted = kobert(*words, "--set", "publish={mood: {source: nsmc, permission: it is ours}}", "--redo")
     assert permitted.code == 0, permitted.err

@@ -1,4 +1,4 @@
-"""The ONNX file gives what torch gives, whatever the number and length of the texts, and names no place of this
+"""The ONNX file gives the same outputs as torch for batches of any size and length, and names no path of this
 machine."""
 
 import json
@@ -82,7 +82,7 @@ def test_every_architecture_is_exported(name: str, tiny, tmp_path) -> None:
     agrees(tmp_path / "out", auto)
 
 
-def test_a_file_that_differs_from_torch_is_refused_and_taken_away(tiny, tmp_path, monkeypatch) -> None:
+def test_a_file_that_differs_from_torch_is_refused_and_removed(tiny, tmp_path, monkeypatch) -> None:
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
     monkeypatch.setattr(onnx_file, "TOLERANCE", -1.0)
     with pytest.raises(UserError, match="differ from torch's by"):

@@ -1,5 +1,4 @@
-"""A published checkpoint is a folder that plain `transformers` loads in a process that has never heard of this
-package."""
+"""A published checkpoint is a folder that `transformers` loads in a process that cannot import this package."""
 
 import json
 import re
@@ -66,7 +65,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def elsewhere(tiny, fresh, tmp_path_factory) -> dict[str, Any]:
-    """What a fresh process without this package gets out of copies of the three checkpoints."""
+    """The outputs of copies of the three checkpoints in a fresh process without this package."""
     empty = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(tiny.run_dir / "publish", empty / "models")
     environment = {"HF_HOME": str(empty / "cache"), "HF_HUB_OFFLINE": "1", "PATH": "", "OMP_NUM_THREADS": "1"}
@@ -124,7 +123,7 @@ def test_ids_and_offsets_in_a_fresh_process_equal_ours(name: str, elsewhere, tin
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_logits_in_a_fresh_process_equal_those_of_the_model_that_training_left(name: str, elsewhere, tiny) -> None:
+def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(name: str, elsewhere, tiny) -> None:
     import torch
     import transformers
 
@@ -265,7 +264,7 @@ def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
 
 @pytest.fixture(scope="module")
 def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
-    """What the code of each card prints, once its folder is named."""
+    """The output of each card's example with the path of its folder filled in."""
     place = tmp_path_factory.mktemp("cards")
     codes = {}
     for name in KINDS:
@@ -282,7 +281,7 @@ def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
     result = fresh(code, json.dumps(codes), cwd=place)
     assert result.code == 0, result.err
     parts = re.split(r"^card (\w+)\n", result.out, flags=re.M)[1:]
-    return {name: said.strip() for name, said in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: message.strip() for name, message in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def test_code_printed_in_the_card_runs_once_its_folder_is_named(printed, tiny) -> None:
@@ -296,18 +295,18 @@ def test_code_printed_in_the_card_runs_once_its_folder_is_named(printed, tiny) -
     assert printed["korquad"] == found[0]["answer"] != ""
 
 
-def test_training_manifest_tells_recipe_options_counts_and_versions(folder) -> None:
-    told = json.loads((folder / "training_manifest.json").read_text(encoding="utf-8"))
-    assert told["recipe"]["pretrain"]["total_tokens"] == 60_000
+def test_training_manifest_has_recipe_options_counts_and_versions(folder) -> None:
+    history = json.loads((folder / "training_manifest.json").read_text(encoding="utf-8"))
+    assert history["recipe"]["pretrain"]["total_tokens"] == 60_000
     stages = {"corpus", "analysis", "tokenizer", "shards", "pretrain"} | (
         {f"features/{folder.name}", f"finetune/{folder.name}/1"} if folder.name != "mlm" else set()
     )
-    assert set(told["stages"]) == stages
-    for one in told["stages"].values():
+    assert set(history["stages"]) == stages
+    for one in history["stages"].values():
         assert one["counts"] and one["versions"]
 
 
-def test_nothing_published_names_a_place_of_the_machine(folder, tiny, corpora) -> None:
+def test_nothing_published_contains_a_path_of_the_machine(folder, tiny, corpora) -> None:
     texts = [path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix in (".json", ".md", ".py")]
     assert not [text[:60] for text in texts if str(corpora) in text or str(tiny.run_dir) in text]
 
@@ -320,16 +319,16 @@ def spoilt_config(tiny, tmp_path: Path, **changes: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"vocab_size": 1501}, "vocab_size is 1501 in the model's config and 1500 in the tokenizer"),
         ({"pad_token_id": 3}, "pad_token_id is 3 in the model's config and 0 in the tokenizer"),
     ],
 )
 def test_model_and_tokenizer_that_do_not_belong_together_are_refused(
-    changes: dict[str, int], said: str, tiny, tmp_path
+    changes: dict[str, int], message: str, tiny, tmp_path
 ) -> None:
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         export(spoilt_config(tiny, tmp_path, **changes), tiny.run_dir / "tokenizer", tmp_path / "out")
     assert not (tmp_path / "out" / "model.safetensors").exists()
 
@@ -351,7 +350,7 @@ def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
         verify(folder, folder, KINDS["nsmc"])
 
 
-def test_where_a_file_lies_is_published_as_a_name_only() -> None:
+def test_paths_are_published_as_names_only() -> None:
     given = {"path": ["/data/corpora/a.txt", "b/c.txt"], "base": "/models/mine", "n": 1, "label": "긍정/부정"}
     assert strip_local_paths(given, Path("/data")) == {
         "path": ["corpora/a.txt", "b/c.txt"],
@@ -362,7 +361,7 @@ def test_where_a_file_lies_is_published_as_a_name_only() -> None:
 
 
 def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:
-    """Two seeds; the one with the better dev score is rigged, so that the choice has one right answer."""
+    """Two seeds, whose scores are set by hand so that the better one on dev is the worse one on test."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     settings = [
         "finetune={nsmc: {seeds: [1, 2], plan: {epochs: 1, batch_size: 16, learning_rate: 5e-4}}}",
@@ -400,9 +399,8 @@ def test_a_frozen_encoder_is_no_control_of_a_tuned_one(corpora, tmp_path) -> Non
     assert list(recipe.controls(recipe.publish["n"])) == ["control"]
 
 
-def test_a_control_from_random_weights_stands_in_the_card_once_it_is_done(tiny, tmp_path, kobert) -> None:
-    """One that was left out keeps nothing from being published; when it is done, the card is no longer that of the
-    recipe."""
+def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_path, kobert) -> None:
+    """A control that was not run does not prevent publishing; once it is finished, the card is out of date."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     plan = "{epochs: 1, batch_size: 16, learning_rate: 5e-4}"
     settings = [

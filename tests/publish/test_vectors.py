@@ -1,4 +1,4 @@
-"""`sentence-transformers` loads a published encoder, and its vectors are the mean of the states."""
+"""`sentence-transformers` loads a published encoder, and its vectors are the mean of the last hidden states."""
 
 import json
 from pathlib import Path
