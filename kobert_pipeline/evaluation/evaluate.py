@@ -45,14 +45,9 @@ def evaluate(
     clean = predict_examples(checkpoint, [every[index] for index in sampled(every, limit)])
     examples = len(clean.predictions)
     report(f"clean  {examples} examples  {format_scores(clean.scores)}")
-    results: dict[str, Any] = {
-        "task": task.dump(),
-        "max_length": checkpoint.max_length,
-        "file": file.name,
-        "sha256": sha256(file),
-        "examples_in_file": len(every),
-        "clean": {"examples": examples, "scores": rounded(clean.scores)},
-    }
+    results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length}
+    results |= {"file": file.name, "sha256": sha256(file), "examples_in_file": len(every)}
+    results["clean"] = {"examples": examples, "scores": rounded(clean.scores)}
     if isinstance(task, SequenceTask):
         results["subsets"] = by_kind(checkpoint, clean)
     if noises:

@@ -163,7 +163,7 @@ def test_files_of_an_earlier_upload_that_would_mislead_loaders_are_deleted(push,
 
 def test_a_public_repository_is_not_taken_for_a_private_one(push, hub) -> None:
     hub.there, hub.public = ["README.md"], True
-    assert "already and public" in push("--private").complaint
+    assert "exists already and is public" in push("--private").complaint
     assert not hub.files
 
 
