@@ -34,19 +34,19 @@ class CleaningOptions(Options):
 
 def clean(text: str, options: CleaningOptions = CleaningOptions()) -> str:  # noqa: B008 - frozen
     """The text as the pipeline wants it: paragraphs as lines, none of them empty. Clean text stays as it is."""
-    text = composed(INVISIBLE.sub("", _line_ends(text)))
-    if "&" in text and (shown := _without_entities(text)) != text:
-        text = composed(shown)
+    text = to_nfc(INVISIBLE.sub("", _normalize_line_ends(text)))
+    if "&" in text and (shown := _unescape_entities(text)) != text:
+        text = to_nfc(shown)
     text = LINES.sub("\n", BLANKS.sub(" ", text)).strip()
-    return text if options.max_repeats is None else shortened(text, options.max_repeats)
+    return text if options.max_repeats is None else limit_repeats(text, options.max_repeats)
 
 
-def shortened(text: str, most: int) -> str:
+def limit_repeats(text: str, most: int) -> str:
     """`text` with at most `most` of one character in a row, digits aside."""
     return RUN.sub(lambda match: match.group()[:most], text) if most < 3 or RUN.search(text) else text
 
 
-def composed(text: str) -> str:
+def to_nfc(text: str) -> str:
     """`text` in NFC, of more than `MOST_MARKS` combining marks in a row only the first: to put marks in order takes
     time that grows with the square of their number, and no script stacks as many (Unicode's Stream-Safe Text Format,
     UAX #15, allows 30)."""
@@ -74,36 +74,36 @@ def _too_many_marks() -> re.Pattern[str]:
     return re.compile(f"[{re.escape(''.join(marks))}]{{{MOST_MARKS + 1},}}")
 
 
-def _without_entities(text: str) -> str:
+def _unescape_entities(text: str) -> str:
     """`text` with HTML's entities as the characters they name, and with those that these complete (&amp;lt;), however
     many, in one pass."""
-    if not ENTITY.search(once := ENTITY.sub(lambda match: _shown(match.group()), text)):
+    if not ENTITY.search(once := ENTITY.sub(lambda match: _unescape(match.group()), text)):
         return once
     shown: list[str] = []
     for character in text:
         shown.append(character)
-        while shown and shown[-1] == ";" and _close(shown):
+        while shown and shown[-1] == ";" and _unescape_last(shown):
             pass
     return "".join(shown)
 
 
-def _close(shown: list[str]) -> bool:
+def _unescape_last(shown: list[str]) -> bool:
     """Exchange the entity that ends `shown`, if one does; whether it did."""
     end = "".join(shown[-LONGEST_ENTITY:])
     entity = end[end.rfind("&") :] if "&" in end else ""
-    if not ENTITY.fullmatch(entity) or (meant := _shown(entity)) == entity:
+    if not ENTITY.fullmatch(entity) or (meant := _unescape(entity)) == entity:
         return False
     shown[-len(entity) :] = meant
     return True
 
 
 @lru_cache(maxsize=1000)
-def _shown(entity: str) -> str:
+def _unescape(entity: str) -> str:
     """The characters that an entity names, as far as they are kept."""
-    return unicodedata.normalize("NFC", INVISIBLE.sub("", _line_ends(html.unescape(entity))))
+    return unicodedata.normalize("NFC", INVISIBLE.sub("", _normalize_line_ends(html.unescape(entity))))
 
 
-def _line_ends(text: str) -> str:
+def _normalize_line_ends(text: str) -> str:
     return (
         text.replace("\r\n", "\n")
         .replace("\r", "\n")

@@ -12,56 +12,56 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 RUN = 30
-WHOLE = 10
-KINDS = 3
+MIN_WHOLE = 10
+MIN_KINDS = 3
 """Kinds of letters in a text that is found as a whole; laughter (ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ) is nobody's text."""
 _BASE = 0x9E3779B97F4A7C15  # odd, so it has an inverse modulo 2^64
 _INVERSE = pow(_BASE, -1, 2**64)
 
 
-def squeezed(text: str) -> str:
+def remove_whitespace(text: str) -> str:
     """`text` without white space."""
     return "".join(text.split())
 
 
-def letters(text: str) -> int:
+def count_letters(text: str) -> int:
     """How many characters of `text` are letters or digits."""
     return sum(character.isalnum() for character in text)
 
 
-def telling(text: str) -> bool:
+def is_distinctive(text: str) -> bool:
     """Whether `text` (squeezed) is found as a whole: at least `WHOLE` letters or digits, of at least `KINDS` kinds."""
-    return letters(text) >= WHOLE and len(set(filter(str.isalnum, text))) >= KINDS
+    return count_letters(text) >= MIN_WHOLE and len(set(filter(str.isalnum, text))) >= MIN_KINDS
 
 
-class Evaluation:
+class EvaluationTexts:
     """Everything that must not be trained on."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        squeezed_texts = {squeezed(text) for text in texts}
+        squeezed_texts = {remove_whitespace(text) for text in texts}
         self._runs = {text[i : i + RUN] for text in squeezed_texts for i in range(len(text) - RUN + 1)}
         self._short: dict[str, list[str]] = defaultdict(list)
         for text in squeezed_texts:
-            if len(text) < RUN and telling(text):
-                self._short[text[:WHOLE]].append(text)
+            if len(text) < RUN and is_distinctive(text):
+                self._short[text[:MIN_WHOLE]].append(text)
         self._run_hashes = np.unique(
             np.concatenate([np.empty(0, np.uint64), *(run_hashes(text) for text in squeezed_texts)])
         )
         self._short_hashes = np.unique(
-            np.concatenate([np.empty(0, np.uint64), *(run_hashes(text, WHOLE) for text in self._short)])
+            np.concatenate([np.empty(0, np.uint64), *(run_hashes(text, MIN_WHOLE) for text in self._short)])
         )
 
-    def holds(self, paragraph: str) -> bool:
+    def overlaps(self, paragraph: str) -> bool:
         """Whether `paragraph` is contaminated."""
-        text = squeezed(paragraph)
-        return any(text[i : i + RUN] in self._runs for i in _places(run_hashes(text), self._run_hashes)) or any(
+        text = remove_whitespace(paragraph)
+        return any(text[i : i + RUN] in self._runs for i in _matches(run_hashes(text), self._run_hashes)) or any(
             text.startswith(whole, i)
-            for i in _places(run_hashes(text, WHOLE), self._short_hashes)
-            for whole in self._short.get(text[i : i + WHOLE], ())
+            for i in _matches(run_hashes(text, MIN_WHOLE), self._short_hashes)
+            for whole in self._short.get(text[i : i + MIN_WHOLE], ())
         )
 
 
-def _places(hashes: np.ndarray, known: np.ndarray) -> Iterator[int]:
+def _matches(hashes: np.ndarray, known: np.ndarray) -> Iterator[int]:
     """Where one of `known` (sorted) stands among `hashes`."""
     if len(hashes) and len(known):
         found = np.searchsorted(known, hashes)

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.errors import UserError
 
@@ -49,7 +49,7 @@ class DeduplicateOptions(Options):
 
 def digest(document: Document) -> bytes:
     """What exact copies share."""
-    return hashlib.blake2b(squeezed(document.text).encode(), digest_size=DIGEST).digest()
+    return hashlib.blake2b(remove_whitespace(document.text).encode(), digest_size=DIGEST).digest()
 
 
 def exact_copies(digests: list[np.ndarray]) -> list[np.ndarray]:

@@ -22,14 +22,14 @@ class Document:
     """Why it was left out in reading, before all of its text was in memory; there is no text then."""
 
 
-def within(document: Document, most: int) -> Document:
+def limit_size(document: Document, most: int) -> Document:
     """The document, or of one whose text has more than `most` bytes in UTF-8 a dropped one."""
     if document.dropped or len(document.text) * 4 <= most or len(document.text.encode("utf-8", "replace")) <= most:
         return document
     return Document(document.id, document.source, "", document.ordered, TOO_LONG)
 
 
-def sound(document: Document) -> Document:
+def remove_surrogates(document: Document) -> Document:
     """The document without lone surrogates, so that it can be written."""
     id_, source, text = (SURROGATES.sub("", value) for value in (document.id, document.source, document.text))
     return Document(id_, source, text, document.ordered, document.dropped)

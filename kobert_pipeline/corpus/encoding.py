@@ -13,7 +13,7 @@ MARKS = {
 }
 """Byte order marks. That of UTF-32 begins like one of UTF-16, so it stands first."""
 
-SURE = 0.8
+MIN_SHARE = 0.8
 """Share of the characters beyond ASCII that must be Hangul for CP949, and share of all that must be usual for UTF-16
 without a mark."""
 
@@ -21,7 +21,7 @@ without a mark."""
 SLANG = frozenset("ㅋㅎㅠㅜ")
 """Jamo that chats are full of."""
 
-STRAY = 0.01
+MAX_NULLS = 0.01
 """Share of null bytes up to which a text may hold some, though never two in a row as binary files do; cleaning takes
 them out."""
 
@@ -32,29 +32,33 @@ def detect(head: bytes) -> str | None:
         if head.startswith(mark):
             return name
     if b"\x00" in head:
-        wide = next((name for name in ("utf-16-le", "utf-16-be") if _usual(_begun(head, name))), None)
-        if wide or b"\x00\x00" in head or head.count(b"\x00") > STRAY * len(head):
+        wide = next((name for name in ("utf-16-le", "utf-16-be") if _is_usual(_decode_prefix(head, name))), None)
+        if wide or b"\x00\x00" in head or head.count(b"\x00") > MAX_NULLS * len(head):
             return wide
-    if _begun(head, "utf-8") is not None:
+    if _decode_prefix(head, "utf-8") is not None:
         return "utf-8"
-    if korean(_begun(head, "cp949")):
+    if is_korean(_decode_prefix(head, "cp949")):
         return "cp949"
-    return _commonest(head.split(b"\n"))
+    return _majority_encoding(head.split(b"\n"))
 
 
-def _commonest(lines: list[bytes]) -> str | None:
+def _majority_encoding(lines: list[bytes]) -> str | None:
     """The encoding of most lines of a mixture; None where too many are in neither."""
     beyond = [line for line in lines if not line.isascii()]
     of_lines = [
-        "utf-8" if _begun(line, "utf-8") is not None else "cp949" if korean(_begun(line, "cp949")) else ""
+        "utf-8"
+        if _decode_prefix(line, "utf-8") is not None
+        else "cp949"
+        if is_korean(_decode_prefix(line, "cp949"))
+        else ""
         for line in beyond
     ]
-    if of_lines.count("") > (1 - SURE) * len(of_lines):
+    if of_lines.count("") > (1 - MIN_SHARE) * len(of_lines):
         return None
     return "utf-8" if of_lines.count("utf-8") >= of_lines.count("cp949") else "cp949"
 
 
-def decoded(line: bytes, codec: str) -> str:
+def decode_line(line: bytes, codec: str) -> str:
     """A line of a file in UTF-8 or CP949. A line in the other of the two is read as that; one in neither gets U+FFFD
     for what is lost."""
     for name in (codec, "utf-8", "cp949"):
@@ -62,29 +66,29 @@ def decoded(line: bytes, codec: str) -> str:
             text = line.decode(name)
         except UnicodeDecodeError:
             continue
-        if name != "cp949" or name == codec or korean(text):
+        if name != "cp949" or name == codec or is_korean(text):
             return text
     return line.decode(codec, "replace")
 
 
-def korean(text: str | None) -> bool:
+def is_korean(text: str | None) -> bool:
     """Whether there are Hangul syllables, and nearly all letters beyond ASCII are such or laughter and tears. Other
     jamo do not count: the hiragana of EUC-JP have their places. Marks and symbols say nothing."""
     beyond = [
         character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PS"
     ]
     syllables = sum("\uac00" <= character <= "\ud7a3" for character in beyond)
-    return syllables > 0 and syllables + sum(character in SLANG for character in beyond) >= SURE * len(beyond)
+    return syllables > 0 and syllables + sum(character in SLANG for character in beyond) >= MIN_SHARE * len(beyond)
 
 
-def _usual(text: str | None) -> bool:
+def _is_usual(text: str | None) -> bool:
     """Whether a text is made of Hangul, printable ASCII and white space. The bytes of anything else, read as UTF-16,
     are not."""
     usual = sum("\uac00" <= one <= "\ud7a3" or " " <= one <= "~" or one in "\t\r\n" for one in text or "")
-    return bool(text) and usual >= SURE * len(text or "")
+    return bool(text) and usual >= MIN_SHARE * len(text or "")
 
 
-def _begun(head: bytes, codec: str) -> str | None:
+def _decode_prefix(head: bytes, codec: str) -> str | None:
     """`head` as text, the last character maybe cut off; None where it is in another encoding."""
     try:
         return codecs.getincrementaldecoder(codec)().decode(head)

@@ -1,21 +1,25 @@
-"""Words for datatrove's MinHash: eojeols. Its own Korean tokenizer wants an old version of Kiwi."""
+"""The word tokenizer that datatrove's MinHash uses here: words are eojeols, split at white space.
+
+datatrove's own Korean tokenizer requires an old version of Kiwi. A module of its own, because the base class must be
+imported with datatrove, which the options do without, and worker processes unpickle the class by this name.
+"""
 
 from datatrove.utils.word_tokenizers import WordTokenizer
 
 
 class Eojeols(WordTokenizer):  # type: ignore[misc]
-    """Cuts at white space."""
+    """Splits at white space. MinHash calls `word_tokenize` only; the base class requires the rest."""
 
     def word_tokenize(self, text: str) -> list[str]:
         """The eojeols of `text`."""
         return text.split()
 
     def sent_tokenize(self, text: str) -> list[str]:
-        """Its lines."""
+        """The lines of `text`."""
         return text.splitlines()
 
     def span_tokenize(self, text: str) -> list[tuple[int, int]]:
-        """Where its lines lie."""
+        """Start and end of each line of `text`, in characters."""
         spans, start = [], 0
         for line in text.splitlines(keepends=True):
             spans.append((start, start + len(line)))

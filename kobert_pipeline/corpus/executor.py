@@ -1,8 +1,8 @@
-"""The contract of an executor: where the tasks of a corpus phase run (this machine, Ray, Slurm).
+"""The interface of executors, which run the tasks of a corpus phase on this machine, on Ray or on Slurm.
 
-The number of tasks and what each one does depend on the data alone, so every executor gives the same documents, and the
-executor is not part of a fingerprint. All are executors of datatrove, which marks a finished task and does not run it
-again.
+The number of tasks and the work of each depend only on the data, so every executor gives the same documents and the
+executor is not part of a fingerprint. All of them are datatrove executors, which mark finished tasks and skip them when
+run again.
 """
 
 from abc import abstractmethod
@@ -13,30 +13,31 @@ from typing import Any, ClassVar, Self
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
 
-Task = Callable[[Any, int, int], Any]
-"""A step of datatrove: (what the step before yields, rank, number of tasks) -> what it yields, or nothing. It is
-pickled."""
+Step = Callable[[Any, int, int], Any]
+"""A datatrove pipeline step: (output of the step before, rank, number of tasks) -> an iterable, or None. It must be
+picklable."""
 
 
 class Executor(Plugin):
-    """Runs the tasks of a phase."""
+    """Runs the tasks of a phase. Subclasses implement `build`."""
 
     family: ClassVar[str] = "executors"
 
     @abstractmethod
-    def build(self, steps: list[Task], tasks: int, logs: Path) -> Any:
-        """A datatrove executor for `tasks` tasks of `steps`, whose marks lie in `logs`."""
+    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+        """A datatrove executor that runs `steps` in `tasks` tasks and keeps its completion marks in `logs`."""
 
-    def sized(self, num_workers: int | None, size: int) -> Self:
-        """The executor for an input of `size` bytes, with `num_workers` of the command line where it can use them."""
+    def for_input(self, num_workers: int | None, size: int) -> Self:
+        """The executor configured for `size` bytes of input and the command line's `num_workers`, where it uses
+        them."""
         return self
 
     def wait(self, executor: Any) -> None:
-        """Return when the tasks of `executor` have ended, well or not."""
+        """Block until the tasks of `executor` have finished or failed, where `run` of datatrove only submits them."""
 
-    def run(self, steps: list[Task], tasks: int, logs: Path) -> None:
-        """Run what has no mark yet. Raises the UserError that a task raised, or RuntimeError naming the log of one that
-        failed."""
+    def run(self, steps: list[Step], tasks: int, logs: Path) -> None:
+        """Run the tasks that have not finished yet. Raises the UserError that a task raised, or RuntimeError with the
+        log file of a task that failed."""
         from kobert_pipeline.corpus.local_executor import silence
 
         with silence():
@@ -44,16 +45,16 @@ class Executor(Plugin):
             executor.run()
             self.wait(executor)
         for rank in executor.get_incomplete_ranks():
-            complaint = _complaint(logs, rank)
-            if complaint.is_file():
-                raise UserError(complaint.read_text(encoding="utf-8"))
+            error_file = _error_file(logs, rank)
+            if error_file.is_file():
+                raise UserError(error_file.read_text(encoding="utf-8"))
             raise RuntimeError(f"task {rank} of {tasks} did not finish; see {logs / 'logs' / f'task_{rank:05d}.log'}")
 
 
 class ErrorReporter:
-    """A step whose UserError is written down before it is raised, since not every executor brings exceptions back."""
+    """Wraps a step and writes its UserError to a file, since tasks on Ray or Slurm do not pass exceptions back."""
 
-    def __init__(self, step: Task, logs: Path) -> None:
+    def __init__(self, step: Step, logs: Path) -> None:
         self.step, self.logs = step, logs
 
     def __repr__(self) -> str:
@@ -61,14 +62,15 @@ class ErrorReporter:
 
     def __call__(self, data: Any, rank: int, tasks: int) -> Any:
         """Run the step."""
-        _complaint(self.logs, rank).unlink(missing_ok=True)
+        # an error of an earlier run must not be reported for this one
+        _error_file(self.logs, rank).unlink(missing_ok=True)
         try:
             yield from self.step(data, rank, tasks) or ()
         except UserError as error:
-            _complaint(self.logs, rank).parent.mkdir(parents=True, exist_ok=True)
-            _complaint(self.logs, rank).write_text(str(error), encoding="utf-8")
+            _error_file(self.logs, rank).parent.mkdir(parents=True, exist_ok=True)
+            _error_file(self.logs, rank).write_text(str(error), encoding="utf-8")
             raise
 
 
-def _complaint(logs: Path, rank: int) -> Path:
+def _error_file(logs: Path, rank: int) -> Path:
     return logs / "complaints" / f"{rank:06d}.txt"

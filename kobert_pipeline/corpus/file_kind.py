@@ -45,7 +45,7 @@ MARKUP, TAGS = 0.3, 20
 page."""
 
 
-def other_format(head: bytes) -> tuple[str, str] | None:
+def detect_format(head: bytes) -> tuple[str, str] | None:
     """Why a file that begins with `head` is no text: the word it is counted by, and a description; None where it may be
     text."""
     return next(((reason, what) for magic, reason, what in FORMATS if head.startswith(magic)), None)

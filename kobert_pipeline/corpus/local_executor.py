@@ -1,6 +1,7 @@
-"""datatrove without its lines on stderr: all of them stand in the logs of its tasks as well.
+"""datatrove's LocalPipelineExecutor without its output on stderr, all of which is in the logs of its tasks as well.
 
-A module of its own, because datatrove takes half a second to import and processes of a pool look the executor up here.
+Separate from `executors/local.py`, because that is imported by every command and datatrove takes half a second to
+import; and at module level, because worker processes unpickle the executor by this name.
 """
 
 import os
@@ -21,28 +22,27 @@ NOWHERE = open(os.devnull, "w")  # noqa: PTH123, SIM115 - its logger keeps writi
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Send what is written to stderr nowhere."""
+    """Discard everything that is written to stderr."""
     with redirect_stderr(NOWHERE):
-        setup_default_logger()  # it holds on to the stderr of the moment it was made
+        setup_default_logger()  # the logger keeps the stderr of its creation, so it is created again here
         yield
 
 
 class QuietExecutor(LocalPipelineExecutor):  # type: ignore[misc]
-    """Runs tasks in processes of this machine. Unlike the pool of its base class, this one does not wait for ever when
-    a process is killed, leaves none behind when this one is, and ends them and forgets what is pending at the first
-    error or Ctrl-C."""
+    """Runs tasks in processes on this machine. Unlike the pool of its base class, it does not hang when a worker is
+    killed, leaves no orphans when it is killed itself, and stops all tasks at the first error or Ctrl-C."""
 
     def run(self) -> None:
-        """Run what has no mark yet."""
+        """Run the tasks that have not finished yet."""
         ranks = self.get_incomplete_ranks()
         if self.workers == 1:
             for rank in ranks:
-                deepcopy(self).run_rank(rank)
+                deepcopy(self).run_rank(rank)  # steps collect statistics, so each task needs a copy, as in a pool
         elif ranks:
             pool = ProcessPool(min(self.workers, len(ranks)), initializer=start_worker, context=get_context("spawn"))
             try:
-                for done in as_completed([pool.schedule(self.run_rank, args=[rank]) for rank in ranks]):
-                    done.result()
+                for future in as_completed([pool.schedule(self.run_rank, args=[rank]) for rank in ranks]):
+                    future.result()
             finally:
                 pool.stop()
                 pool.join()

@@ -3,7 +3,7 @@ never passed on."""
 
 import re
 
-from kobert_pipeline.corpus.encoding import korean
+from kobert_pipeline.corpus.encoding import is_korean
 
 LOST = "\ufffd"
 LATIN = "\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
@@ -14,7 +14,7 @@ RUN = re.compile(f"(?<![{LATIN}])(?=[{LATIN}]{{4}})(?:{SIGN})*+[{LETTER}](?:{SIG
 and no ellipsis. It looks at each run once, from its beginning."""
 
 
-def repaired(text: str) -> tuple[str, int, int]:
+def repair(text: str) -> tuple[str, int, int]:
     """`text` with its paragraphs put right, and how many were put right and how many dropped."""
     whole = misread_as_cp949(text)
     if whole is not None:
@@ -36,14 +36,14 @@ def misread_as_latin(line: str) -> str | None:
     from ftfy import fix_encoding
 
     fixed = fix_encoding(line)
-    if not RUN.search(fixed) and korean(fixed):
+    if not RUN.search(fixed) and is_korean(fixed):
         return str(fixed)
     for wrong in ("cp1252", "latin-1"):
         try:
             right = line.encode(wrong).decode("cp949")
         except UnicodeError:
             continue
-        if korean(right):
+        if is_korean(right):
             return right
     return None
 
@@ -57,4 +57,4 @@ def misread_as_cp949(text: str) -> str | None:
         right = text.encode("cp949").decode("utf-8")
     except UnicodeError:
         return None
-    return right if korean(right) else None
+    return right if is_korean(right) else None

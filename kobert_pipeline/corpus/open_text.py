@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, AnyStr, cast
 
-from kobert_pipeline.corpus.encoding import decoded, detect
-from kobert_pipeline.corpus.file_kind import other_format
+from kobert_pipeline.corpus.encoding import decode_line, detect
+from kobert_pipeline.corpus.file_kind import detect_format
 from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import parse_json
@@ -30,7 +30,7 @@ LARGEST_JSON = 2**30
 """Characters of a JSON file, which is in memory whole."""
 
 
-def _binary(path: Path) -> IO[bytes]:
+def _open_decompressed(path: Path) -> IO[bytes]:
     match path.suffix:
         case ".gz":
             return cast(IO[bytes], gzip.open(path, "rb"))
@@ -42,13 +42,13 @@ def _binary(path: Path) -> IO[bytes]:
             import zstandard
 
             return io.BufferedReader(
-                _Blocks(_frames(path, zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW))), 2**18
+                _BlockFile(_decompress_frames(path, zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW))), 2**18
             )
         case _:
             return path.open("rb")
 
 
-def _frames(path: Path, decompressor: Any) -> Iterator[bytes]:
+def _decompress_frames(path: Path, decompressor: Any) -> Iterator[bytes]:
     """The content of all frames; unlike zstandard's own reader this raises EOFError where the last one is cut off."""
     with path.open("rb") as file:
         frame = None
@@ -59,7 +59,7 @@ def _frames(path: Path, decompressor: Any) -> Iterator[bytes]:
             raise EOFError("Compressed file ended before the end-of-stream marker was reached")
 
 
-class _Blocks(io.RawIOBase):
+class _BlockFile(io.RawIOBase):
     """Blocks of bytes as a file."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
@@ -83,7 +83,7 @@ class TooLong(str):
     """Stands for a line with more bytes than are read at once, of which it holds nothing."""
 
 
-def bounded(file: IO[AnyStr], longest: int) -> Iterator[AnyStr | TooLong]:
+def bounded_lines(file: IO[AnyStr], longest: int) -> Iterator[AnyStr | TooLong]:
     """The lines of a file; those with more than `longest` bytes or characters are read past and given as `TooLong`."""
     while line := file.readline(longest):
         if len(line) < longest or _ends(line):
@@ -115,12 +115,12 @@ def refuse_too_long(path: Path, number: int, line: str) -> None:
 def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
     """Open `path` for reading text; a byte order mark is swallowed. Raises UserError for a missing, empty, binary,
     cut-off or otherwise encoded file, also when that shows only on reading."""
-    with _refusing(path, encoding) as head:
+    with _translate_errors(path, encoding) as head:
         codec = codecs.lookup(encoding).name
         if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
             raise Unfit("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
         with (
-            _binary(path) as raw,
+            _open_decompressed(path) as raw,
             io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file,
         ):
             yield file
@@ -133,33 +133,33 @@ def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_L
     `TooLong`. Raises UserError as `open_text`, and where no Korean encoding fits."""
     if encoding:
         with open_text(path, encoding) as file:
-            yield bounded(file, longest)
+            yield bounded_lines(file, longest)
         return
-    with _refusing(path, "text in UTF-8, CP949 or UTF-16") as head:
+    with _translate_errors(path, "text in UTF-8, CP949 or UTF-16") as head:
         found = detect(head)
         if found is None:
             wanted = "text in UTF-8, CP949 or UTF-16"
             what = (
                 f"a binary file (it holds null bytes), {wanted} was expected"
                 if b"\x00" in head
-                else f"not {wanted}{_guess(head)}"
+                else f"not {wanted}{_suggest_encoding(head)}"
             )
             reason = "binary" if b"\x00" in head else "encoding"
             raise Unfit(
                 reason, f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding"
             )
-        with _binary(path) as raw:
+        with _open_decompressed(path) as raw:
             if found.startswith("utf-16") or found == "utf-32":
-                yield bounded(io.TextIOWrapper(raw, encoding=found, newline="\n"), longest)
+                yield bounded_lines(io.TextIOWrapper(raw, encoding=found, newline="\n"), longest)
             else:
-                yield _lines(raw, found, longest)
+                yield _decoded_lines(raw, found, longest)
 
 
 def read_json_text(path: Path, lines: Iterable[str]) -> Any:
     """The value that the lines of `path` spell. Raises UserError where they are not JSON, nested too deep or too many
     for memory."""
     try:
-        lines = _all(path, lines)
+        lines = _limited(path, lines)
         return parse_json("".join(lines))
     except ValueError as error:
         if isinstance(error, UnicodeDecodeError):
@@ -167,7 +167,7 @@ def read_json_text(path: Path, lines: Iterable[str]) -> Any:
         raise Unfit("not_json", f"{path} is not a JSON file ({error})") from None
 
 
-def _all(path: Path, lines: Iterable[str]) -> Iterator[str]:
+def _limited(path: Path, lines: Iterable[str]) -> Iterator[str]:
     """The lines. Raises UserError when together they are longer than `LARGEST_JSON`."""
     size = 0
     for line in lines:
@@ -181,10 +181,10 @@ def _all(path: Path, lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
+def _decoded_lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
     """The lines of a file in UTF-8 or CP949. Raises UnicodeDecodeError where it ends inside a character: it was cut
     off."""
-    for line in bounded(raw, longest):
+    for line in bounded_lines(raw, longest):
         if isinstance(line, str):
             yield line
             continue
@@ -194,11 +194,11 @@ def _lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 if error.end == len(line) and "end of data" in error.reason:
                     raise
-        yield decoded(line, codec).removeprefix("\ufeff")
+        yield decode_line(line, codec).removeprefix("\ufeff")
 
 
 @contextmanager
-def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
+def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
     """Gives the file's first bytes; errors of decoding and decompression within become sentences."""
     head = b""
     if not path.is_file():
@@ -206,9 +206,9 @@ def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
     if path.stat().st_size == 0:
         raise Unfit("empty", f"{path} is empty; there is nothing to read in it")
     try:
-        with _binary(path) as raw:
+        with _open_decompressed(path) as raw:
             head = raw.read(65536)
-        if found := other_format(head):
+        if found := detect_format(head):
             raise Unfit(found[0], f"{path} is {found[1]}")
         yield head
     except LookupError:
@@ -218,7 +218,7 @@ def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
     except UnicodeDecodeError as error:
         if "end of data" in error.reason:
             raise Unfit("damaged", f"{path} is cut off in the middle of a character; fetch it again") from None
-        raise Unfit("encoding", f"{path} is not {encoding} ({error.reason}){_guess(head)}") from None
+        raise Unfit("encoding", f"{path} is not {encoding} ({error.reason}){_suggest_encoding(head)}") from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise Unfit("damaged", f"{path} is damaged ({error}); fetch it again") from None
     except Exception as error:
@@ -231,11 +231,11 @@ def _refusing(path: Path, encoding: str) -> Iterator[bytes]:
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
     """The decompressed bytes of a file. Raises UserError for a missing, empty or cut-off one."""
-    with _refusing(path, "bytes"), _binary(path) as file:
+    with _translate_errors(path, "bytes"), _open_decompressed(path) as file:
         yield file
 
 
-def _guess(head: bytes) -> str:
+def _suggest_encoding(head: bytes) -> str:
     from charset_normalizer import from_bytes
 
     found = from_bytes(head, cp_isolation=["cp949", "euc_kr", "utf_16", "johab"]).best()

@@ -12,12 +12,12 @@ from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 
 
 class CorpusOptions(Options):
-    """What to read and what to drop."""
+    """What to read, how to clean it, and what to drop."""
 
     sources: list[Reader] = Field(min_length=1)
     """Readers, read in this order."""
     cleaning: CleaningOptions = CleaningOptions()
-    """What is done to every text."""
+    """How every text is cleaned."""
     filters: FilterOptions = FilterOptions()
     """Thresholds of the document filters."""
     deduplicate: DeduplicateOptions = DeduplicateOptions()
@@ -25,14 +25,14 @@ class CorpusOptions(Options):
     decontaminate: list[Reader] = []
     """Evaluation sets whose texts must not be trained on."""
     part_characters: int = Field(4_000_000, gt=0)
-    """Characters read for one part, which is one task; parts are what later stages resume by."""
+    """Characters per part. A part is the work of one task, and the unit by which later stages resume."""
     keep_dropped: bool = False
-    """Write dropped documents and why to the folder `dropped`."""
+    """Write dropped documents, with the reason, to the folder `dropped`."""
     executor: Executor = Field(Local(), exclude=True)
-    """Where the tasks run: local, ray or slurm. It cannot change the result."""
+    """Where the tasks run: local, ray or slurm. It does not affect the result."""
 
     @field_validator("decontaminate")
     @classmethod
-    def _whole(cls, readers: list[Reader]) -> list[Reader]:
+    def _refuse_skipping(cls, readers: list[Reader]) -> list[Reader]:
         refuse_skipping(readers, "an evaluation set")
         return readers

@@ -1,14 +1,13 @@
-"""What the tasks of the corpus stage do. A task reads and writes files named by its rank and nothing else, so tasks run
-anywhere, in any order, and again after a crash.
+"""The steps of the five phases of the corpus stage. A task reads and writes only files named by its rank, so tasks can
+run on any machine, in any order, and again after a crash.
 
-    files -> Split -> raw/ -> Sift -> sifted/, digests/, signatures/ -> Buckets -> buckets/ -> Choose -> copies/
-    -> Finish -> parts
+    files -> ReadChunks -> raw/ -> CleanAndFilter -> sifted/, digests/, signatures/ -> Buckets -> buckets/
+    -> SelectDuplicates -> copies/ -> WriteParts -> parts
 """
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -17,123 +16,105 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kobert_pipeline.corpus.cleaning import clean
-from kobert_pipeline.corpus.decontaminate import Evaluation
-from kobert_pipeline.corpus.deduplicate import EXACT, NEAR, digest, exact_copies, near_copies
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.deduplicate import DIGEST, EXACT, NEAR, digest, exact_copies, near_copies
 from kobert_pipeline.corpus.document import (
     Document,
     DroppedDocument,
+    limit_size,
     read_documents,
-    sound,
-    within,
+    remove_surrogates,
     write_documents,
     write_dropped,
 )
 from kobert_pipeline.corpus.filters import reason_to_drop
-from kobert_pipeline.corpus.mojibake import repaired
+from kobert_pipeline.corpus.mojibake import repair
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import MASKS, redact
 from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport
 from kobert_pipeline.corpus.unfit import Skipped
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
 
 Item = TypeVar("Item")
-TALLIES = ("raw", "skipped", "sifted", "finished")
-"""Folders of counts, in the order of the phases."""
-SAMPLES = 20
-"""Contaminated paragraphs shown in the manifest, to be read by eye."""
-
-
-@dataclass
-class Tally:
-    """Counts of a task, the SHA-256 of the parts it wrote, and what it skipped; stored as JSON, added up at the end."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    samples: list[str] = field(default_factory=list)
-    parts: dict[str, str] = field(default_factory=dict)
-    skipped: list[str] = field(default_factory=list)
-
-    def note(self, what: str, document: Document) -> None:
-        """Count a document and its characters."""
-        self.counts[f"documents_{what}"] += 1
-        self.counts[f"characters_{what}"] += len(document.text)
-
-    def write(self, path: Path, source: str) -> None:
-        """Store beside what was counted."""
-        told = {"samples": self.samples[:SAMPLES], "parts": self.parts, "skipped": self.skipped}
-        write_json(path, {"source": source, "counts": dict(self.counts), **told})
 
 
 @dataclass(frozen=True)
-class Unit:
-    """What one task of `Split` reads: a file of a source, several small ones, or all where a limit runs over them."""
+class TaskInput:
+    """What one `ReadChunks` task reads: one file of a source, several small files, or all files of a source that has a
+    limit."""
 
     reader: Reader
     files: list[Path]
     source: str
 
     def documents(self, skipped: Skipped) -> Iterator[Document]:
-        """The documents, up to the reader's limit, those that are too long without their text; what is not fit is
-        refused or counted in `skipped`, as the reader says."""
-        most = self.reader.max_document_bytes
-        return (within(sound(document), most) for document in self.reader.read_files(self.files, skipped))
+        """The documents up to the reader's limit. Documents over the maximum size come marked as dropped, without text.
+        Unreadable input is counted in `skipped`, or raised as Unfit, depending on the reader's `on_error`."""
+        max_bytes = self.reader.max_document_bytes
+        documents = self.reader.read_files(self.files, skipped)
+        # surrogates first: UTF-8 cannot encode them, so neither the size nor the Parquet file could be made
+        return (limit_size(remove_surrogates(document), max_bytes) for document in documents)
 
 
-def units(options: CorpusOptions, data_dir: Path) -> list[Unit]:
-    """The tasks of `Split`, in the corpus's order."""
+def task_inputs(options: CorpusOptions, data_dir: Path) -> list[TaskInput]:
+    """The inputs of the `ReadChunks` tasks, in corpus order."""
     return [
-        Unit(reader, group, reader.title())
+        TaskInput(reader, group, reader.title())
         for reader in options.sources
         for group in group_small_files(reader.groups(data_dir), options.part_characters)
     ]
 
 
 def group_small_files(groups: list[list[Path]], size: int) -> Iterator[list[Path]]:
-    """Neighbouring files together until they have `size` bytes: a task for each of many small ones would cost more than
-    its work."""
+    """Join neighbouring groups of files until each has `size` bytes, since starting a task costs more than reading a
+    small file."""
     if len(groups) < 2:
-        yield from groups  # it may be no file at all, but a name on the Hub
+        yield from groups  # a single group may be a name on the Hub, which has no file size
         return
-    for some in chunk_by_size(groups, lambda group: sum(path.stat().st_size for path in group), size):
-        yield list(chain.from_iterable(some))
+    for chunk in chunk_by_size(groups, lambda group: sum(path.stat().st_size for path in group), size):
+        yield list(chain.from_iterable(chunk))
 
 
 def chunks(work: Path) -> list[Path]:
-    """What `Split` wrote, in the corpus's order."""
+    """The chunks that `ReadChunks` wrote, in corpus order."""
     return sorted((work / "raw").glob("*.parquet"))
 
 
 @dataclass(frozen=True)
 class ReadChunks:
-    """Read a unit and write its documents in chunks of about `characters`. Files below `data_dir` are listed by their
-    names there."""
+    """Reads one task input and writes its documents in chunks of about `characters`. Skipped files are reported by
+    their path relative to `data_dir`."""
 
-    units: list[Unit]
+    inputs: list[TaskInput]
     characters: int
     data_dir: Path
     work: Path
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `raw/RANK-NUMBER.parquet` and, where something was skipped, `skipped/RANK.json`."""
-        unit, skipped = self.units[rank], Skipped()
-        for number, part in enumerate(
-            chunk_by_size(unit.documents(skipped), lambda document: len(document.text), self.characters)
-        ):
+        task_input, skipped = self.inputs[rank], Skipped()
+        documents = task_input.documents(skipped)
+        parts = chunk_by_size(documents, lambda document: len(document.text), self.characters)
+        for number, part in enumerate(parts):
             path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
-            tally = Tally()
+            report = TaskReport()
             for document in part:
-                tally.note("read", document)
-            tally.write(path.with_suffix(".json"), unit.source)
+                report.count("read", document)
+            report.write(path.with_suffix(".json"), task_input.source)
         if skipped.counts:
+            # relative paths, so that the manifest does not depend on where the data is
             listed = [sentence.replace(f"{self.data_dir}{os.sep}", "") for sentence in skipped.listed]
-            Tally(skipped.counts, skipped=listed).write(self.work / "skipped" / f"{rank:06d}.json", unit.source)
+            report = TaskReport(skipped.counts, skipped=listed)
+            report.write(self.work / "skipped" / f"{rank:06d}.json", task_input.source)
 
 
 @dataclass(frozen=True)
 class CleanAndFilter:
-    """Clean the documents of a chunk and drop, with a reason, those that are not to be learned from. Yields the others
-    for signing."""
+    """Cleans the documents of a chunk and drops, with a reason, those that must not be used for training. Yields the
+    kept ones to datatrove's signature step."""
 
     options: CorpusOptions
     data_dir: Path
@@ -141,15 +122,15 @@ class CleanAndFilter:
     dropped: Path
 
     def __call__(self, data: Any, rank: int, tasks: int) -> Iterator[Any]:
-        """Write `sifted/RANK.parquet`, `digests/RANK.npy` and, if wanted, dropped documents."""
+        """Write `sifted/RANK.parquet`, `digests/RANK.npy` and, with `keep_dropped`, the dropped documents."""
         from datatrove.data import Document as TroveDocument
 
         chunk = chunks(self.work)[rank]
-        tally, kept, dropped = Tally(), [], []
+        report, kept, dropped = TaskReport(), [], []
         for document in read_documents(chunk):
-            cleaned, reason = self.sift(document, tally)
+            cleaned, reason = self.process(document, report)
             if reason:
-                tally.counts[f"documents_dropped_{reason}"] += 1
+                report.counts[f"documents_dropped_{reason}"] += 1
                 hidden = redact(document.text, self.options.cleaning.mask)
                 dropped.append(DroppedDocument(document.id, document.source, reason, hidden))
             else:
@@ -158,19 +139,20 @@ class CleanAndFilter:
         write_array(self.work / "digests" / f"{rank:06d}.npy", np.frombuffer(b"".join(map(digest, kept)), np.uint8))
         if self.options.keep_dropped:
             write_dropped(self.dropped / f"sifted-{rank:06d}.parquet", dropped)
-        tally.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
+        report.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
         return (TroveDocument(text=document.text, id=document.id) for document in kept)
 
-    def sift(self, document: Document, tally: Tally) -> tuple[Document, str | None]:
-        """The clean document, and why it is dropped."""
+    def process(self, document: Document, report: TaskReport) -> tuple[Document, str | None]:
+        """The cleaned document, and the reason to drop it, or None."""
         if document.dropped:
             return document, document.dropped
-        text, mended, lost = repaired(document.text)
-        tally.counts.update({"paragraphs_repaired": mended, "paragraphs_dropped_mojibake": lost})
+        text, repaired, lost = repair(document.text)
+        report.counts.update({"paragraphs_repaired": repaired, "paragraphs_dropped_mojibake": lost})
         if document.text.strip() and not text.strip():
             return document, "mojibake"
         cleaned = replace(document, text=clean(text, self.options.cleaning))
-        clear = without_contamination(cleaned, evaluation(self.options, self.data_dir), tally)
+        # before redaction: evaluation texts are cleaned but not redacted, so they would no longer match
+        clear = remove_contamination(cleaned, evaluation_texts(self.options, self.data_dir), report)
         if cleaned.text and not clear.text:
             return cleaned, "contaminated"
         kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask))
@@ -178,15 +160,15 @@ class CleanAndFilter:
 
 
 @lru_cache(maxsize=1)
-def _evaluation(options: str, data_dir: Path) -> Evaluation:
+def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
     read = CorpusOptions.model_validate_json(options)
     documents = (refuse_dropped(document) for reader in read.decontaminate for document in reader.read(data_dir))
-    return Evaluation(clean(text, read.cleaning) for document in documents for text in texts_of(document))
+    return EvaluationTexts(clean(text, read.cleaning) for document in documents for text in texts_of(document))
 
 
 def refuse_dropped(document: Document) -> Document:
-    """The document. Raises UserError for one that was too long to be read: of an evaluation set nothing may be
-    missing."""
+    """The document. Raises UserError for one that was too long to be read, since an evaluation text that is left out
+    would not be removed from the corpus."""
     if document.dropped:
         raise UserError(
             f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this source"
@@ -195,97 +177,91 @@ def refuse_dropped(document: Document) -> Document:
 
 
 def texts_of(document: Document) -> list[str]:
-    """The texts that an evaluation set asks about: of gathered reviews each by itself, since a short one is only found
-    as a whole."""
+    """The separate evaluation texts of a document: one, or each line where lines are gathered reviews. A short review
+    is only matched as a whole, so it must be a text of its own."""
     return [document.text] if document.ordered else document.text.split("\n")
 
 
-def evaluation(options: CorpusOptions, data_dir: Path) -> Evaluation:
-    """Everything that must not be trained on; made once a process."""
-    return _evaluation(options.model_dump_json(), data_dir)
+def evaluation_texts(options: CorpusOptions, data_dir: Path) -> EvaluationTexts:
+    """The texts of all evaluation sets in `options`, read once per process."""
+    return _evaluation_texts(options.model_dump_json(), data_dir)  # options cannot be hashed for the cache, JSON can
 
 
-def without_contamination(document: Document, held: Evaluation, tally: Tally) -> Document:
-    """`document` less the paragraphs that an evaluation set holds."""
+def remove_contamination(document: Document, evaluation: EvaluationTexts, report: TaskReport) -> Document:
+    """`document` without the paragraphs that overlap evaluation texts."""
     lines = document.text.split("\n")
-    clear = [line for line in lines if not held.holds(line)]
+    clear = [line for line in lines if not evaluation.overlaps(line)]
     if len(clear) == len(lines):
         return document
-    tally.counts["paragraphs_contaminated"] += len(lines) - len(clear)
-    tally.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
+    report.counts["paragraphs_contaminated"] += len(lines) - len(clear)
+    report.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
     kept = set(clear)
-    found = [line for line in lines if line not in kept][: SAMPLES - len(tally.samples)]
-    tally.samples += [redact(line, tuple(MASKS))[:100] for line in found]  # the manifest is for everyone's eyes
+    removed = [line for line in lines if line not in kept][: SAMPLES - len(report.samples)]
+    # redacted whatever the options say, because manifests are published
+    report.samples += [redact(line, tuple(MASKS))[:100] for line in removed]
     return replace(document, text="\n".join(clear))
 
 
 @dataclass(frozen=True)
 class SelectDuplicates:
-    """Say which rows of which chunk are copies of earlier ones."""
+    """Lists the rows of each chunk that are copies of earlier documents."""
 
     options: CorpusOptions
     work: Path
     chunks: int
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
-        """Write `copies/RANK.json` for every chunk: {row: reason}."""
-        digests = [
-            np.load(self.work / "digests" / f"{number:06d}.npy").reshape(-1, 16) for number in range(self.chunks)
-        ]
-        nothing = [np.empty(0, np.int64)] * self.chunks
-        exact = exact_copies(digests) if self.options.deduplicate.exact else nothing
-        near = near_copies(self.work / "buckets", self.chunks) if self.options.deduplicate.minhash else nothing
+        """Write `copies/CHUNK.json` for every chunk: {row: reason}."""
+        paths = [self.work / "digests" / f"{number:06d}.npy" for number in range(self.chunks)]
+        digests = [np.load(path).reshape(-1, DIGEST) for path in paths]
+        none = [np.empty(0, np.int64)] * self.chunks
+        exact = exact_copies(digests) if self.options.deduplicate.exact else none
+        near = near_copies(self.work / "buckets", self.chunks) if self.options.deduplicate.minhash else none
         for number in range(self.chunks):
-            reasons = {str(row): NEAR for row in near[number].tolist()} | {
-                str(row): EXACT for row in exact[number].tolist()
-            }
+            reasons = {str(row): NEAR for row in near[number].tolist()}
+            # exact copies are near copies too; the more specific reason wins
+            reasons |= {str(row): EXACT for row in exact[number].tolist()}
             write_json(self.work / "copies" / f"{number:06d}.json", reasons)
 
 
 @dataclass(frozen=True)
 class WriteParts:
-    """Write the part of a chunk, without copies."""
+    """Writes one part of the corpus: the documents of a chunk without copies."""
 
     options: CorpusOptions
     work: Path
     out: Path
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
-        """Write `part-RANK.parquet`, unless nothing is left."""
+        """Write `part-RANK.parquet`, unless no document is left."""
         copies = read_json(self.work / "copies" / f"{rank:06d}.json")
-        tally, kept, dropped = Tally(), [], []
-        for row, document in enumerate(read_documents(self.work / "sifted" / f"{rank:06d}.parquet")):
+        chunk = self.work / "sifted" / f"{rank:06d}.parquet"
+        report, kept, dropped = TaskReport(), [], []
+        for row, document in enumerate(read_documents(chunk)):
             if reason := copies.get(str(row)):
-                tally.counts[f"documents_dropped_{reason}"] += 1
+                report.counts[f"documents_dropped_{reason}"] += 1
                 dropped.append(DroppedDocument(document.id, document.source, reason, document.text))
             else:
-                tally.note("kept", document)
+                report.count("kept", document)
                 kept.append(document)
         path = self.out / f"part-{rank:05d}.parquet"
         if kept:
             write_documents(path, kept)
-            tally.parts[path.name] = sha256(path)
+            report.parts[path.name] = sha256(path)
         if self.options.keep_dropped:
             write_dropped(self.out / "dropped" / f"copies-{rank:06d}.parquet", dropped)
-        tally.write(
-            self.work / "finished" / f"{rank:06d}.json", read_json(self.work / "sifted" / f"{rank:06d}.json")["source"]
-        )
+        report.write(self.work / "finished" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
 
 
 def chunk_by_size(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:
-    """Neighbouring items gathered until they have `size` together."""
-    together: list[Item] = []
+    """Chunks of neighbouring items, each closed as soon as its items have `size` in total."""
+    chunk: list[Item] = []
     total = 0
     for item in items:
-        together.append(item)
+        chunk.append(item)
         total += size_of(item)
         if total >= size:
-            yield together
-            together, total = [], 0
-    if together:
-        yield together
-
-
-def tallies(work: Path) -> Iterator[dict[str, Any]]:
-    """All counts that tasks wrote, in the corpus's order."""
-    return (read_json(path) for path in chain.from_iterable(sorted((work / name).glob("*.json")) for name in TALLIES))
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk

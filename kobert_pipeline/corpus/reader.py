@@ -43,7 +43,7 @@ class Reader(Plugin):
     def files(self, data_dir: Path) -> list[Path]:
         """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found, or cannot
         be read."""
-        found = self.matched(data_dir)
+        found = self.matching_files(data_dir)
         for path in found:
             try:
                 refuse_unreadable(path)
@@ -52,24 +52,24 @@ class Reader(Plugin):
                     raise problem.refused() from None
         return found
 
-    def matched(self, data_dir: Path) -> list[Path]:
+    def matching_files(self, data_dir: Path) -> list[Path]:
         """The files that `path` names, fit or not. Raises UserError where nothing is found."""
         found: list[Path] = []
         for pattern in [self.path] if isinstance(self.path, str) else self.path:
             path = data_dir / pattern  # an absolute pattern stays as it is
-            matches = [path] if path.is_file() else _matching(pattern, data_dir)
+            matches = [path] if path.is_file() else _glob(pattern, data_dir)
             if not matches and path.is_dir():
                 raise UserError(
-                    f"{path} is a folder; give a pattern for the files in it, such as {_pattern(path, pattern)}"
+                    f"{path} is a folder; give a pattern for the files in it, such as {_suggest_pattern(path, pattern)}"
                 )
             if not matches:
                 raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
             found += matches
         return found
 
-    def sampled(self, data_dir: Path) -> list[Path]:
+    def files_to_check(self, data_dir: Path) -> list[Path]:
         """What `kobert check` looks into: every file. Raises UserError where nothing is found."""
-        return self.matched(data_dir)
+        return self.matching_files(data_dir)
 
     def groups(self, data_dir: Path) -> list[list[Path]]:
         """What is read in one go: each file, or all where a limit runs over them."""
@@ -96,13 +96,13 @@ class Reader(Plugin):
         be skipped, which `skipped` then counts."""
         characters = 0
         for path in files:
-            for document in self._fit(path, skipped):
+            for document in self._read_file(path, skipped):
                 yield document
                 characters += len(document.text)
                 if self.limit_characters and characters >= self.limit_characters:
                     return
 
-    def _fit(self, path: Path, skipped: Skipped | None) -> Iterator[Document]:
+    def _read_file(self, path: Path, skipped: Skipped | None) -> Iterator[Document]:
         """The documents of one file; what is not fit is refused, or counted."""
         if skipped is None:
             yield from strict(self.documents(path))
@@ -143,7 +143,7 @@ def refuse_unreadable(path: Path) -> None:
         )
 
 
-def _matching(pattern: str, folder: Path) -> list[Path]:
+def _glob(pattern: str, folder: Path) -> list[Path]:
     """The files below `folder` that fit `pattern`; of marks such as [ in the folder's own name none is a pattern."""
     if not any(mark in pattern for mark in "*?["):
         return []
@@ -160,7 +160,7 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
         ) from None
 
 
-def _pattern(folder: Path, given: str) -> str:
+def _suggest_pattern(folder: Path, given: str) -> str:
     """A pattern for the files of a folder, by the commonest end of their names, which may be one more folder down."""
     for below in ("*", "*/*", "**/*"):
         ends = Counter("".join(path.suffixes[-2:]) for path in folder.glob(below) if path.is_file())

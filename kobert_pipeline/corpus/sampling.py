@@ -40,15 +40,15 @@ def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
     skippable = [(reader, True) for reader in options.sources]
     for reader, may_skip in (*skippable, *((reader, False) for reader in options.decontaminate)):
         try:
-            files = reader.sampled(data_dir)
+            files = reader.files_to_check(data_dir)
         except UserError as problem:
             found.append(Finding(str(problem)))
             continue
-        found += [finding for path in files if (finding := look_into(reader, path, may_skip))]
+        found += [finding for path in files if (finding := check_file(reader, path, may_skip))]
     return list(dict.fromkeys(found))
 
 
-def look_into(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
+def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     """What is wrong with a sample of one file, or None. Of a file that a source `may_skip`, the sentence says how."""
     try:
         problems = _sample(reader, path)

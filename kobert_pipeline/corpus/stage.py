@@ -1,7 +1,7 @@
 """Sources -> clean, filtered, deduplicated and decontaminated documents, in parts of about equal size.
 
-Five phases of tasks on an executor (see `phases`); each phase begins when the one before has finished, a task that has
-finished is not done again, and the number of tasks depends on the data alone.
+Runs five phases of tasks on an executor (see `phases`). A phase starts when the one before has finished, finished tasks
+are not repeated, and the number of tasks depends only on the data.
 """
 
 from collections import Counter
@@ -10,25 +10,24 @@ from typing import Any
 
 from kobert_pipeline.corpus.deduplicate import Buckets, signature
 from kobert_pipeline.corpus.document import document_parts
-from kobert_pipeline.corpus.executor import Executor
+from kobert_pipeline.corpus.executor import Executor, Step
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.phases import (
-    SAMPLES,
     CleanAndFilter,
     ReadChunks,
     SelectDuplicates,
     WriteParts,
     chunks,
-    tallies,
-    units,
+    task_inputs,
 )
+from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
 from kobert_pipeline.corpus.unfit import LISTED
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
 
 VERSION = 7
 WORK = "work"
-"""Folder of what phases hand to one another; removed at the end, and no artefact."""
+"""Folder of intermediate files; removed at the end, not part of the result."""
 PHASES = ("split", "sift", "buckets", "choose", "finish")
 WORK_FILES = tuple(
     f"{WORK}/{place}"
@@ -38,6 +37,7 @@ WORK_FILES = tuple(
         "buckets/**", "copies/*.json", "finished/*.json",
     )
 )  # fmt: skip
+# a log folder also holds datatrove's completion marks, by which a resumed stage skips finished tasks
 LOG_FILES = ("logs/counts.json", *(f"logs/{phase}/**" for phase in PHASES))
 PARTS = ("part-*.parquet", "dropped/*.parquet")
 WRITES = (*PARTS, *WORK_FILES, *LOG_FILES)
@@ -50,28 +50,27 @@ def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
 
 
 def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool]]:
-    """A sentence for everything unfit in a sample of every file, and whether the stage would skip it."""
+    """For `kobert check`: a sentence for each unreadable file in a sample of the sources, and whether the stage would
+    skip it."""
     from kobert_pipeline.corpus.sampling import findings
 
     return [(finding.sentence, finding.skipped) for finding in findings(options, data_dir)]
 
 
 def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
-    """Write `part-00000.parquet`, ... to `out`; return the counts."""
+    """Write `part-00000.parquet`, ... to `out`; return the counts. Raises UserError where no document is left."""
     summary = out / "logs" / "counts.json"
     if summary.exists() and not parts_are_intact(out, read_json_with_digest(summary)["parts"]):
-        clear(out)  # between its last phase and its manifest somebody changed a part: nothing is left to make it from
+        # a part was changed between the last phase and the manifest, when the files it is made from may be gone already
+        clear(out)
     if not summary.exists():
-        executor = options.executor.sized(
-            num_workers, sum(path.stat().st_size for path in raw_files(options, data_dir))
-        )
-        phases(options, executor, data_dir, out)
+        size = sum(path.stat().st_size for path in raw_files(options, data_dir))
+        executor = options.executor.for_input(num_workers, size)
+        run_phases(options, executor, data_dir, out)
         write_json_with_digest(summary, sum_counts(out / WORK))
         if not parts_are_intact(out, read_json_with_digest(summary)["parts"]):
             clear(out)
-            raise UserError(
-                f"the parts in {out} changed while they were made; run the same command again, it begins anew"
-            )
+            raise UserError(f"the parts in {out} changed while the stage ran; run the same command again to start over")
     remove_tree(out, WORK_FILES)
     counts: dict[str, Any] = read_json_with_digest(summary)["counts"]
     refuse_unfit_sources(counts)
@@ -83,10 +82,9 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
 
 
 def refuse_unfit_sources(counts: dict[str, Any]) -> None:
-    """Raise UserError where all of a source was skipped: that is no dirt among its files, but a source that is
-    described wrongly."""
-    for name, of_source in counts["sources"].items():
-        if not of_source.get("documents_read"):
+    """Raise UserError where everything in a source was skipped: its options must be wrong, not some of its files."""
+    for name, source_counts in counts["sources"].items():
+        if not source_counts.get("documents_read"):
             raise UserError(
                 f"corpus.sources: nothing of {name} could be read, all of it was skipped; the first problem: "
                 f"{counts['skipped'][0]}"
@@ -99,43 +97,45 @@ def parts_are_intact(out: Path, parts: dict[str, str]) -> bool:
 
 
 def clear(out: Path) -> None:
-    """Delete everything that was made, but for the record of what it is made from."""
+    """Delete everything that the stage wrote, except the record of its inputs."""
     remove_tree(out, WRITES)
 
 
-def phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: Path) -> None:
-    """Run what has not been run."""
+def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: Path) -> None:
+    """Run all tasks that have not finished yet, phase by phase."""
     logs, work = out / "logs", out / WORK
-    to_read = units(options, data_dir)
-    executor.run([ReadChunks(to_read, options.part_characters, data_dir, work)], len(to_read), logs / "split")
+    inputs = task_inputs(options, data_dir)
+    executor.run([ReadChunks(inputs, options.part_characters, data_dir, work)], len(inputs), logs / "split")
     number = len(chunks(work))
     if not number:
         return
     minhash = options.deduplicate.minhash
-    sift = CleanAndFilter(options, data_dir, work, out / "dropped")
-    executor.run([sift, signature(work / "signatures", minhash)] if minhash else [sift], number, logs / "sift")
+    steps: list[Step] = [CleanAndFilter(options, data_dir, work, out / "dropped")]
+    if minhash:
+        steps.append(signature(work / "signatures", minhash))
+    executor.run(steps, number, logs / "sift")
     if minhash:
         executor.run([Buckets(minhash, work, number)], minhash.buckets, logs / "buckets")
+    # a single task, because whether a document is the first of its copies depends on all chunks
     executor.run([SelectDuplicates(options, work, number)], 1, logs / "choose")
     executor.run([WriteParts(options, work, out)], number, logs / "finish")
 
 
 def sum_counts(work: Path) -> dict[str, Any]:
-    """`counts`, all tallies added up, over all and for each source; `parts`, what was written."""
+    """The sum of all task reports: `counts` over everything and per source, and `parts`, the SHA-256 of each part."""
     total: Counter[str] = Counter({"documents_read": 0, "documents_kept": 0, "characters_kept": 0})
     sources: dict[str, Counter[str]] = {}
     samples: list[str] = []
     skipped: list[str] = []
     parts: dict[str, str] = {}
-    for tally in tallies(work):
-        total.update(tally["counts"])
-        sources.setdefault(tally["source"], Counter()).update(tally["counts"])
-        samples += tally["samples"]
-        skipped += tally["skipped"]
-        parts |= tally["parts"]
-    of_sources = {name: dict(one) for name, one in sources.items()}
-    told = {"skipped": skipped[:LISTED]} if skipped else {}
-    return {
-        "parts": parts,
-        "counts": {**total, "sources": of_sources, "contaminated_samples": samples[:SAMPLES], **told},
-    }
+    for report in task_reports(work):
+        total.update(report["counts"])
+        sources.setdefault(report["source"], Counter()).update(report["counts"])
+        samples += report["samples"]
+        skipped += report["skipped"]
+        parts |= report["parts"]
+    counts: dict[str, Any] = {**total, "sources": {name: dict(counter) for name, counter in sources.items()}}
+    counts["contaminated_samples"] = samples[:SAMPLES]
+    if skipped:
+        counts["skipped"] = skipped[:LISTED]
+    return {"parts": parts, "counts": counts}

@@ -8,21 +8,21 @@ from collections.abc import Iterable
 
 OUTSIDE = ("O", "-", "_")
 """How data sets write that a token is outside."""
-BEFORE = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
-BEHIND = re.compile(r"(.+)_([BI])", re.DOTALL)
+PREFIXED = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
+SUFFIXED = re.compile(r"(.+)_([BI])", re.DOTALL)
 
 Tag = tuple[bool, str | None]
 """Whether a span begins here at any rate, and its type (None: outside)."""
 
 
-def parsed(tag: str) -> Tag:
+def parse_tag(tag: str) -> Tag:
     """`B-PER`, `I-PER` (IOBES, BILOU: S and U as B, E and L as I), `PER_B`, `PER_I` (Naver), O; else a type: equal
     neighbours are one."""
     if tag in OUTSIDE:
         return False, None
-    if before := BEFORE.fullmatch(tag):
+    if before := PREFIXED.fullmatch(tag):
         return before[1] in "BSU", before[2]
-    if behind := BEHIND.fullmatch(tag):
+    if behind := SUFFIXED.fullmatch(tag):
         return behind[2] == "B", behind[1]
     return False, tag
 

@@ -53,11 +53,11 @@ class Features:
         return cls(arrays, read_json_lines(folder / "examples.jsonl"))
 
 
-def flat(rows: list[list[int]], kind: Any) -> np.ndarray:
+def flatten(rows: list[list[int]], kind: Any) -> np.ndarray:
     """Rows of different length behind one another."""
     return np.concatenate([np.empty(0, kind), *(np.array(row, kind) for row in rows)]).astype(kind)
 
 
-def starts(rows: list[list[int]]) -> np.ndarray:
+def row_starts(rows: list[list[int]]) -> np.ndarray:
     """Where each row of `flat` begins, and the end: (n + 1,)."""
     return np.cumsum([0] + [len(row) for row in rows], dtype=np.int64)

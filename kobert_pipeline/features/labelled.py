@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
@@ -19,7 +19,7 @@ class LabelledTask(SequenceTask):
 
     known: ClassVar[dict[str, tuple[str, ...]]]
     """What known sets call the columns `text`, `text_pair` and `label`; the first that a file has is taken."""
-    whence: ClassVar[str] = ""
+    allowed_hint: ClassVar[str] = ""
     """What is said of the labels that are allowed where one is not: where they come from, if not from the task
     itself."""
     symmetric: ClassVar[bool] = False
@@ -37,7 +37,7 @@ class LabelledTask(SequenceTask):
         """Every row. Raises UserError for a row that lacks a text, or whose label is none."""
         found = list(rows(path))
         roles = {role: self.column(role, path, found[0]) for role in ROLES} if found else {}
-        target = self.target()
+        target = self.label_parser()
         return [self._example(row, number, roles, target) for number, row in enumerate(found)]
 
     def column(self, role: str, path: Path, first: Row) -> str | None:
@@ -46,24 +46,26 @@ class LabelledTask(SequenceTask):
         given, known = getattr(self, role, None), {"id": IDS, **self.known}.get(role, ())
         return column_of(role, path, first, self.name, given, known, needed=role != "id")
 
-    def target(self) -> Callable[[Any, str], int | float]:
+    def label_parser(self) -> Callable[[Any, str], int | float]:
         """A function from a label as it stands in a file, and its place there, to what is learned. It raises UserError
         for other labels."""
-        allowed = self.spellings()
+        allowed = self.label_indices()
 
         def index(value: Any, place: str) -> int:
-            spelled = spelling(value)
+            spelled = label_text(value)
             if spelled not in allowed:
                 told = [
                     f"{written} ({self.labels[i]})" if written != self.labels[i] else written
                     for written, i in allowed.items()
                 ]
-                raise UserError(f"{place}: the label is {value!r:.60}; allowed are {', '.join(told[:20])}{self.whence}")
+                raise UserError(
+                    f"{place}: the label is {value!r:.60}; allowed are {', '.join(told[:20])}{self.allowed_hint}"
+                )
             return allowed[spelled]
 
         return index
 
-    def spellings(self) -> dict[str, int]:
+    def label_indices(self) -> dict[str, int]:
         """How files write the labels: by number or by name."""
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
@@ -77,7 +79,7 @@ class LabelledTask(SequenceTask):
                 raise UserError(
                     f"{row.place}: the column '{roles[role]}' holds {type(text).__name__}, text was expected"
                 )
-        parts = [squeezed(text) for text in texts.values()]
+        parts = [remove_whitespace(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
         identity = str(values.get("id", number))
         return {"id": identity, "group": group, **texts, "label": target(values["label"], row.place)}
@@ -95,6 +97,6 @@ class PairTask(LabelledTask):
         return True
 
 
-def spelling(value: Any) -> str | None:
+def label_text(value: Any) -> str | None:
     """A label as text, be it text or a whole number; None for anything else."""
     return str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else None

@@ -28,7 +28,7 @@ def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example
     one."""
     try:
         identity = question["guid"] if "guid" in question and "id" not in question else question["id"]
-        answers = [] if question.get("is_impossible") else pairs(question["answers"])
+        answers = [] if question.get("is_impossible") else answer_pairs(question["answers"])
         words = question["question"]
     except (KeyError, TypeError) as error:
         raise UserError(
@@ -37,10 +37,10 @@ def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example
     place = f"{path}, question {identity}"
     if not answers and question.get("is_impossible") is False:
         raise UserError(f"{place}: is_impossible is false, but it has no answer; give one, or true")
-    return example(place, str(identity), words, context, answers)
+    return span_example(place, str(identity), words, context, answers)
 
 
-def pairs(answers: Any, start: Any = None) -> list[list[Any]]:
+def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     """[text, start] of each answer: of objects (`text`, `answer_start`), of an object with a list of each, or of a text
     (or list) whose `start` (or list) is given beside it. What has no text is no answer. Raises KeyError or TypeError
     for anything else."""
@@ -55,7 +55,7 @@ def pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     return [[text, begin] for text, begin in zip(answers, start, strict=True) if text != ""]
 
 
-def example(place: str, identity: str, question: Any, context: Any, answers: list[list[Any]]) -> Example:
+def span_example(place: str, identity: str, question: Any, context: Any, answers: list[list[Any]]) -> Example:
     """An example of the span shape. Raises UserError unless question and context are text and every answer stands at
     its start."""
     for name, text in (("question", question), ("context", context)):
@@ -74,7 +74,7 @@ def example(place: str, identity: str, question: Any, context: Any, answers: lis
     return {"id": identity, "group": context, "question": question, "context": context, "answers": answers}
 
 
-def each_once(path: Path, examples: list[Example]) -> list[Example]:
+def refuse_repeated_ids(path: Path, examples: list[Example]) -> list[Example]:
     """The examples. Raises UserError where two have one id."""
     seen: set[str] = set()
     for one in examples:
@@ -84,7 +84,7 @@ def each_once(path: Path, examples: list[Example]) -> list[Example]:
     return examples
 
 
-def in_squad_form(path: Path) -> bool:
+def is_squad_file(path: Path) -> bool:
     """Whether a file is JSON that begins with an object: in SQuAD form, that is, and no table."""
     name = path.with_suffix("") if path.suffix in COMPRESSED else path
     if name.suffix != ".json":

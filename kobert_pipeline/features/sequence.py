@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import CLASSIFICATION
 from kobert_pipeline.features.task import Example, Task
 
@@ -33,9 +33,9 @@ class SequenceTask(Task):
         """One window per example, cut at `max_length`; of a pair the longer text is cut first."""
         encoded = tokenizer(*_texts(examples), truncation=True, max_length=max_length, return_token_type_ids=True)
         return {
-            "windows": starts(encoded["input_ids"]),
-            "input_ids": flat(encoded["input_ids"], np.int32),
-            "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
+            "windows": row_starts(encoded["input_ids"]),
+            "input_ids": flatten(encoded["input_ids"], np.int32),
+            "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
             "labels": np.array([example["label"] for example in examples], self.label_type),
         }
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Example, Task
 
@@ -31,7 +31,7 @@ class SpanTask(Task):
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 elsewhere;
         `example` (n,) says whose window it is; an answer outside the window is the first token, [CLS]."""
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
-        questions = [self._short(example["question"], longest, tokenizer) for example in examples]
+        questions = [self._shorten_question(example["question"], longest, tokenizer) for example in examples]
         encoded = tokenizer(
             questions,
             [example["context"] for example in examples],
@@ -49,16 +49,16 @@ class SpanTask(Task):
         ]
         spans = [answer_tokens(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
         return {
-            "windows": starts(encoded["input_ids"]),
-            "input_ids": flat(encoded["input_ids"], np.int32),
-            "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
+            "windows": row_starts(encoded["input_ids"]),
+            "input_ids": flatten(encoded["input_ids"], np.int32),
+            "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
             "offsets": np.array([span for row in offsets for span in row], np.int32),
             "example": np.array(example_of, np.int64),
             "start_positions": np.array([start for start, _ in spans], np.int64),
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
 
-    def _short(self, question: str, longest: int, tokenizer: Any) -> str:
+    def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:
         if 2 * len(question) <= longest:  # a character is at most itself and the mark before it
             return question
         encoded = tokenizer(

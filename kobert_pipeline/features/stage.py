@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options, Seed
-from kobert_pipeline.corpus.decontaminate import Evaluation
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Example, Task, refuse_empty
@@ -61,7 +61,7 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     """Write `train/`, `dev/` and `test/` to `out`."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
-    options, splits, counts = prepared(options, data_dir)
+    options, splits, counts = prepare(options, data_dir)
     loaded = MorphemeTokenizer.from_pretrained(tokenizer)
     for name, examples in splits.items():
         features = Features(options.task.featurize(examples, loaded, options.max_length), examples)
@@ -73,7 +73,7 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     return counts
 
 
-def prepared(
+def prepare(
     options: FeaturesOptions, data_dir: Path
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
     """What is made of the task files before a tokenizer is needed: the options with what the task learns from its
@@ -83,7 +83,7 @@ def prepared(
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
     for examples in splits.values():
-        options.task.refuse_unlike(examples)
+        options.task.refuse_inconsistent(examples)
     return options, splits, counts
 
 
@@ -100,12 +100,12 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
             refuse_empty(name, [data_dir / file], len(splits[name]))
     counts = {"train_examples_read": len(train)}
     if task.clean_training and options.test:
-        held = Evaluation({task.content(example) for example in splits["test"]})
-        clear = {text: not held.holds(text) for text in {task.content(example) for example in train}}
+        held = EvaluationTexts({task.content(example) for example in splits["test"]})
+        clear = {text: not held.overlaps(text) for text in {task.content(example) for example in train}}
         train = [example for example in train if clear[task.content(example)]]
         counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
     elif options.test:
-        counts["train_examples_in_test"] = shared(options, train, splits["test"])
+        counts["train_examples_in_test"] = count_in_test(options, train, splits["test"])
     if not options.dev:
         cut = [is_dev(example["group"], options) for example in train]
         splits["dev"] = [example for example, held_out in zip(train, cut, strict=True) if held_out]
@@ -123,7 +123,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     return splits, counts
 
 
-def shared(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:
+def count_in_test(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:
     """How many training examples have a text, white space left out, that stands in the test set too. Official sets
     share some short ones, so nothing is dropped. Raises UserError where more than half of the test examples stand in
     train: one file was taken for both."""

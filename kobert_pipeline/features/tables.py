@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.readers.csv import read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
-from kobert_pipeline.corpus.readers.parquet import opened, read_rows
+from kobert_pipeline.corpus.readers.parquet import open_parquet, read_rows
 from kobert_pipeline.errors import UserError, did_you_mean
 
 IDS = ("guid", "id")
@@ -40,7 +40,7 @@ def rows(path: Path) -> Iterator[Row]:
     return KINDS[ending](path)
 
 
-def has(cells: dict[str, Any], column: str) -> bool:
+def has_column(cells: dict[str, Any], column: str) -> bool:
     """Whether there is such a column; `labels.label` is the column `label` of the object in the column `labels`."""
     return column in columns(cells)
 
@@ -61,13 +61,13 @@ def column_of(
     there is; None where none is. Raises UserError for a given one that is not there, and where one is `needed` and none
     is known."""
     if given:
-        if not has(first.cells, given):
+        if not has_column(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
             raise UserError(
                 f"{path}: there is no column '{given}'{guess}; say which it is with the option {role} of the task"
             )
         return given
-    found = next((column for column in known if has(first.cells, column)), None)
+    found = next((column for column in known if has_column(first.cells, column)), None)
     if found is None and known and needed:
         raise UserError(
             f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were "
@@ -122,7 +122,7 @@ def _json(path: Path) -> Iterator[Row]:
 
 
 def _parquet(path: Path) -> Iterator[Row]:
-    for number, cells in enumerate(read_rows(path, opened(path), None), 1):
+    for number, cells in enumerate(read_rows(path, open_parquet(path), None), 1):
         yield Row(f"{path}, row {number}", cells)
 
 

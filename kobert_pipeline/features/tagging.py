@@ -17,17 +17,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, field_validator
 
-from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.bio import OUTSIDE, parsed, spans
-from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
+from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_scores
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 
 IGNORE_INDEX = -100
 """The label of tokens that the loss leaves out."""
 
-Found = tuple[int, int, str, float]
+ScoredEntity = tuple[int, int, str, float]
 """First character, end character, type, score."""
 
 
@@ -101,7 +101,12 @@ class TaggingTask(Task):
                     f"those of the training files unless the option labels of the task names all"
                 )
             kept.append((end - len(inside.lstrip()), start + len(inside.rstrip()), kind))
-        return {"id": identity, "group": squeezed(text), "text": text, "entities": [list(entity) for entity in kept]}
+        return {
+            "id": identity,
+            "group": remove_whitespace(text),
+            "text": text,
+            "entities": [list(entity) for entity in kept],
+        }
 
     def config(self) -> dict[str, Any]:
         """O, then B and I of every type."""
@@ -126,20 +131,20 @@ class TaggingTask(Task):
             return_offsets_mapping=True,
         )
         arrays = {
-            "windows": starts(encoded["input_ids"]),
-            "input_ids": flat(encoded["input_ids"], np.int32),
-            "token_type_ids": flat(encoded["token_type_ids"], np.uint8),
+            "windows": row_starts(encoded["input_ids"]),
+            "input_ids": flatten(encoded["input_ids"], np.int32),
+            "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
             "offsets": np.array([span for row in encoded["offset_mapping"] for span in row], np.int32).reshape(-1, 2),
             "example": np.array(encoded["overflow_to_sample_mapping"], np.int64),
         }
-        inside = flat(
+        inside = flatten(
             [[side is not None for side in encoded.sequence_ids(i)] for i in range(len(arrays["example"]))], bool
         )
-        labels = np.where(central(arrays["windows"], arrays["example"], inside, stride), 0, IGNORE_INDEX).astype(
-            np.int32
-        )
+        labels = np.where(
+            has_max_context(arrays["windows"], arrays["example"], inside, stride), 0, IGNORE_INDEX
+        ).astype(np.int32)
         for example, tokens in zip(
-            examples, central_tokens(Features({**arrays, "labels": labels}, examples)), strict=True
+            examples, max_context_tokens(Features({**arrays, "labels": labels}, examples)), strict=True
         ):
             labels[tokens] = token_labels(arrays["offsets"][tokens], example["entities"], self.labels or [])
         return {**arrays, "labels": labels}
@@ -148,7 +153,7 @@ class TaggingTask(Task):
         """`labels` (tokens,)."""
         return {"labels": features.arrays["labels"]}
 
-    def found(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[list[Found]]:
+    def scored_entities(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[list[ScoredEntity]]:
         """The entities of each example. An entity's score is the mean probability of its tokens' labels."""
         lengths = features.lengths.tolist()
         rows = [row[:length] for row, length in zip(logits["logits"], lengths, strict=True)]
@@ -156,11 +161,11 @@ class TaggingTask(Task):
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         best, sure = scores.argmax(-1), scores.max(-1) / scores.sum(-1)
         return [
-            self._spelled(best[tokens], sure[tokens], features.arrays["offsets"][tokens])
-            for tokens in central_tokens(features)
+            self._decode_entities(best[tokens], sure[tokens], features.arrays["offsets"][tokens])
+            for tokens in max_context_tokens(features)
         ]
 
-    def _spelled(self, labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray) -> list[Found]:
+    def _decode_entities(self, labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray) -> list[ScoredEntity]:
         """Spans in characters from the labels of a text's tokens."""
         kinds = self.labels or []
         tags = [(label % 2 == 1, kinds[(label - 1) // 2] if label else None) for label in labels.tolist()]
@@ -171,7 +176,10 @@ class TaggingTask(Task):
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
         """[start, end, type] of the entities of each example."""
-        return [[[start, end, kind] for start, end, kind, _ in of_text] for of_text in self.found(logits, features)]
+        return [
+            [[start, end, kind] for start, end, kind, _ in of_text]
+            for of_text in self.scored_entities(logits, features)
+        ]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """Precision, recall and F1 of entities (span and type exact), and the macro F1 of characters, in percent."""
@@ -184,11 +192,11 @@ class TaggingTask(Task):
         rightly."""
         perfect: list[Any] = []
         inside, (labels, offsets) = 0, (features.arrays[name] for name in ("labels", "offsets"))
-        for example, tokens in zip(features.examples, central_tokens(features), strict=True):
+        for example, tokens in zip(features.examples, max_context_tokens(features), strict=True):
             left, right = (set(column) for column in offsets[tokens].T.tolist())
             inside += sum((start not in left) + (end not in right) for start, end, _ in example["entities"])
             perfect.append(
-                [found[:3] for found in self._spelled(labels[tokens], np.ones(len(tokens)), offsets[tokens])]
+                [found[:3] for found in self._decode_entities(labels[tokens], np.ones(len(tokens)), offsets[tokens])]
             )
         return {
             "entities": sum(len(example["entities"]) for example in features.examples),
@@ -201,7 +209,7 @@ class TaggingTask(Task):
         return str(example["text"])
 
 
-def central(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride: int) -> np.ndarray:
+def has_max_context(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride: int) -> np.ndarray:
     """Which tokens, (P,) bool, stand nowhere more central than here: of the `stride` tokens that two windows of a text
     share, each has the half that is farther from its edge. `inside` (P,) tells a text's tokens from special ones."""
     chosen = inside.copy()
@@ -212,7 +220,7 @@ def central(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride
     return chosen
 
 
-def central_tokens(features: Features) -> list[np.ndarray]:
+def max_context_tokens(features: Features) -> list[np.ndarray]:
     """Per example the numbers of its tokens in the order of the text, each once."""
     tokens = np.flatnonzero(features.arrays["labels"] != IGNORE_INDEX)
     whose = np.repeat(features.arrays["example"], features.lengths)[tokens]
@@ -235,8 +243,8 @@ def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> 
     return labels
 
 
-def joined(tokens: list[str], tags: list[str], separator: str) -> tuple[str, list[tuple[int, int, str]]]:
+def join_tokens(tokens: list[str], tags: list[str], separator: str) -> tuple[str, list[tuple[int, int, str]]]:
     """The text of tagged tokens with `separator` between them, and its entities in characters."""
     begins = np.cumsum([0] + [len(token) + len(separator) for token in tokens]).tolist()
-    found = spans(parsed(tag) for tag in tags)
+    found = spans(parse_tag(tag) for tag in tags)
     return separator.join(tokens), [(begins[first], begins[end] - len(separator), kind) for first, end, kind in found]

@@ -55,7 +55,7 @@ class Task(Plugin):
         kept beside the features. Raises UserError for files of another form."""
         return self
 
-    def refuse_unlike(self, examples: list[Example]) -> None:
+    def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, maybe of several files, do not go together."""
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:

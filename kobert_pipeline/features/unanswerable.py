@@ -37,10 +37,10 @@ class UnanswerableTask(SpanTask):
         margins = np.array([nulls[i] - span[0] for i, span in best.items()])
         asked = [features.examples[i] for i in best]
         answered = [
-            self._value(example["context"][span[1] : span[2]], example)
+            self._question_score(example["context"][span[1] : span[2]], example)
             for example, span in zip(asked, best.values(), strict=True)
         ]
-        left = [self._value("", example) for example in asked]
+        left = [self._question_score("", example) for example in asked]
         return self.model_copy(update={"null_threshold": best_threshold(margins, np.array(answered), np.array(left))})
 
     def answer_spans(
@@ -60,7 +60,7 @@ class UnanswerableTask(SpanTask):
         answers = [[text for text, _ in example["answers"]] for example in examples]
         return korquad_scores(predictions, answers) if all(answers) else squad2_scores(predictions, answers)
 
-    def _value(self, prediction: str, example: Example) -> float:
+    def _question_score(self, prediction: str, example: Example) -> float:
         return squad2_values(prediction, [text for text, _ in example["answers"]])[self.metric]
 
 

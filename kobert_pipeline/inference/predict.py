@@ -172,7 +172,7 @@ def format_entities(task: TaggingTask, predicted: Predicted) -> list[dict[str, A
     """For each text its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean
     probability of their tokens."""
     results = []
-    entities_of = task.found(predicted.logits, predicted.features)
+    entities_of = task.scored_entities(predicted.logits, predicted.features)
     for example, entities in zip(predicted.features.examples, entities_of, strict=True):
         text = example["text"]
         rows = [

@@ -123,7 +123,7 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
             writes=features_stage.WRITES, inputs={"tokenizer": run.run_dir / "tokenizer"},
             source_files=partial(features_stage.raw_files, options, run.data_dir),
-            validate=partial(features_stage.prepared, options, run.data_dir),
+            validate=partial(features_stage.prepare, options, run.data_dir),
             run=partial(features_stage.run, options, run.folder("tokenizer"), run.data),
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from front_end import CORPORA
 
 from kobert_pipeline.corpus.document import document_parts, read_documents
 from kobert_pipeline.corpus.filters import FilterOptions
-from kobert_pipeline.corpus.phases import units
+from kobert_pipeline.corpus.phases import task_inputs
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.corpus.readers.squad import Squad
@@ -148,7 +148,7 @@ def test_small_files_of_a_source_are_read_together(tmp_path):
     size = (tmp_path / "10.txt").stat().st_size
     sources = [Text(path="*.txt"), Text(path="0*.txt"), Text(path="*.txt", limit_characters=100)]
     options = CorpusOptions(sources=sources, part_characters=size * 20 - 10)
-    names = [[path.name for path in unit.files] for unit in units(options, tmp_path)]
+    names = [[path.name for path in unit.files] for unit in task_inputs(options, tmp_path)]
     every = [f"{number:02d}.txt" for number in range(50)]
     assert names == [every[:20], every[20:40], every[40:], every[:10], every]
     one = CorpusOptions(sources=[Text(path="*.txt")], deduplicate=EXACT_ONLY)

@@ -6,7 +6,16 @@ from front_end import PROPERTY
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from kobert_pipeline.corpus.decontaminate import KINDS, RUN, WHOLE, Evaluation, letters, run_hashes, squeezed, telling
+from kobert_pipeline.corpus.decontaminate import (
+    MIN_KINDS,
+    RUN,
+    MIN_WHOLE,
+    EvaluationTexts,
+    count_letters,
+    run_hashes,
+    remove_whitespace,
+    is_distinctive,
+)
 
 small_alphabet = st.text(st.sampled_from("가나 .\n"), max_size=90)
 any_alphabet = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -18,7 +27,7 @@ def naive(evaluation, paragraph):
     text = "".join(paragraph.split())
     for one in ("".join(one.split()) for one in evaluation):
         found = list(filter(str.isalnum, one))
-        if one in text and len(found) >= WHOLE and len(set(found)) >= KINDS:
+        if one in text and len(found) >= MIN_WHOLE and len(set(found)) >= MIN_KINDS:
             return True
         if any(one[i : i + RUN] in text for i in range(len(one) - RUN + 1)):
             return True
@@ -33,7 +42,7 @@ def naive(evaluation, paragraph):
 @example(evaluation=["가나다라마바사아자차"], paragraph="가나다라마바사아자차")
 @example(evaluation=[""], paragraph="")
 def test_it_agrees_with_the_definition(evaluation, paragraph):
-    assert Evaluation(evaluation).holds(paragraph) == naive(evaluation, paragraph)
+    assert EvaluationTexts(evaluation).overlaps(paragraph) == naive(evaluation, paragraph)
 
 
 @PROPERTY
@@ -43,12 +52,12 @@ def test_it_agrees_with_the_definition(evaluation, paragraph):
     blanks=st.integers(0, 9),
 )
 def test_a_planted_run_is_found_wherever_it_stands_and_however_spaced(data, text, blanks):
-    run = squeezed(text)
+    run = remove_whitespace(text)
     assume(len(run) >= RUN)
     start = data.draw(st.integers(0, len(run) - RUN))
     run = run[start : start + RUN]
     spaced = run[:blanks] + " \n" + run[blanks:]
-    assert Evaluation([text]).holds("앞 " + spaced + " 뒤")
+    assert EvaluationTexts([text]).overlaps("앞 " + spaced + " 뒤")
 
 
 LETTERS = "".join(map(chr, range(0xAC00, 0xAC00 + 100)))
@@ -75,11 +84,11 @@ LETTERS = "".join(map(chr, range(0xAC00, 0xAC00 + 100)))
     ],
 )
 def test_the_borders_of_the_rule(evaluation, paragraph, held):
-    assert Evaluation([evaluation]).holds(paragraph) is held
+    assert EvaluationTexts([evaluation]).overlaps(paragraph) is held
 
 
 def test_nothing_is_contaminated_without_an_evaluation_set():
-    assert not Evaluation([]).holds(LETTERS * 3)
+    assert not EvaluationTexts([]).overlaps(LETTERS * 3)
 
 
 @PROPERTY
@@ -91,23 +100,23 @@ def test_the_hash_of_a_run_does_not_depend_on_where_it_stands(text, shift):
 
 def test_a_long_paragraph_is_searched_to_its_end():
     filler = "".join(chr(0xB000 + i % 997) for i in range(20_000))
-    evaluation = Evaluation([LETTERS])
-    assert evaluation.holds(filler + LETTERS[-RUN:])
-    assert not evaluation.holds(filler + LETTERS[: RUN - 1])
+    evaluation = EvaluationTexts([LETTERS])
+    assert evaluation.overlaps(filler + LETTERS[-RUN:])
+    assert not evaluation.overlaps(filler + LETTERS[: RUN - 1])
 
 
 def test_letters_are_letters_and_digits():
-    assert letters("가a1 ㅋ漢!😀") == 5
+    assert count_letters("가a1 ㅋ漢!😀") == 5
 
 
 @PROPERTY
 @given(data=st.data(), short=st.text(st.sampled_from("가나다라마바사아자차카.!"), min_size=10, max_size=29))
 def test_a_whole_short_text_is_found_wherever_it_stands(data, short):
-    assume(telling(short))
+    assume(is_distinctive(short))
     others = data.draw(st.lists(st.text(st.sampled_from("가나다라마바사"), max_size=29), max_size=4))
     around = [data.draw(st.text(st.sampled_from("하타 파"), max_size=40)) for _ in range(2)]
-    assert Evaluation([*others, short]).holds(short.join(around))
+    assert EvaluationTexts([*others, short]).overlaps(short.join(around))
 
 
 def test_half_characters_are_no_reason_to_stop():
-    assert not Evaluation(["\ud83d" + LETTERS]).holds("앞" * 40 + "\ud83d")
+    assert not EvaluationTexts(["\ud83d" + LETTERS]).overlaps("앞" * 40 + "\ud83d")

@@ -7,7 +7,7 @@ from front_end import PROPERTY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kobert_pipeline.corpus.encoding import decoded, detect
+from kobert_pipeline.corpus.encoding import decode_line, detect
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.errors import UserError
@@ -102,4 +102,4 @@ def test_a_head_cut_inside_a_character_does_not_disturb(text, encoding, cut):
 @PROPERTY
 @given(st.binary(), st.sampled_from(["utf-8", "cp949"]))
 def test_any_bytes_become_text(line, codec):
-    decoded(line, codec).encode("utf-8")
+    decode_line(line, codec).encode("utf-8")

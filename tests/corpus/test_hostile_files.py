@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from kobert_pipeline.corpus.document import TOO_LONG, Document, within
-from kobert_pipeline.corpus.open_text import bounded, open_lines
+from kobert_pipeline.corpus.document import TOO_LONG, Document, limit_size
+from kobert_pipeline.corpus.open_text import bounded_lines, open_lines
 from kobert_pipeline.corpus.readers.csv import Csv
 from kobert_pipeline.corpus.readers.json import Json
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.text import Text
-from kobert_pipeline.corpus.readers.wikipedia import BROKEN, MOST_EFFORT, Wikipedia, effort, pages, without_comments
+from kobert_pipeline.corpus.readers.wikipedia import BROKEN, MAX_COST, Wikipedia, parsing_cost, pages, without_comments
 from kobert_pipeline.errors import UserError
 
 MOST = 10_000
@@ -51,7 +51,7 @@ def test_a_line_beyond_the_limit_is_read_past_and_marked() -> None:
             end = b"\n" if isinstance(line, bytes) else "\n"
             file.write(line * length + end + line + end + line * length)  # type: ignore[operator]
             file.seek(0)
-            found = list(bounded(file, 10))  # type: ignore[type-var]
+            found = list(bounded_lines(file, 10))  # type: ignore[type-var]
             assert found[1] == line + end
             assert (found[0] == line * length + end) == rest
             assert (found[2] == line * length) == (length <= 10)
@@ -70,11 +70,11 @@ def test_documents_that_are_too_long_are_dropped_by_every_reader_of_lines(tmp_pa
         (JsonLines(path="a.jsonl", max_document_bytes=MOST), ".__."),
         (Wikipedia(path="wiki.xml", max_document_bytes=MOST), "._."),
     ):
-        found = [within(document, MOST) for document in reader.read(tmp_path)]
+        found = [limit_size(document, MOST) for document in reader.read(tmp_path)]
         assert "".join("_" if one.dropped == TOO_LONG else "." for one in found) == expected
         assert all((one.text == "") == bool(one.dropped) for one in found)
-    assert within(Document("a", "b", "가" * 10), 30).text
-    assert within(Document("a", "b", "가" * 10), 29).dropped == TOO_LONG
+    assert limit_size(Document("a", "b", "가" * 10), 30).text
+    assert limit_size(Document("a", "b", "가" * 10), 29).dropped == TOO_LONG
 
 
 def test_bombs_are_read_in_bounded_memory(tmp_path, fresh) -> None:
@@ -149,10 +149,10 @@ NEVER_CLOSED = {
 
 def test_wiki_pages_of_marks_that_never_close_are_dropped_before_they_take_minutes(tmp_path) -> None:
     sound = "'''서울'''은 [[대한민국]]의 수도이다.<ref>{{웹 인용|url=http://a}}</ref>\n" * 200
-    assert effort(sound) == len(sound)
+    assert parsing_cost(sound) == len(sound)
     for name, unit in NEVER_CLOSED.items():
-        assert effort(without_comments(unit * 20_000)) > MOST_EFFORT, name
-        assert growth(lambda text: effort(without_comments(text)), unit * 1000) < 24, name
+        assert parsing_cost(without_comments(unit * 20_000)) > MAX_COST, name
+        assert growth(lambda text: parsing_cost(without_comments(text)), unit * 1000) < 24, name
     path = dump(
         tmp_path,
         PAGE.format(1, "{{a|" * 20_000),

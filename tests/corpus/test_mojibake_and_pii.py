@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, repeated_eojeols, repeated_lines, shares
-from kobert_pipeline.corpus.mojibake import LATIN, LETTER, RUN, repaired
+from kobert_pipeline.corpus.mojibake import LATIN, LETTER, RUN, repair
 from kobert_pipeline.corpus.pii import luhn, redact
 
 TEXT = "안녕하세요. 영화가 정말 재미있었습니다!"
@@ -30,17 +30,17 @@ TEXT = "안녕하세요. 영화가 정말 재미있었습니다!"
 def test_text_read_in_a_wrong_encoding_is_put_right(text, right, wrong):
     misread = text.encode(right).decode(wrong)
     assert misread != text
-    assert repaired(misread) == (text, 1, 0)
+    assert repair(misread) == (text, 1, 0)
 
 
 def test_only_the_misread_paragraphs_are_touched():
     wrong = TEXT.encode("cp949").decode("latin-1")
-    assert repaired(f"앞 문단\n{wrong}\n뒤 문단") == (f"앞 문단\n{TEXT}\n뒤 문단", 1, 0)
+    assert repair(f"앞 문단\n{wrong}\n뒤 문단") == (f"앞 문단\n{TEXT}\n뒤 문단", 1, 0)
 
 
 @pytest.mark.parametrize("lost", ["잃은 \ufffd 글자", "¾È³çÇÏ¼¼¿äÀ", "ì•ˆë…•í•˜ì„¸ìš"])
 def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost):
-    text, _, dropped = repaired(f"앞 문단\n{lost}\n뒤 문단")
+    text, _, dropped = repair(f"앞 문단\n{lost}\n뒤 문단")
     assert (text, dropped) == ("앞 문단\n뒤 문단", 1)
 
 
@@ -60,19 +60,19 @@ def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost):
     ],
 )
 def test_sound_text_stays_as_it_is(text):
-    assert repaired(text) == (text, 0, 0)
+    assert repair(text) == (text, 0, 0)
 
 
 def test_bundled_documents_stay_as_they_are():
     for path in sorted((CORPORA / "documents").glob("*.txt")):
         text = path.read_text(encoding="utf-8")
-        assert repaired(text) == (text, 0, 0)
+        assert repair(text) == (text, 0, 0)
 
 
 @PROPERTY
 @given(any_text)
 def test_no_mark_of_a_lost_character_is_passed_on(text):
-    assert "\ufffd" not in repaired(text)[0]
+    assert "\ufffd" not in repair(text)[0]
 
 
 @pytest.mark.parametrize(

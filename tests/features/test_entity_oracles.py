@@ -10,7 +10,7 @@ from seqeval import metrics as seqeval_metrics
 from seqeval.metrics.sequence_labeling import get_entities
 from sklearn.metrics import f1_score
 
-from kobert_pipeline.features.bio import parsed, spans
+from kobert_pipeline.features.bio import parse_tag, spans
 from kobert_pipeline.features.metrics import character_macro_f1, character_tags, entity_scores
 
 CASES = 1000
@@ -39,13 +39,13 @@ def tagged() -> Iterator[tuple[list[list[str]], list[list[str]]]]:
 
 def of_tags(tags: list[str]) -> list[list]:
     """Entities over characters, where each tag is a character's."""
-    return [list(span) for span in spans(parsed(tag) for tag in tags)]
+    return [list(span) for span in spans(parse_tag(tag) for tag in tags)]
 
 
 def test_spans_are_those_of_seqeval() -> None:
     for given, right in tagged():
         for tags in (*given, *right):
-            assert [(first, end - 1, kind) for first, end, kind in spans(map(parsed, tags))] == [
+            assert [(first, end - 1, kind) for first, end, kind in spans(map(parse_tag, tags))] == [
                 (b, e, k) for k, b, e in get_entities(tags)
             ]
 
@@ -107,4 +107,4 @@ def test_an_entity_must_be_right_in_text_ends_and_type() -> None:
     ],
 )  # fmt: skip
 def test_a_tag_says_type_and_beginning_in_every_spelling(tag: str, expected: tuple) -> None:
-    assert parsed(tag) == expected
+    assert parse_tag(tag) == expected

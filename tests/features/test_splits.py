@@ -10,7 +10,7 @@ import pytest
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
-from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.files import read_json
 
 
@@ -146,16 +146,16 @@ def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_o
     }.items():  # fmt: skip
         (tmp_path / f"{name}.jsonl").write_text(texts_of(kind, texts), encoding="utf-8")
     split = {"train": ["train.jsonl", "train.jsonl"], "dev_share": 0.2}
-    _, splits, counts = stage.prepared(options(kind, test="half.jsonl", **split), tmp_path)
+    _, splits, counts = stage.prepare(options(kind, test="half.jsonl", **split), tmp_path)
     assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}
     assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
     with pytest.raises(
         UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"
     ):
-        stage.prepared(options(kind, test="most.jsonl", **split), tmp_path)
+        stage.prepare(options(kind, test="most.jsonl", **split), tmp_path)
     with pytest.raises(UserError, match="60 of the 60 examples"):
-        stage.prepared(options(kind, test="all.jsonl", **split), tmp_path)
-    assert stage.prepared(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}
+        stage.prepare(options(kind, test="all.jsonl", **split), tmp_path)
+    assert stage.prepare(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}
 
 
 def test_empty_reviews_in_both_are_no_shared_texts(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_file_that_does_not_exist_is_named_with_data_dir(tmp_path: Path) -> No
 
 def test_features_come_back_as_they_were_saved(tmp_path: Path) -> None:
     rows = [[2, 7, 3], [], [2, 3]]
-    arrays = {"windows": starts(rows), "input_ids": flat(rows, np.int32), "labels": np.array([1, 0, 1])}
+    arrays = {"windows": row_starts(rows), "input_ids": flatten(rows, np.int32), "labels": np.array([1, 0, 1])}
     saved = Features(
         arrays, [{"id": "가", "text": "줄\n바꿈 \u2028"}, {"id": "b"}, {"id": "c", "answers": [["답", 3]]}]
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.tagging import IGNORE_INDEX, central, central_tokens, token_labels
+from kobert_pipeline.features.tagging import IGNORE_INDEX, has_max_context, max_context_tokens, token_labels
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
@@ -51,7 +51,7 @@ def featurized(request: pytest.FixtureRequest, morpheme_tokenizer: MorphemeToken
 def test_each_token_of_a_text_is_labelled_once_and_in_order(
     featurized: Features, morpheme_tokenizer: MorphemeTokenizer
 ) -> None:
-    for one, tokens in zip(EXAMPLES, central_tokens(featurized), strict=True):
+    for one, tokens in zip(EXAMPLES, max_context_tokens(featurized), strict=True):
         whole = morpheme_tokenizer(one["text"], add_special_tokens=False, return_offsets_mapping=True)
         assert featurized.arrays["input_ids"][tokens].tolist() == whole["input_ids"]
         assert featurized.arrays["offsets"][tokens].tolist() == [list(span) for span in whole["offset_mapping"]]
@@ -62,7 +62,7 @@ def test_each_token_of_a_text_is_labelled_once_and_in_order(
 def test_labels_are_those_of_the_whole_text_whatever_the_windows(
     featurized: Features, morpheme_tokenizer: MorphemeTokenizer
 ) -> None:
-    for one, tokens in zip(EXAMPLES, central_tokens(featurized), strict=True):
+    for one, tokens in zip(EXAMPLES, max_context_tokens(featurized), strict=True):
         whole = Features(TASK.featurize([one], morpheme_tokenizer, 512), [one])
         assert featurized.arrays["labels"][tokens].tolist() == whole.arrays["labels"][1:-1].tolist()
 
@@ -114,7 +114,7 @@ def test_halves_of_what_windows_share_make_the_text_again(texts: list[int], room
         example_of += [text] * len(begins)
     tokens = np.array([token for row in rows for token in row])
     bounds = np.cumsum([0] + [len(row) for row in rows])
-    chosen = central(bounds, np.array(example_of), tokens >= 0, stride)
+    chosen = has_max_context(bounds, np.array(example_of), tokens >= 0, stride)
     assert tokens[chosen].tolist() == [token for size in texts for token in range(size)]
 
 
@@ -172,7 +172,7 @@ def test_the_features_stage_counts_entities_and_borders_inside_tokens(
     train = Features.load(tmp_path / "out" / "train")
     inside = sum(
         (start not in train.arrays["offsets"][tokens][:, 0]) + (end not in train.arrays["offsets"][tokens][:, 1])
-        for one, tokens in zip(train.examples, central_tokens(train), strict=True)
+        for one, tokens in zip(train.examples, max_context_tokens(train), strict=True)
         for start, end, _ in one["entities"]
     )
     assert (counts["train_entities"], counts["train_entity_borders_inside_tokens"]) == (3, inside)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.finetune.batching import Batches, by_length, padded
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
@@ -19,7 +19,8 @@ def features_of(lengths: list[int], seed: int = 0) -> Features:
     ids = [[1000 + i, *rng.integers(5, 99, length - 1).tolist()] for i, length in enumerate(lengths)]
     types = [rng.integers(0, 2, length).tolist() for length in lengths]
     return Features(
-        {"windows": starts(ids), "input_ids": flat(ids, np.int32), "token_type_ids": flat(types, np.uint8)}, []
+        {"windows": row_starts(ids), "input_ids": flatten(ids, np.int32), "token_type_ids": flatten(types, np.uint8)},
+        [],
     )
 
 

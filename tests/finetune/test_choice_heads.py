@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from kobert_pipeline.config import plugins
-from kobert_pipeline.features.format import Features, flat, starts
+from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.model import TaskModule, build, logits, predict
@@ -33,7 +33,11 @@ def examples_of(count: int) -> Features:
             inner = rng.integers(20, VOCAB_SIZE, rng.integers(3, 12)).tolist()
             ids.append([2, *inner, 3, *([7] if choice == label else [8]), *inner[:2], 3])
     types = [[0] * (len(row) - 3) + [1] * 3 for row in ids]
-    arrays = {"windows": starts(ids), "input_ids": flat(ids, np.int32), "token_type_ids": flat(types, np.uint8)}
+    arrays = {
+        "windows": row_starts(ids),
+        "input_ids": flatten(ids, np.int32),
+        "token_type_ids": flatten(types, np.uint8),
+    }
     return Features(
         arrays | {"labels": labels, "choices": np.array(CHOICES)}, [{"label": int(label)} for label in labels]
     )

@@ -1,4 +1,5 @@
-"""Processes of this machine."""
+"""The executor of this machine's processes. Free of datatrove imports: every command lists the executors, see
+`local_executor`."""
 
 import os
 from pathlib import Path
@@ -6,26 +7,26 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from kobert_pipeline.corpus.executor import Executor, Task
+from kobert_pipeline.corpus.executor import Executor, Step
 
 SMALL = 20_000_000
-"""Bytes of input that one process reads faster than several, which have to start first."""
+"""Bytes of input below which starting more processes takes longer than the work."""
 
 
 class Local(Executor):
-    """Processes of this machine."""
+    """Processes on this machine."""
 
     name: Literal["local"] = "local"
     workers: int | None = Field(None, gt=0)
-    """Processes; default: one per core, and one in all for less than 20 MB of input."""
+    """Number of processes; default: one per core, or a single one for less than 20 MB of input."""
 
-    def sized(self, num_workers: int | None, size: int) -> Self:
-        """One worker where it is not worth starting more."""
-        workers = self.workers or num_workers or (1 if size < SMALL else os.cpu_count() or 1)
-        return self.model_copy(update={"workers": workers})
+    def for_input(self, num_workers: int | None, size: int) -> Self:
+        """The executor with a number of workers: from the recipe, else the command line, else by the size."""
+        default = 1 if size < SMALL else os.cpu_count() or 1
+        return self.model_copy(update={"workers": self.workers or num_workers or default})
 
-    def build(self, steps: list[Task], tasks: int, logs: Path) -> Any:
-        """A LocalPipelineExecutor."""
+    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+        """A QuietExecutor."""
         from kobert_pipeline.corpus.local_executor import QuietExecutor
 
         return QuietExecutor(steps, tasks=tasks, workers=min(self.workers or 1, tasks), logging_dir=str(logs))

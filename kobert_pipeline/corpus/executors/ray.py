@@ -1,5 +1,5 @@
-"""A Ray cluster (optional extra `ray`), this machine or many. The run folder and the data lie where all nodes see
-them."""
+"""The executor of a Ray cluster (optional extra `ray`) of one or more machines. The run folder and the data must be on
+a file system that all nodes share."""
 
 import logging
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kobert_pipeline.corpus.executor import Executor, Task
+from kobert_pipeline.corpus.executor import Executor, Step
 from kobert_pipeline.errors import UserError
 
 
@@ -16,19 +16,19 @@ class Ray(Executor):
 
     name: Literal["ray"] = "ray"
     address: str | None = "auto"
-    """Address of the cluster; `auto` finds the one of this node, null starts one on this machine."""
+    """Address of the cluster; `auto` uses the one that this node belongs to, null starts one on this machine."""
     workers: int = Field(-1, ge=-1)
-    """Tasks at a time; -1: as many as the cluster has room for."""
+    """Tasks that run at the same time; -1: as many as the cluster has resources for."""
     memory_gb: float = Field(2, gt=0)
-    """Memory that a task asks for."""
+    """Memory that a task requests, in GB."""
 
-    def build(self, steps: list[Task], tasks: int, logs: Path) -> Any:
-        """A RayPipelineExecutor on the cluster. Raises UserError where there is none."""
+    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+        """A RayPipelineExecutor on the cluster. Raises UserError where Ray is not installed or no cluster answers."""
         try:
             import ray
         except ImportError:
             raise UserError(
-                "corpus.executor ray needs the library ray; run: pip install 'kobert-pipeline[ray]'"
+                "corpus.executor ray requires the library ray; run: pip install 'kobert-pipeline[ray]'"
             ) from None
         from datatrove.executor import RayPipelineExecutor
 
@@ -38,7 +38,7 @@ class Ray(Executor):
             except ConnectionError as error:
                 raise UserError(
                     f"corpus.executor: no Ray cluster at {self.address!r} ({error}); start one with `ray start "
-                    "--head`, or say address: null"
+                    "--head`, or set address: null"
                 ) from None
         return RayPipelineExecutor(
             steps, tasks=tasks, workers=self.workers, mem_per_cpu_gb=self.memory_gb, logging_dir=str(logs)

@@ -1,5 +1,5 @@
-"""Slurm: each phase is an array job; `kobert corpus` submits it, waits for its tasks, and submits the next. Tried with
-a fake `sbatch` only, not on a cluster."""
+"""The executor of Slurm: each phase is an array job; `kobert corpus` submits it, waits for its tasks, and submits the
+next one. Tested only with a fake `sbatch`, not on a cluster."""
 
 import shutil
 import subprocess
@@ -10,29 +10,29 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kobert_pipeline.corpus.executor import Executor, Task
+from kobert_pipeline.corpus.executor import Executor, Step
 from kobert_pipeline.errors import UserError
 
 
 class Slurm(Executor):
-    """Array jobs of Slurm."""
+    """Slurm array jobs."""
 
     name: Literal["slurm"] = "slurm"
     partition: str
     """Partition to submit to."""
     time: str = "4:00:00"
-    """Time limit of a task."""
+    """Time limit of a task, as sbatch takes it."""
     workers: int = Field(-1, ge=-1)
-    """Tasks at a time; -1: no limit."""
+    """Tasks that run at the same time; -1: no limit."""
     memory_gb: int = Field(4, gt=0)
-    """Memory of a task."""
+    """Memory of a task, in GB."""
     sbatch_args: dict[str, str] = {}
     """Further options of sbatch, for example {account: abc}."""
     poll_seconds: float = Field(10, gt=0)
-    """Seconds between two looks at the tasks."""
+    """Seconds between two queries of the tasks' state."""
 
-    def build(self, steps: list[Task], tasks: int, logs: Path) -> Any:
-        """A SlurmPipelineExecutor. Raises UserError where there is no sbatch."""
+    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+        """A SlurmPipelineExecutor. Raises UserError where this machine has no sbatch."""
         from datatrove.executor import SlurmPipelineExecutor
 
         if shutil.which("sbatch") is None:
@@ -49,13 +49,14 @@ class Slurm(Executor):
             mem_per_cpu_gb=self.memory_gb,
             job_name="kobert-corpus",
             qos="",
+            # the job calls datatrove's launch_pickled_pipeline, which is next to this Python
             env_command=f'export PATH="{Path(sys.executable).parent}:$PATH"',
             sbatch_args=dict(self.sbatch_args),
             logging_dir=str(logs.resolve()),
         )
 
     def wait(self, executor: Any) -> None:
-        """Until every task has its mark, or Slurm knows the job no more."""
+        """Block until every task has its completion mark, or squeue no longer lists the job."""
         while executor.get_incomplete_ranks() and executor.job_id != -1:
             running = subprocess.run(
                 ["squeue", "--noheader", "--jobs", str(executor.job_id)], capture_output=True, text=True, check=False

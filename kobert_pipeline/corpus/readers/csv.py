@@ -23,7 +23,7 @@ from kobert_pipeline.errors import UserError, did_you_mean
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 """What parts the cells of a file, by the end of its name."""
-NAMED = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
+DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
 """What may separate the cells of a file whose first line has none of the expected delimiter."""
 LONGEST_CELL = 2**24
 """Characters; whole books have a tenth of it. A quote that is never closed takes in the rest of its file up to here."""
@@ -82,26 +82,28 @@ class Csv(Reader):
                 if isinstance(record, Unfit):
                     yield record
                     continue
-                for column in self._texts:
-                    yield Document(self._identity(path, record, column), path.name, record.cells[column], self.ordered)
+                for column in self._text_columns:
+                    yield Document(
+                        self._document_id(path, record, column), path.name, record.cells[column], self.ordered
+                    )
             return
         key, unfit = self.group_by, list[Unfit]()
         for number, (value, group) in enumerate(
             groupby(set_aside(records, unfit), key=lambda record: record.cells[key])
         ):
-            lines = [" ".join(record.cells[column].splitlines()) for record in group for column in self._texts]
+            lines = [" ".join(record.cells[column].splitlines()) for record in group for column in self._text_columns]
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
             yield from unfit
             unfit.clear()
         yield from unfit
 
     @property
-    def _texts(self) -> list[str]:
+    def _text_columns(self) -> list[str]:
         return [self.text] if isinstance(self.text, str) else self.text
 
-    def _identity(self, path: Path, record: Record, column: str) -> str:
+    def _document_id(self, path: Path, record: Record, column: str) -> str:
         row = record.cells[self.id] if self.id else f"{path.name}#{record.line}"
-        return row if len(self._texts) == 1 else f"{row}:{column}"
+        return row if len(self._text_columns) == 1 else f"{row}:{column}"
 
     def _records(self, path: Path) -> Iterator[Record | Unfit]:
         delimiter = self.delimiter or delimiter_of(path)
@@ -113,11 +115,11 @@ class Csv(Reader):
         with open_lines(path, self.encoding) as lines:
             found = _read_records(path, lines, delimiter, delimiter != "\t" if self.quoted is None else self.quoted)
             header = next(strict(found))
-            for column in (*self._texts, self.id, self.group_by):
+            for column in (*self._text_columns, self.id, self.group_by):
                 if column is not None and column not in header.cells:
                     raise Unfit(
                         "columns",
-                        f"{path}: there is no column '{column}' in its first line{_way_out(column, header, delimiter)}",
+                        f"{path}: there is no column '{column}' in its first line{_column_hint(column, header, delimiter)}",
                     )
             yield from found
 
@@ -129,14 +131,14 @@ def delimiter_of(path: Path) -> str | None:
     return DELIMITERS.get(ending.lower())
 
 
-def _way_out(column: str, header: Record, delimiter: str) -> str:
+def _column_hint(column: str, header: Record, delimiter: str) -> str:
     """What to do about a column that the first line lacks: where another delimiter parts that line, this is named."""
     if len(header.cells) < 2:
         line = "".join(header.cells)
-        other = next((one for one in NAMED if one != delimiter and one in line), None)
+        other = next((one for one in DELIMITER_NAMES if one != delimiter and one in line), None)
         if other:
             spelled = other.replace("\t", "\\t")
-            return f', which has {NAMED[other]} and no {NAMED.get(delimiter, delimiter)}; set the source\'s option delimiter: "{spelled}"'
+            return f', which has {DELIMITER_NAMES[other]} and no {DELIMITER_NAMES.get(delimiter, delimiter)}; set the source\'s option delimiter: "{spelled}"'
     guess = did_you_mean(column, header.cells).replace("allowed", "found")
     other_way = f"; if {delimiter!r} does not part its cells, say what does by the option delimiter"
     return guess + (other_way if len(header.cells) < 2 else "")
@@ -150,7 +152,7 @@ def read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool)
 
 
 def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool) -> Iterator[Record | Unfit]:
-    lines = _none_too_long(path, lines)
+    lines = _refuse_long_lines(path, lines)
     found = _quoted(path, lines, delimiter) if quoted else _plain(lines, delimiter)
     _, names = next(strict(found), (1, []))
     header = [name.strip() for name in names]
@@ -172,7 +174,7 @@ def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool
             yield Record(line, dict(zip(header, cells, strict=True)))
 
 
-def _none_too_long(path: Path, lines: Iterable[str]) -> Iterator[str]:
+def _refuse_long_lines(path: Path, lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         refuse_too_long(path, number, line)
         yield line

@@ -31,10 +31,10 @@ class HubDataset(Reader):
     """Whether the order of paragraphs means anything."""
 
     def files(self, data_dir: Path) -> list[Path]:
-        """As `matched`: some files of a data set's folder may be empty."""
-        return self.matched(data_dir)
+        """As `matching_files`: some files of a data set's folder may be empty."""
+        return self.matching_files(data_dir)
 
-    def matched(self, data_dir: Path) -> list[Path]:
+    def matching_files(self, data_dir: Path) -> list[Path]:
         """The files of a folder; none of the Hub. Raises UserError for a name of the Hub without `revision`."""
         folder = data_dir / self.path
         if folder.is_dir():
@@ -46,9 +46,9 @@ class HubDataset(Reader):
             )
         return []
 
-    def sampled(self, data_dir: Path) -> list[Path]:
+    def files_to_check(self, data_dir: Path) -> list[Path]:
         """The folder, or the name on the Hub."""
-        self.matched(data_dir)
+        self.matching_files(data_dir)
         return self.groups(data_dir)[0]
 
     def groups(self, data_dir: Path) -> list[list[Path]]:

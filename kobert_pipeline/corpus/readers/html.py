@@ -54,7 +54,7 @@ class Html(Reader):
                 f"{path} has more than {LARGEST:,} bytes, which is no single page; save its pages as files of their "
                 "own",
             )
-        page = decoded_page(path, content, self.encoding)
+        page = decode_page(path, content, self.encoding)
         if not TAG.search(page):
             raise Unfit("not_html", f"{path} is not HTML, it has no tags; read it by the reader text")
         title, text = main_text(page)
@@ -66,13 +66,13 @@ class Html(Reader):
         yield Document(f"{path.name}#0", path.name, whole, self.ordered)
 
 
-def decoded_page(path: Path, content: bytes, encoding: str | None) -> str:
+def decode_page(path: Path, content: bytes, encoding: str | None) -> str:
     """A page as text. What is UTF-8 is never UTF-8 by chance, whereas what a page says of itself may be wrong. Raises
     Unfit."""
     mark = next((codec for mark, codec in MARKS.items() if content.startswith(mark)), None)
     if b"\0" in content and not (mark or encoding):
         raise Unfit("binary", f"{path} is a binary file (it holds null bytes), a page of HTML was expected")
-    named = encoding or mark or _named(content)
+    named = encoding or mark or _declared_codec(content)
     for codec in (encoding,) if encoding else (mark, "utf-8", named or "cp949"):
         try:
             if codec:
@@ -89,7 +89,7 @@ def decoded_page(path: Path, content: bytes, encoding: str | None) -> str:
     return content.decode(named, "replace")  # the paragraphs that lost a character are dropped as mojibake
 
 
-def _named(content: bytes) -> str | None:
+def _declared_codec(content: bytes) -> str | None:
     """The codec of the charset that a page names; None where it names none that is known."""
     found = CHARSET.search(content[:HEAD])
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.open_text import LONGEST_LINE, bounded, open_text, refuse_too_long
+from kobert_pipeline.corpus.open_text import LONGEST_LINE, bounded_lines, open_text, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit, strict
 from kobert_pipeline.errors import did_you_mean
@@ -47,7 +47,7 @@ def read_reviews(path: Path, columns: tuple[str, str, str] = HEADER) -> Iterator
 
 def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unfit]:
     with open_text(path) as file:
-        lines = bounded(file, LONGEST_LINE)
+        lines = bounded_lines(file, LONGEST_LINE)
         header = next(lines, "").rstrip("\r\n").split("\t")
         for column in columns:
             if column not in header:

@@ -47,7 +47,7 @@ class Parquet(Reader):
 
     def _rows(self, path: Path) -> Iterator[dict[str, Any] | Unfit]:
         columns = [column for column in (self.text, self.id, self.group_by) if column]
-        file = opened(path)
+        file = open_parquet(path)
         for column in columns:
             if column not in file.schema_arrow.names:
                 found = did_you_mean(column, file.schema_arrow.names).replace("allowed", "found")
@@ -60,7 +60,7 @@ class Parquet(Reader):
         yield from _read_rows(path, file, columns)
 
 
-def opened(path: Path) -> Any:
+def open_parquet(path: Path) -> Any:
     """The file as pyarrow's `ParquetFile`. Raises UserError for another one."""
     import pyarrow
     import pyarrow.parquet
@@ -87,13 +87,13 @@ def _read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dic
             try:
                 yield from batch.to_pylist()
             except UnicodeDecodeError:
-                yield from _one_by_one(path, batch, before)
+                yield from _rows_one_by_one(path, batch, before)
             before += batch.num_rows
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise Unfit("damaged", f"{path} is damaged ({str(error).splitlines()[0]}); fetch it again") from None
 
 
-def _one_by_one(path: Path, batch: Any, before: int) -> Iterator[dict[str, Any] | Unfit]:
+def _rows_one_by_one(path: Path, batch: Any, before: int) -> Iterator[dict[str, Any] | Unfit]:
     """The rows of a batch, some of which hold bytes that are no text; `before` is how many rows of the file came before
     it."""
     for number in range(batch.num_rows):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.open_text import LARGEST_JSON, bounded, open_text, read_json_text
+from kobert_pipeline.corpus.open_text import LARGEST_JSON, bounded_lines, open_text, read_json_text
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit, strict
 
@@ -31,7 +31,7 @@ def paragraphs(path: Path) -> Iterator[dict[str, Any]]:
 
 def _paragraphs(path: Path) -> Iterator[dict[str, Any] | Unfit]:
     with open_text(path) as file:
-        content = read_json_text(path, bounded(file, LARGEST_JSON))
+        content = read_json_text(path, bounded_lines(file, LARGEST_JSON))
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise _other_form(f"{path}", "data")
     for number, article in enumerate(content["data"]):

@@ -31,7 +31,7 @@ class Text(Reader):
         block: list[str] = []
         number = size = 0
         with open_lines(path, self.encoding, self.max_document_bytes + 2) as file:
-            head = list(beginning(file))
+            head = list(read_head(file))
             if is_html("".join(head)):
                 raise Unfit("html", f"{path} is HTML, whose tags and menus are no text; read it by the reader html")
             for line in chain(head, file):
@@ -53,7 +53,7 @@ class Text(Reader):
         return Document(f"{path.name}#{number}", path.name, "" if dropped else "\n".join(block), self.ordered, dropped)
 
 
-def beginning(lines: Iterator[str]) -> Iterator[str]:
+def read_head(lines: Iterator[str]) -> Iterator[str]:
     """The first lines, until they have `HEAD` characters together."""
     characters = 0
     while characters < HEAD and (line := next(lines, None)) is not None:

@@ -41,9 +41,9 @@ MARKS = re.compile(
 CLOSES = {"}}": "{{", "]]": "[[", "]": "[", "|}": "{|"}
 NOT_CLOSED = {"br", "hr", "wbr", "img", "li", "dt", "dd", "td", "th", "tr"}
 """Tags that need no end."""
-MOST_NESTED = 40
+MAX_NESTED = 40
 """Marks in one another that mwparserfromhell follows."""
-MOST_EFFORT = 5_000_000
+MAX_COST = 5_000_000
 """About five seconds."""
 BROKEN = "broken_markup"
 DEEPEST = 20
@@ -62,7 +62,7 @@ class Wikipedia(Reader):
         for page in pages(path, self.max_document_bytes):
             identity, reason = f"{path.name}#{page.id}", TOO_LONG if page.too_long else ""
             markup = without_comments(page.markup)
-            if not reason and effort(markup) > MOST_EFFORT:
+            if not reason and parsing_cost(markup) > MAX_COST:
                 reason = BROKEN
             text = "" if reason else prose(markup)
             if text or reason:
@@ -81,12 +81,12 @@ class Page:
     too_long: bool = False
 
 
-class Pages:
+class PageBuilder:
     """Takes the events of an XML parser and gathers articles; of a page in progress it holds no more than `most`
     characters."""
 
     def __init__(self, most: int) -> None:
-        self.most, self.found, self.events = most, list[Page](), 0
+        self.most, self.finished, self.events = most, list[Page](), 0
         self.page, self.open, self.text, self.size = Page(), list[str](), list[str](), 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -115,7 +115,7 @@ class Pages:
         self.events += 1
         name, inside = self.open.pop(), self.open[-1:] == ["page"]
         if name == "page" and self.page.ns == ARTICLES and not self.page.redirect:
-            self.found.append(self.page)
+            self.finished.append(self.page)
         elif name == "text":
             self.page.markup = "".join(self.text)
         elif inside and name in ("ns", "id", "title"):
@@ -125,7 +125,7 @@ class Pages:
 
 def pages(path: Path, most: int = LONGEST_LINE) -> Iterator[Page]:
     """Every article, one in memory at a time, those of more than `most` characters without their markup."""
-    target = Pages(most)
+    target = PageBuilder(most)
     parser, silent = ElementTree.XMLParser(target=target), 0
     with open_binary(path) as file:
         try:
@@ -135,8 +135,8 @@ def pages(path: Path, most: int = LONGEST_LINE) -> Iterator[Page]:
                 silent = 0 if target.events > before else silent + len(block)
                 if silent > most:  # the parser keeps all of a tag or comment, up to its end
                     raise ValueError(f"a tag or comment of more than {most:,} bytes")
-                yield from target.found
-                target.found.clear()
+                yield from target.finished
+                target.finished.clear()
             parser.close()
         except (ElementTree.ParseError, ValueError) as error:
             raise Unfit("damaged", f"{path} is not a whole MediaWiki XML dump ({error}); fetch it again") from None
@@ -153,7 +153,7 @@ def without_comments(markup: str) -> str:
     return "".join([*kept, markup[end:]])
 
 
-def effort(markup: str) -> int:
+def parsing_cost(markup: str) -> int:
     """How many characters mwparserfromhell looks at, about: it reads on from each mark that is never closed to the
     page's end, and then again without it. Comments are left out before."""
     never_closed, marks = 0, list[str]()
@@ -165,7 +165,7 @@ def effort(markup: str) -> int:
             continue
         closes = kind if mark.startswith("</") else CLOSES.get(kind, "")
         if not closes:
-            if len(marks) < MOST_NESTED:
+            if len(marks) < MAX_NESTED:
                 marks.append(kind)
                 counts[kind] += 1
             else:
@@ -186,16 +186,16 @@ def prose(markup: str) -> str:
 
     code = mwparserfromhell.parse(markup)
     code.nodes = [node for node in code.nodes if not isinstance(node, Heading)]
-    exchange(code, _for_tag)
-    exchange(code, _for_template, inner_first=True)  # what a template shows may hold others
-    exchange(code, _for_link)
+    replace_nodes(code, _for_tag)
+    replace_nodes(code, _for_template, inner_first=True)  # what a template shows may hold others
+    replace_nodes(code, _for_link)
     text = code.strip_code(normalize=True, collapse=True)
     return "\n".join(
         line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line)
     )
 
 
-def exchange(code: Any, put: Callable[[Any], list[Any] | None], inner_first: bool = False) -> None:
+def replace_nodes(code: Any, put: Callable[[Any], list[Any] | None], inner_first: bool = False) -> None:
     """Put for each node of `code`, in place, those that `put` gives for it, or leave it where that gives None. Nodes
     that lie in others are asked for before these (`inner_first`), or after them where they stay. Every list of nodes is
     made once, whereas `Wikicode.replace` looks for each node through the whole page."""
@@ -204,7 +204,7 @@ def exchange(code: Any, put: Callable[[Any], list[Any] | None], inner_first: boo
         new = None if inner_first else put(node)
         if new is None:
             for inner in node.__children__():
-                exchange(inner, put, inner_first)
+                replace_nodes(inner, put, inner_first)
             new = put(node) if inner_first else None
         nodes += [node] if new is None else new
     code.nodes = nodes
@@ -223,7 +223,7 @@ def _for_template(node: Any) -> list[Any] | None:
     import mwparserfromhell
     from mwparserfromhell.nodes import Template
 
-    shown = _shown(node) if isinstance(node, Template) else None
+    shown = _template_text(node) if isinstance(node, Template) else None
     return None if shown is None else list(mwparserfromhell.parse(shown).nodes)
 
 
@@ -234,7 +234,7 @@ def _for_link(node: Any) -> list[Any] | None:
     return [] if isinstance(node, Wikilink) and str(node.title).strip().lower().startswith(NOT_TEXT) else None
 
 
-def _shown(template: Any) -> str | None:
+def _template_text(template: Any) -> str | None:
     """What a template shows of its parameters, if it is known to show one."""
     name = str(template.name).strip().lower()
     number = "1" if name.startswith("lang-") else SHOWN.get(name)

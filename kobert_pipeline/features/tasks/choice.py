@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import field_validator
 
-from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import LabelledTask, spelling
-from kobert_pipeline.features.tables import Row, cell, column_of, has, rows
+from kobert_pipeline.features.labelled import LabelledTask, label_text
+from kobert_pipeline.features.tables import Row, cell, column_of, has_column, rows
 from kobert_pipeline.features.task import Example
 
 KNOWN_CHOICES = (
@@ -72,7 +72,7 @@ class Choice(LabelledTask):
     def _candidates(self, path: Path, first: Row) -> list[str]:
         if self.choices:
             return [str(column_of("choices", path, first, self.name, column, ())) for column in self.choices]
-        found = next((names for names in KNOWN_CHOICES if all(has(first.cells, name) for name in names)), None)
+        found = next((names for names in KNOWN_CHOICES if all(has_column(first.cells, name) for name in names)), None)
         if found is None:
             known = "; ".join(", ".join(names) for names in KNOWN_CHOICES)
             raise UserError(
@@ -85,7 +85,7 @@ class Choice(LabelledTask):
         """A window per candidate, those of an example behind one another; `choices` () says how many, `labels`
         (examples,) which is right. The longer of text and candidate is cut first. Raises UserError where examples have
         more or fewer candidates."""
-        self.refuse_unlike(examples)
+        self.refuse_inconsistent(examples)
         count = len(examples[0]["choices"])
         arrays = super().featurize(self.windows(examples), tokenizer, max_length)
         return arrays | {"labels": arrays["labels"][::count], "choices": np.array(count)}
@@ -98,7 +98,7 @@ class Choice(LabelledTask):
             for choice in example["choices"]
         ]
 
-    def refuse_unlike(self, examples: list[Example]) -> None:
+    def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where some have more or fewer candidates than others."""
         counts = {len(example["choices"]) for example in examples}
         if len(counts) > 1:
@@ -126,7 +126,7 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
             raise UserError(f"{row.place}: '{column}' holds {type(text).__name__}, text was expected")
     if len(choices) < 2:
         raise UserError(f"{row.place}: a choice needs two candidates at least, here is {len(choices)}")
-    if spelling(values["label"]) not in [str(i) for i in range(len(choices))]:
+    if label_text(values["label"]) not in [str(i) for i in range(len(choices))]:
         raise UserError(
             f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of "
             "the candidate"
@@ -134,7 +134,7 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
     lead = [texts["lead"]] if texts.get("lead") else []
     return {
         "id": str(values.get("id", number)),
-        "group": squeezed(texts["text"]),
+        "group": remove_whitespace(texts["text"]),
         "text": texts["text"],
         "choices": [" ".join([*lead, choice]) for choice in choices],
         "label": int(values["label"]),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, field_validator
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import LabelledTask, spelling
+from kobert_pipeline.features.labelled import LabelledTask, label_text
 from kobert_pipeline.features.task import Example, refuse_empty
 
 
@@ -27,7 +27,7 @@ class Classification(LabelledTask):
 
     inference_options: ClassVar[tuple[str, ...]] = ("text_pair",)  # whether there are two texts
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "mcc")
-    whence: ClassVar[str] = ", those of the training files unless the option labels of the task names all"
+    allowed_hint: ClassVar[str] = ", those of the training files unless the option labels of the task names all"
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("text", "sentence", "document"), "label": ("label",)}
 
     @field_validator("labels")
@@ -59,18 +59,18 @@ class Classification(LabelledTask):
         """Every row; without `labels` those of the file itself are taken."""
         return super().read(path) if self.labels is not None else self.fit_labels([path]).read(path)
 
-    def spellings(self) -> dict[str, int]:
+    def label_indices(self) -> dict[str, int]:
         """By name alone, since a number may be a name."""
         return {label: i for i, label in enumerate(self.labels or [])}
 
-    def target(self) -> Callable[[Any, str], Any]:
+    def label_parser(self) -> Callable[[Any, str], Any]:
         """As for every task; before the labels are known, the label itself."""
-        return super().target() if self.labels is not None else named
+        return super().label_parser() if self.labels is not None else parse_label
 
 
-def named(value: Any, place: str) -> str:
+def parse_label(value: Any, place: str) -> str:
     """A label as it is written. Raises UserError for what is none."""
-    spelled = spelling(value)
+    spelled = label_text(value)
     if not spelled:
         raise UserError(f"{place}: the label is {value!r:.60}; a text or a whole number was expected")
     return spelled

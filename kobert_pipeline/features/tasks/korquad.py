@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.questions import each_once, squad_example, squad_questions
+from kobert_pipeline.features.questions import refuse_repeated_ids, squad_example, squad_questions
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Example
 
@@ -29,4 +29,4 @@ class KorQuad(SpanTask):
                 f"{path}, question {without}: it has no answer; the task mrc learns from questions without one, or "
                 "leave it out"
             )
-        return each_once(path, examples)
+        return refuse_repeated_ids(path, examples)

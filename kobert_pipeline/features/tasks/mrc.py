@@ -8,7 +8,7 @@ characters).
 from pathlib import Path
 from typing import Literal
 
-from kobert_pipeline.features.questions import each_once, squad_example, squad_questions
+from kobert_pipeline.features.questions import refuse_repeated_ids, squad_example, squad_questions
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
 
@@ -21,4 +21,6 @@ class Mrc(UnanswerableTask):
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError when an answer does not stand where `answer_start` says, or an id comes
         twice."""
-        return each_once(path, [squad_example(path, context, question) for context, question in squad_questions(path)])
+        return refuse_repeated_ids(
+            path, [squad_example(path, context, question) for context, question in squad_questions(path)]
+        )

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 from kobert_pipeline.corpus.open_text import open_lines
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.bio import BEFORE, BEHIND
-from kobert_pipeline.features.tagging import TaggingTask, joined
+from kobert_pipeline.features.bio import PREFIXED, SUFFIXED
+from kobert_pipeline.features.tagging import TaggingTask, join_tokens
 from kobert_pipeline.features.task import Example
 
 
@@ -37,14 +37,16 @@ class Ner(TaggingTask):
         """Every sentence. Raises UserError, with the line, for one that lacks a tag or has one of another type than
         `labels`."""
         sentences = list(blocks(path))
-        form = form_of(sentences)
+        form = detect_form(sentences)
         return [self._sentence(path, number, lines, form) for number, lines in enumerate(sentences)]
 
     def _sentence(self, path: Path, number: int, lines: list[Line], form: str) -> Example:
         comments = [line for line in lines if form == "klue" and line.text.startswith("##")]
-        pairs = [pair(path, line, form) for line in lines if line not in comments]
+        pairs = [token_and_tag(path, line, form) for line in lines if line not in comments]
         identity = comments[0].text.removeprefix("##").split("\t")[0].strip() if comments else str(number)
-        text, entities = joined([token for token, _ in pairs], [tag for _, tag in pairs], "" if form == "klue" else " ")
+        text, entities = join_tokens(
+            [token for token, _ in pairs], [tag for _, tag in pairs], "" if form == "klue" else " "
+        )
         return self.example(identity, text, entities, f"{path}, line {lines[0].number}")
 
 
@@ -64,17 +66,17 @@ def blocks(path: Path) -> Iterator[list[Line]]:
 
 def is_comment(line: Line) -> bool:
     """Whether a line before a sentence tells of it, as `# sent_id = 1`; `# O` is a token and its tag."""
-    return line.text.startswith("# ") and not (line.text.endswith(" O") or BEFORE.fullmatch(line.text.split()[-1]))
+    return line.text.startswith("# ") and not (line.text.endswith(" O") or PREFIXED.fullmatch(line.text.split()[-1]))
 
 
-def form_of(sentences: list[list[Line]]) -> str:
+def detect_form(sentences: list[list[Line]]) -> str:
     """The form of a file's sentences. Naver's begins as that does, or most of its lines are numbered; CoNLL's hold
     numbers, too."""
     first = sentences[0][0].text if sentences else ""
     if first.startswith("##"):
         return "klue"
     match first.split("\t"):
-        case ["1", _, tag] if tag == "-" or BEHIND.fullmatch(tag):
+        case ["1", _, tag] if tag == "-" or SUFFIXED.fullmatch(tag):
             return "naver"
     numbered = [is_numbered(line, number) for lines in sentences for number, line in enumerate(lines)]
     return "naver" if 2 * sum(numbered) > len(numbered) else "conll"
@@ -92,7 +94,7 @@ def columns(line: Line) -> list[str]:
     return line.text.split("\t") if "\t" in line.text else line.text.split()
 
 
-def pair(path: Path, line: Line, form: str) -> tuple[str, str]:
+def token_and_tag(path: Path, line: Line, form: str) -> tuple[str, str]:
     """Token and tag of a line. Raises UserError for another number of columns."""
     fields = line.text.split("\t") if form == "klue" else columns(line)
     right = len(fields) >= 2 if form == "conll" else len(fields) == {"klue": 2, "naver": 3}[form]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from kobert_pipeline.corpus.decontaminate import squeezed
+from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.corpus.readers.nsmc import read_reviews
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
@@ -24,4 +24,4 @@ class Nsmc(SequenceTask):
     def _example(self, path: Path, number: int, id_: str, document: str, label: str) -> Example:
         if label not in ("0", "1"):
             raise UserError(f"{path}, line {number}: the label is {label!r}; allowed are 0 (negative) and 1 (positive)")
-        return {"id": id_, "group": squeezed(document), "text": document, "label": int(label)}
+        return {"id": id_, "group": remove_whitespace(document), "text": document, "label": int(label)}

@@ -5,8 +5,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.questions import each_once, example, in_squad_form, pairs, squad_example, squad_questions
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, has, rows
+from kobert_pipeline.features.questions import (
+    refuse_repeated_ids,
+    span_example,
+    is_squad_file,
+    answer_pairs,
+    squad_example,
+    squad_questions,
+)
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, has_column, rows
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
 
@@ -39,13 +46,13 @@ class Span(UnanswerableTask):
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError for a column that is missing, and for an answer that does not stand at its
         start."""
-        if in_squad_form(path):
-            return each_once(
+        if is_squad_file(path):
+            return refuse_repeated_ids(
                 path, [squad_example(path, context, question) for context, question in squad_questions(path)]
             )
         found = list(rows(path))
         columns = self._columns(path, found[0]) if found else {}
-        return each_once(path, [_example(row, number, columns) for number, row in enumerate(found)])
+        return refuse_repeated_ids(path, [_example(row, number, columns) for number, row in enumerate(found)])
 
     def _columns(self, path: Path, first: Row) -> dict[str, str | None]:
         """The column of each role, by the first row; answers that are no text hold their starts themselves."""
@@ -58,9 +65,9 @@ class Span(UnanswerableTask):
 
 def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
     values: dict[str, Any] = {role: cell(row, column) for role, column in columns.items() if column}
-    impossible = has(row.cells, IMPOSSIBLE) and _truth(cell(row, IMPOSSIBLE), row.place)
+    impossible = has_column(row.cells, IMPOSSIBLE) and _truth(cell(row, IMPOSSIBLE), row.place)
     try:
-        answers = [] if impossible else pairs(values["answer"], values.get("start"))
+        answers = [] if impossible else answer_pairs(values["answer"], values.get("start"))
     except (KeyError, TypeError):
         raise UserError(
             f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in "
@@ -68,7 +75,7 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
             f"the option start names, or answers with text and answer_start were expected"
         ) from None
     counted = [[text, _whole(start)] for text, start in answers]
-    return example(row.place, str(values.get("id", number)), values["question"], values["context"], counted)
+    return span_example(row.place, str(values.get("id", number)), values["question"], values["context"], counted)
 
 
 def _truth(value: Any, place: str) -> bool:

@@ -37,7 +37,7 @@ class Sts(PairTask):
         """One output, whose loss is the mean squared error."""
         return {**super().config(), "problem_type": "regression"}
 
-    def target(self) -> Callable[[Any, str], int | float]:
+    def label_parser(self) -> Callable[[Any, str], int | float]:
         """Scores as numbers."""
 
         def score(value: Any, place: str) -> float:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
-from kobert_pipeline.features.tagging import TaggingTask, joined
+from kobert_pipeline.features.tagging import TaggingTask, join_tokens
 from kobert_pipeline.features.task import Example
 
 KNOWN = {
@@ -61,24 +61,26 @@ class Tagging(TaggingTask):
         values = {role: cell(row, column) for role, column in roles.items()}
         if "text" in values:
             text, entities = (
-                string(values["text"], row.place, "text"),
-                [entity(one, row.place) for one in array(values, "entities", row)],
+                require_string(values["text"], row.place, "text"),
+                [parse_entity(one, row.place) for one in list_cell(values, "entities", row)],
             )
         else:
-            tokens = [string(token, row.place, "a token") for token in array(values, "tokens", row)]
-            tags = [self._tag(tag, row.place) for tag in array(values, "tags", row)]
+            tokens = [require_string(token, row.place, "a token") for token in list_cell(values, "tokens", row)]
+            tags = [self._tag(tag, row.place) for tag in list_cell(values, "tags", row)]
             if len(tokens) != len(tags):
                 raise UserError(f"{row.place}: {len(tokens)} tokens and {len(tags)} tags; each token has one")
-            text, entities = joined(tokens, tags, self.separator)
+            text, entities = join_tokens(tokens, tags, self.separator)
         return self.example(str(values.get("id", number)), text, entities, row.place)
 
     def _tag(self, tag: Any, place: str) -> str:
         if isinstance(tag, int) and not isinstance(tag, bool) and self.tag_names and 0 <= tag < len(self.tag_names):
             return self.tag_names[tag]
-        return string(tag, place, "a tag (where tags are numbers, the option tag_names says what they stand for)")
+        return require_string(
+            tag, place, "a tag (where tags are numbers, the option tag_names says what they stand for)"
+        )
 
 
-def array(values: dict[str, Any], role: str, row: Row) -> list[Any]:
+def list_cell(values: dict[str, Any], role: str, row: Row) -> list[Any]:
     """What a row holds in the column of a role. Raises UserError unless it is a list."""
     if not isinstance(values[role], list):
         raise UserError(
@@ -88,14 +90,14 @@ def array(values: dict[str, Any], role: str, row: Row) -> list[Any]:
     return values[role]
 
 
-def string(value: Any, place: str, what: str) -> str:
+def require_string(value: Any, place: str, what: str) -> str:
     """`value`. Raises UserError unless it is a text."""
     if not isinstance(value, str):
         raise UserError(f"{place}: {what} was expected, not {value!r:.60}")
     return value
 
 
-def entity(value: Any, place: str) -> tuple[int, int, str]:
+def parse_entity(value: Any, place: str) -> tuple[int, int, str]:
     """Start, end and type. Raises UserError for anything else."""
     parts = [value.get(key) for key in ("start", "end", "label")] if isinstance(value, dict) else value
     match parts:
