@@ -1,1 +1,1 @@
-"""Read documents, clean them, drop what must not be learned from, each with its reason."""
+"""Read documents, clean them, and drop, with a reason, those that must not be used for training."""

@@ -1,9 +1,8 @@
-"""Keep evaluation texts out of training texts: by paragraph (a single review is a paragraph), never by whole document.
+"""Decontamination: find training paragraphs that overlap evaluation texts. Paragraphs are removed, not documents.
 
-A paragraph is contaminated when, white space ignored, it shares a run of `RUN` characters with an evaluation text, or
-holds the whole of one that has at least `WHOLE` letters of `KINDS` kinds. Runs, and the first `WHOLE` characters of
-texts shorter than a run, are found by a rolling hash over the paragraph (vectorised) and then confirmed letter by
-letter.
+A paragraph is contaminated if, ignoring white space, it shares `RUN` consecutive characters with an evaluation text, or
+contains a whole shorter one of at least `MIN_WHOLE` letters, `MIN_KINDS` of them different. Candidates are found by a
+vectorised rolling hash over the paragraph and then compared character by character.
 """
 
 from collections import defaultdict
@@ -14,7 +13,7 @@ import numpy as np
 RUN = 30
 MIN_WHOLE = 10
 MIN_KINDS = 3
-"""Kinds of letters in a text that is found as a whole; laughter (ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ) is nobody's text."""
+"""Different letters that a text matched as a whole must have; laughter (ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ) is not evidence."""
 _BASE = 0x9E3779B97F4A7C15  # odd, so it has an inverse modulo 2^64
 _INVERSE = pow(_BASE, -1, 2**64)
 
@@ -30,26 +29,24 @@ def count_letters(text: str) -> int:
 
 
 def is_distinctive(text: str) -> bool:
-    """Whether `text` (squeezed) is found as a whole: at least `WHOLE` letters or digits, of at least `KINDS` kinds."""
+    """Whether `text` (without white space) says enough to be matched as a whole: at least `MIN_WHOLE` letters or
+    digits, `MIN_KINDS` of them different."""
     return count_letters(text) >= MIN_WHOLE and len(set(filter(str.isalnum, text))) >= MIN_KINDS
 
 
 class EvaluationTexts:
-    """Everything that must not be trained on."""
+    """An index of evaluation texts, which must not be in the training data."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        squeezed_texts = {remove_whitespace(text) for text in texts}
-        self._runs = {text[i : i + RUN] for text in squeezed_texts for i in range(len(text) - RUN + 1)}
-        self._short: dict[str, list[str]] = defaultdict(list)
-        for text in squeezed_texts:
+        compact = {remove_whitespace(text) for text in texts}
+        self._runs = {text[i : i + RUN] for text in compact for i in range(len(text) - RUN + 1)}
+        self._short: dict[str, list[str]] = defaultdict(list)  # by their first MIN_WHOLE characters
+        for text in compact:
             if len(text) < RUN and is_distinctive(text):
                 self._short[text[:MIN_WHOLE]].append(text)
-        self._run_hashes = np.unique(
-            np.concatenate([np.empty(0, np.uint64), *(run_hashes(text) for text in squeezed_texts)])
-        )
-        self._short_hashes = np.unique(
-            np.concatenate([np.empty(0, np.uint64), *(run_hashes(text, MIN_WHOLE) for text in self._short)])
-        )
+        none = np.empty(0, np.uint64)
+        self._run_hashes = np.unique(np.concatenate([none, *(run_hashes(text) for text in compact)]))
+        self._short_hashes = np.unique(np.concatenate([none, *(run_hashes(text, MIN_WHOLE) for text in self._short)]))
 
     def overlaps(self, paragraph: str) -> bool:
         """Whether `paragraph` is contaminated."""
@@ -62,21 +59,22 @@ class EvaluationTexts:
 
 
 def _matches(hashes: np.ndarray, known: np.ndarray) -> Iterator[int]:
-    """Where one of `known` (sorted) stands among `hashes`."""
+    """The indices of `hashes` whose value is in `known` (sorted)."""
     if len(hashes) and len(known):
-        found = np.searchsorted(known, hashes)
-        found[found == len(known)] = 0
-        yield from np.flatnonzero(known[found] == hashes).tolist()
+        places = np.searchsorted(known, hashes)
+        places[places == len(known)] = 0  # larger than all known; any index will do, since the values differ
+        yield from np.flatnonzero(known[places] == hashes).tolist()
 
 
 def run_hashes(text: str, size: int = RUN) -> np.ndarray:
-    """Hashes (uint64) of all runs of `size` characters: sums of code * base^i modulo 2^64, shifted back to the run's
-    start."""
+    """Hashes of all runs of `size` characters, (len(text) - size + 1,) uint64: the sum of code * base^i modulo 2^64,
+    with i counted from the start of the run."""
     count = len(text) - size + 1
     if count < 1:
         return np.empty(0, np.uint64)
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     with np.errstate(over="ignore"):
+        # differences of prefix sums give every run at once; times base^-start they do not depend on the position
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes * _powers(_BASE, len(codes)))])
         return (sums[size:] - sums[:count]) * _powers(_INVERSE, count)
 
@@ -85,6 +83,7 @@ _tables: dict[int, np.ndarray] = {}
 
 
 def _powers(base: int, count: int) -> np.ndarray:
+    """base^0, base^1, ... modulo 2^64, (count,) uint64; kept for the next call."""
     if base not in _tables or len(_tables[base]) < count:
         table = np.full(max(count, 4096), base, np.uint64)
         table[0] = 1

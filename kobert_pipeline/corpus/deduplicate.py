@@ -1,7 +1,6 @@
-"""Find documents that are said twice: exact copies (white space ignored) and near ones (MinHash, Broder 1997, as
-datatrove does it).
+"""Deduplication: exact copies (white space ignored) and near copies (MinHash, Broder 1997, as datatrove implements it).
 
-Of equals the first in the corpus's order stays, whatever the number of tasks.
+The first of several copies in corpus order is kept, whatever the number of tasks.
 """
 
 import hashlib
@@ -20,22 +19,23 @@ from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.errors import UserError
 
 DIGEST = 16
+"""Bytes of the hash by which exact copies are found."""
 SPARE_FILES = 64
-"""Files that a process has open besides those of its task, at most."""
+"""Files that a process has open at most besides those of its task."""
 EXACT, NEAR = "duplicate", "near_duplicate"
 
 
 class MinHashOptions(Options):
-    """Two documents whose sets of n-grams overlap by a share s are found with probability 1 - (1 -
-    s^hashes)^buckets."""
+    """MinHash: documents whose sets of n-grams have Jaccard similarity s are found with probability
+    1 - (1 - s^hashes)^buckets."""
 
     n_grams: int = Field(5, gt=0)
     """Eojeols in an n-gram."""
     buckets: int = Field(14, gt=0, le=1000)
-    """Bands of the signature."""
+    """Bands of the signature; documents that agree in one band are copies."""
     hashes_per_bucket: int = Field(8, gt=0, le=1000)
-    """Hashes that must all be equal in a band; with 14 buckets half of the pairs that overlap by 0.69 are found, 92 %
-    at 0.8."""
+    """Hashes in a band, which must all be equal; with 14 buckets half of the pairs with similarity 0.69 are found, and
+    92 % at 0.8."""
 
 
 class DeduplicateOptions(Options):
@@ -44,47 +44,49 @@ class DeduplicateOptions(Options):
     exact: bool = True
     """Drop documents equal to an earlier one, white space ignored."""
     minhash: MinHashOptions | None = MinHashOptions()
-    """Drop documents nearly equal to an earlier one; null keeps them."""
+    """Drop documents that are nearly equal to an earlier one; null keeps them."""
 
 
 def digest(document: Document) -> bytes:
-    """What exact copies share."""
+    """A hash of the text without white space, which is equal for exact copies."""
     return hashlib.blake2b(remove_whitespace(document.text).encode(), digest_size=DIGEST).digest()
 
 
 def exact_copies(digests: list[np.ndarray]) -> list[np.ndarray]:
-    """For each file of digests (N, DIGEST) uint8, the rows whose like came earlier."""
+    """For each array of digests, (N, DIGEST) uint8, the rows that occurred before in this or an earlier array."""
     rows = np.concatenate([np.empty((0, DIGEST), np.uint8), *digests]).view(f"V{DIGEST}").ravel()
     first = np.zeros(len(rows), bool)
     first[np.unique(rows, return_index=True)[1]] = True
-    ends = np.cumsum([len(one) for one in digests], dtype=np.int64)
-    return [np.flatnonzero(~first[end - len(one) : end]) for one, end in zip(digests, ends.tolist(), strict=True)]
+    sizes = [len(array) for array in digests]
+    ends = np.cumsum(sizes, dtype=np.int64).tolist()
+    return [np.flatnonzero(~first[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
 
 def near_copies(buckets: Path, files: int) -> list[np.ndarray]:
-    """For each of `files` files, the rows that pairs join, over any number of others, to an earlier document. `buckets`
-    holds datatrove's pairs of (file, row)."""
-    earlier: dict[tuple[int, int], tuple[int, int]] = {}
+    """For each of `files` chunks, the rows that are copies of an earlier document, directly or through other copies.
+    `buckets` holds datatrove's pairs of (file, row)."""
+    # union-find whose roots are the earliest documents; `parents` holds every document that is not a root
+    parents: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def first(one: tuple[int, int]) -> tuple[int, int]:
-        while one in earlier:
-            earlier[one] = earlier.get(earlier[one], earlier[one])
-            one = earlier[one]
-        return one
+    def root(document: tuple[int, int]) -> tuple[int, int]:
+        while document in parents:
+            parents[document] = parents.get(parents[document], parents[document])
+            document = parents[document]
+        return document
 
     for path in sorted(buckets.glob("*.dups")):
         for file, row, other_file, other_row in struct.iter_unpack("<4I", path.read_bytes()):
-            low, high = sorted((first((file, row)), first((other_file, other_row))))
-            if low != high:
-                earlier[high] = low
+            earlier, later = sorted((root((file, row)), root((other_file, other_row))))
+            if earlier != later:
+                parents[later] = earlier
     dropped: list[list[int]] = [[] for _ in range(files)]
-    for file, row in sorted(earlier):
+    for file, row in sorted(parents):
         dropped[file].append(row)
     return [np.array(rows, np.int64) for rows in dropped]
 
 
 def minhash_config(options: MinHashOptions) -> Any:
-    """datatrove's configuration, without its normalisation of diacritics, which would take Hangul apart."""
+    """datatrove's configuration, without its normalization of diacritics, which would decompose Hangul syllables."""
     from datatrove.pipeline.dedup.minhash import MinhashConfig
     from datatrove.utils.text import TextNormConfig
 
@@ -97,7 +99,7 @@ def minhash_config(options: MinHashOptions) -> Any:
 
 
 def signature(folder: Path, options: MinHashOptions) -> Any:
-    """The step that signs documents by their eojeols."""
+    """The datatrove step that writes MinHash signatures of documents, over their eojeols."""
     from datatrove.pipeline.dedup.minhash import MinhashDedupSignature
 
     from kobert_pipeline.corpus.eojeols import Eojeols
@@ -107,7 +109,7 @@ def signature(folder: Path, options: MinHashOptions) -> Any:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Find the pairs of documents that are equal in a band. A task reads one band of all chunks at once."""
+    """Finds pairs of documents that are equal in a band. Task RANK reads band RANK of all chunks at once."""
 
     options: MinHashOptions
     work: Path
@@ -118,18 +120,17 @@ class Buckets:
         from datatrove.pipeline.dedup.minhash import MinhashDedupBuckets
 
         allow_open_files(self.chunks + SPARE_FILES)
-        signatures, found = str(self.work / "signatures"), str(self.work / "buckets")
-        MinhashDedupBuckets(signatures, found, config=minhash_config(self.options)).run(data, rank, tasks)
+        signatures, buckets = str(self.work / "signatures"), str(self.work / "buckets")
+        MinhashDedupBuckets(signatures, buckets, config=minhash_config(self.options)).run(data, rank, tasks)
 
 
 def allow_open_files(count: int) -> None:
-    """Let this process open `count` files at once. Raises UserError where the system does not."""
+    """Raise this process's limit of open files to `count`. Raises UserError where the hard limit is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         raise UserError(
             f"near copies are looked for in {count - SPARE_FILES} chunks at once, but this system lets a process open "
-            f"{hard} files; raise "
-            "`ulimit -Hn`, or corpus.part_characters, or say corpus.deduplicate.minhash=null"
+            f"{hard} files; raise `ulimit -Hn` or corpus.part_characters, or set corpus.deduplicate.minhash=null"
         )
     if soft != resource.RLIM_INFINITY and soft < count:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

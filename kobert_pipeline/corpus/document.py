@@ -1,4 +1,4 @@
-"""The noun that flows through the corpus: a `Document`, and the Parquet parts it is stored in."""
+"""The `Document` that every step of the corpus stage takes and gives, and the Parquet parts that store it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,26 +11,29 @@ TOO_LONG = "too_long"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text. Its lines are paragraphs; `ordered` says whether their order means anything (reviews of a film: it does
-    not)."""
+    """One text, whose lines are its paragraphs. `ordered` says whether the order of paragraphs means anything; for the
+    gathered reviews of a film it does not."""
 
     id: str
     source: str
     text: str
     ordered: bool = True
     dropped: str = ""
-    """Why it was left out in reading, before all of its text was in memory; there is no text then."""
+    """Why the reader left the text out (such as `too_long`), before all of it was in memory; "" where it did not."""
 
 
-def limit_size(document: Document, most: int) -> Document:
-    """The document, or of one whose text has more than `most` bytes in UTF-8 a dropped one."""
-    if document.dropped or len(document.text) * 4 <= most or len(document.text.encode("utf-8", "replace")) <= most:
+def limit_size(document: Document, max_bytes: int) -> Document:
+    """The document, marked as dropped and without text if its text has more than `max_bytes` bytes in UTF-8."""
+    # a character has at most 4 bytes in UTF-8, so most documents need not be encoded to be counted
+    if document.dropped or len(document.text) * 4 <= max_bytes:
+        return document
+    if len(document.text.encode("utf-8", "replace")) <= max_bytes:
         return document
     return Document(document.id, document.source, "", document.ordered, TOO_LONG)
 
 
 def remove_surrogates(document: Document) -> Document:
-    """The document without lone surrogates, so that it can be written."""
+    """The document without lone surrogates, which cannot be written as UTF-8."""
     id_, source, text = (SURROGATES.sub("", value) for value in (document.id, document.source, document.text))
     return Document(id_, source, text, document.ordered, document.dropped)
 
@@ -47,7 +50,7 @@ def write_documents(path: Path, documents: Iterable[Document]) -> None:
         "text": pyarrow.array([document.text for document in rows], pyarrow.large_string()),
         "ordered": pyarrow.array([document.ordered for document in rows], pyarrow.bool_()),
     }
-    if any(document.dropped for document in rows):
+    if any(document.dropped for document in rows):  # most parts have none, so most files do without the column
         columns["dropped"] = pyarrow.array([document.dropped for document in rows], pyarrow.string())
     with atomic_write(path) as part:
         pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
@@ -64,7 +67,7 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 @dataclass(frozen=True, slots=True)
 class DroppedDocument:
-    """A document that was not kept, as it was read or cleaned, and why."""
+    """A document that was not kept, as it was read or cleaned, with the reason."""
 
     id: str
     source: str
@@ -86,5 +89,5 @@ def write_dropped(path: Path, documents: list[DroppedDocument]) -> None:
 
 
 def document_parts(folder: Path) -> list[Path]:
-    """The parts of a corpus in order."""
+    """The part files of a corpus, in order."""
     return sorted(folder.glob("part-*.parquet"))

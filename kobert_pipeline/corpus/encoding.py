@@ -1,6 +1,5 @@
-"""Which encoding a file is in, and how its lines become text. Korean files are UTF-8, CP949 (and EUC-KR, a part of it)
-or UTF-16, some of them a mixture of the first two; what is certain is read, anything else is refused or marked with
-U+FFFD."""
+"""Detect the encoding of a file and decode its lines. Korean files are in UTF-8, CP949 (which includes EUC-KR) or
+UTF-16, some in a mixture of the first two. Nothing is guessed: other bytes are refused, or become U+FFFD."""
 
 import codecs
 import unicodedata
@@ -11,19 +10,18 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Byte order marks. That of UTF-32 begins like one of UTF-16, so it stands first."""
+"""Byte order marks. That of UTF-32 begins with that of UTF-16, so it must come first."""
 
 MIN_SHARE = 0.8
-"""Share of the characters beyond ASCII that must be Hangul for CP949, and share of all that must be usual for UTF-16
-without a mark."""
-
+"""Share of non-ASCII characters that must be Hangul for CP949, and of all characters that must be Hangul, ASCII or
+white space for UTF-16 without a byte order mark."""
 
 SLANG = frozenset("ㅋㅎㅠㅜ")
-"""Jamo that chats are full of."""
+"""Jamo of laughter and tears, frequent in chats."""
 
 MAX_NULLS = 0.01
-"""Share of null bytes up to which a text may hold some, though never two in a row as binary files do; cleaning takes
-them out."""
+"""Share of null bytes that a text may contain, though never two in a row, as binary files have; cleaning removes
+them."""
 
 
 def detect(head: bytes) -> str | None:
@@ -32,9 +30,10 @@ def detect(head: bytes) -> str | None:
         if head.startswith(mark):
             return name
     if b"\x00" in head:
-        wide = next((name for name in ("utf-16-le", "utf-16-be") if _is_usual(_decode_prefix(head, name))), None)
-        if wide or b"\x00\x00" in head or head.count(b"\x00") > MAX_NULLS * len(head):
-            return wide
+        utf16 = next((name for name in ("utf-16-le", "utf-16-be") if _is_usual(_decode_prefix(head, name))), None)
+        if utf16 or b"\x00\x00" in head or head.count(b"\x00") > MAX_NULLS * len(head):
+            return utf16
+    # UTF-8 before CP949: text in CP949 is not valid UTF-8 by chance, but UTF-8 may well be valid CP949
     if _decode_prefix(head, "utf-8") is not None:
         return "utf-8"
     if is_korean(_decode_prefix(head, "cp949")):
@@ -43,24 +42,22 @@ def detect(head: bytes) -> str | None:
 
 
 def _majority_encoding(lines: list[bytes]) -> str | None:
-    """The encoding of most lines of a mixture; None where too many are in neither."""
-    beyond = [line for line in lines if not line.isascii()]
-    of_lines = [
-        "utf-8"
-        if _decode_prefix(line, "utf-8") is not None
-        else "cp949"
-        if is_korean(_decode_prefix(line, "cp949"))
-        else ""
-        for line in beyond
-    ]
-    if of_lines.count("") > (1 - MIN_SHARE) * len(of_lines):
+    """The encoding of most lines in a mixture of UTF-8 and CP949; None where too many are in neither."""
+    encodings = [_line_encoding(line) for line in lines if not line.isascii()]
+    if encodings.count("") > (1 - MIN_SHARE) * len(encodings):
         return None
-    return "utf-8" if of_lines.count("utf-8") >= of_lines.count("cp949") else "cp949"
+    return "utf-8" if encodings.count("utf-8") >= encodings.count("cp949") else "cp949"
+
+
+def _line_encoding(line: bytes) -> str:
+    if _decode_prefix(line, "utf-8") is not None:
+        return "utf-8"
+    return "cp949" if is_korean(_decode_prefix(line, "cp949")) else ""
 
 
 def decode_line(line: bytes, codec: str) -> str:
-    """A line of a file in UTF-8 or CP949. A line in the other of the two is read as that; one in neither gets U+FFFD
-    for what is lost."""
+    """A line of a file in UTF-8 or CP949 as text. A line in the other of the two is decoded as such; in a line that is
+    in neither, U+FFFD stands for undecodable bytes."""
     for name in (codec, "utf-8", "cp949"):
         try:
             text = line.decode(name)
@@ -72,24 +69,28 @@ def decode_line(line: bytes, codec: str) -> str:
 
 
 def is_korean(text: str | None) -> bool:
-    """Whether there are Hangul syllables, and nearly all letters beyond ASCII are such or laughter and tears. Other
-    jamo do not count: the hiragana of EUC-JP have their places. Marks and symbols say nothing."""
-    beyond = [
+    """Whether the text has Hangul syllables, and nearly all its non-ASCII letters are Hangul syllables or `SLANG`."""
+    # punctuation and symbols are in every encoding, so they are no evidence
+    letters = [
         character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PS"
     ]
-    syllables = sum("\uac00" <= character <= "\ud7a3" for character in beyond)
-    return syllables > 0 and syllables + sum(character in SLANG for character in beyond) >= MIN_SHARE * len(beyond)
+    syllables = sum("\uac00" <= character <= "\ud7a3" for character in letters)
+    # other jamo do not count: in CP949 they have the bytes that are hiragana in EUC-JP
+    slang = sum(character in SLANG for character in letters)
+    return syllables > 0 and syllables + slang >= MIN_SHARE * len(letters)
 
 
 def _is_usual(text: str | None) -> bool:
-    """Whether a text is made of Hangul, printable ASCII and white space. The bytes of anything else, read as UTF-16,
-    are not."""
-    usual = sum("\uac00" <= one <= "\ud7a3" or " " <= one <= "~" or one in "\t\r\n" for one in text or "")
+    """Whether nearly all of a text is Hangul, printable ASCII or white space, unlike other bytes read as UTF-16."""
+    usual = sum(
+        "\uac00" <= character <= "\ud7a3" or " " <= character <= "~" or character in "\t\r\n"
+        for character in text or ""
+    )
     return bool(text) and usual >= MIN_SHARE * len(text or "")
 
 
 def _decode_prefix(head: bytes, codec: str) -> str | None:
-    """`head` as text, the last character maybe cut off; None where it is in another encoding."""
+    """`head` as text, without a last character that is incomplete; None where it is in another encoding."""
     try:
         return codecs.getincrementaldecoder(codec)().decode(head)
     except UnicodeDecodeError:

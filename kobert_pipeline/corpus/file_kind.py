@@ -1,5 +1,5 @@
-"""What a file really is, by its first bytes: files that are no text, whatever their names say, and markup that is not
-to be learned."""
+"""The real format of a file by its first bytes: files that are not text, whatever their names say, and HTML, whose
+markup must not be in training texts."""
 
 import re
 
@@ -31,7 +31,7 @@ FORMATS = (
     ),
     (b"PAR1", "parquet", "a Parquet file; read it by the reader parquet"),
 )
-"""First bytes, the word that a file is counted by when it is skipped, and what it is and what to do."""
+"""First bytes; the reason that is counted when the file is skipped; what the file is and what to do about it."""
 
 PAGE = re.compile(
     r"\s*+(?:<\?xml[^>]*+>\s*+|<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
@@ -41,19 +41,18 @@ TAG = re.compile(
     re.I,
 )
 MARKUP, TAGS = 0.3, 20
-"""Share of its characters, and number, of HTML tags from which a text counts as HTML that does not begin like a
-page."""
+"""A text that does not begin like a page is HTML if it has `TAGS` tags and they make up this share of its
+characters."""
 
 
 def detect_format(head: bytes) -> tuple[str, str] | None:
-    """Why a file that begins with `head` is no text: the word it is counted by, and a description; None where it may be
+    """For a file that begins with `head` and is not text, the reason to count and a description; None where it may be
     text."""
     return next(((reason, what) for magic, reason, what in FORMATS if head.startswith(magic)), None)
 
 
 def is_html(head: str) -> bool:
-    """Whether a text that begins with `head` is an HTML page, or a part of one. A text about HTML has fewer tags than
-    that."""
+    """Whether a text that begins with `head` is an HTML page or a part of one; a text about HTML has fewer tags."""
     if PAGE.match(head):
         return True
     tags = [match.group() for match in TAG.finditer(head)]

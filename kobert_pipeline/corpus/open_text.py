@@ -1,5 +1,4 @@
-"""Open files of any compression as text: strictly in the encoding they claim, or line by line in the one they are found
-to have."""
+"""Open plain or compressed files as text: strictly in a given encoding, or line by line in the detected one."""
 
 import bz2
 import codecs
@@ -19,15 +18,16 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import parse_json
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-"""Ends of names of files that are decompressed on the way."""
+"""Suffixes of files that are decompressed while they are read."""
 ZSTD_WINDOW = 2**31
-"""Long-distance zstd frames are read too."""
+"""Bytes; large enough for frames that `zstd --long` wrote."""
 ZSTD_BLOCK = 2048
-"""Bytes that are decompressed at once: four of them may stand for 128 KB of zeros, so this many give 64 MB at most."""
+"""Bytes that are decompressed at once: four bytes may stand for 128 KB of zeros, so this many give 64 MB at most."""
 LONGEST_LINE = 100_000_000
-"""Bytes (characters in UTF-16) of a line; what is longer is skipped."""
+"""Bytes (characters in UTF-16) of a line; longer lines are skipped."""
 LARGEST_JSON = 2**30
-"""Characters of a JSON file, which is in memory whole."""
+"""Characters of a JSON file, all of which are in memory at once."""
+DETECTED = "text in UTF-8, CP949 or UTF-16"
 
 
 def _open_decompressed(path: Path) -> IO[bytes]:
@@ -49,7 +49,8 @@ def _open_decompressed(path: Path) -> IO[bytes]:
 
 
 def _decompress_frames(path: Path, decompressor: Any) -> Iterator[bytes]:
-    """The content of all frames; unlike zstandard's own reader this raises EOFError where the last one is cut off."""
+    """The content of all frames of a file. Unlike zstandard's own reader it raises EOFError where the last frame is
+    truncated."""
     with path.open("rb") as file:
         frame = None
         while block := (frame.unused_data if frame and frame.eof else b"") or file.read(ZSTD_BLOCK):
@@ -60,7 +61,7 @@ def _decompress_frames(path: Path, decompressor: Any) -> Iterator[bytes]:
 
 
 class _BlockFile(io.RawIOBase):
-    """Blocks of bytes as a file."""
+    """A file object over blocks of bytes."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self.blocks, self.rest = blocks, memoryview(b"")
@@ -80,17 +81,17 @@ class _BlockFile(io.RawIOBase):
 
 
 class TooLong(str):
-    """Stands for a line with more bytes than are read at once, of which it holds nothing."""
+    """Placeholder for a line that is longer than allowed; it does not contain the line's text."""
 
 
 def bounded_lines(file: IO[AnyStr], longest: int) -> Iterator[AnyStr | TooLong]:
-    """The lines of a file; those with more than `longest` bytes or characters are read past and given as `TooLong`."""
+    """The lines of a file; lines of more than `longest` bytes or characters are skipped and given as `TooLong`."""
     while line := file.readline(longest):
         if len(line) < longest or _ends(line):
             yield line
             continue
         rest = file.readline(longest)
-        if not rest:
+        if not rest:  # the last line, which has no line end and exactly the allowed length
             yield line
             return
         while rest and not _ends(rest):
@@ -103,7 +104,7 @@ def _ends(line: str | bytes) -> bool:
 
 
 def refuse_too_long(path: Path, number: int, line: str) -> None:
-    """Raise UserError for a `TooLong` line of a table, which is damaged rather than long."""
+    """Raise Unfit for a `TooLong` line of a table, where such a line means damage."""
     if isinstance(line, TooLong):
         raise Unfit(
             "too_long",
@@ -113,8 +114,8 @@ def refuse_too_long(path: Path, number: int, line: str) -> None:
 
 @contextmanager
 def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
-    """Open `path` for reading text; a byte order mark is swallowed. Raises UserError for a missing, empty, binary,
-    cut-off or otherwise encoded file, also when that shows only on reading."""
+    """Open `path` for reading text in `encoding`, without a byte order mark. Raises UserError for a missing, empty,
+    binary or truncated file and for another encoding, also while the file is read."""
     with _translate_errors(path, encoding) as head:
         codec = codecs.lookup(encoding).name
         if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
@@ -128,47 +129,45 @@ def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
 
 @contextmanager
 def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_LINE) -> Iterator[Iterator[str]]:
-    """The lines of a file in a given or, by default, in its own encoding (UTF-8, CP949, UTF-16), with their ends. A
-    line that does not fit the encoding found holds U+FFFD for what is lost; one that is longer than `longest` is
-    `TooLong`. Raises UserError as `open_text`, and where no Korean encoding fits."""
+    """The lines of a file, with their line ends, in `encoding` or by default the detected one (UTF-8, CP949, UTF-16).
+    U+FFFD stands for bytes that cannot be decoded; lines longer than `longest` are `TooLong`. Raises UserError like
+    `open_text`, and where no Korean encoding fits."""
     if encoding:
         with open_text(path, encoding) as file:
             yield bounded_lines(file, longest)
         return
-    with _translate_errors(path, "text in UTF-8, CP949 or UTF-16") as head:
-        found = detect(head)
-        if found is None:
-            wanted = "text in UTF-8, CP949 or UTF-16"
-            what = (
-                f"a binary file (it holds null bytes), {wanted} was expected"
-                if b"\x00" in head
-                else f"not {wanted}{_suggest_encoding(head)}"
-            )
-            reason = "binary" if b"\x00" in head else "encoding"
-            raise Unfit(
-                reason, f"{path} is {what}; of a source of the corpus, the option `encoding` may name another encoding"
-            )
+    with _translate_errors(path, DETECTED) as head:
+        codec = detect(head)
+        if codec is None:
+            raise _undetected(path, head)
         with _open_decompressed(path) as raw:
-            if found.startswith("utf-16") or found == "utf-32":
-                yield bounded_lines(io.TextIOWrapper(raw, encoding=found, newline="\n"), longest)
-            else:
-                yield _decoded_lines(raw, found, longest)
+            if codec.startswith("utf-16") or codec == "utf-32":
+                yield bounded_lines(io.TextIOWrapper(raw, encoding=codec, newline="\n"), longest)
+            else:  # bytes, since lines of a mixture are decoded one by one
+                yield _decoded_lines(raw, codec, longest)
+
+
+def _undetected(path: Path, head: bytes) -> Unfit:
+    advice = "; of a source of the corpus, the option `encoding` may name another encoding"
+    if b"\x00" in head:
+        return Unfit("binary", f"{path} is a binary file (it holds null bytes), {DETECTED} was expected{advice}")
+    return Unfit("encoding", f"{path} is not {DETECTED}{_suggest_encoding(head)}{advice}")
 
 
 def read_json_text(path: Path, lines: Iterable[str]) -> Any:
-    """The value that the lines of `path` spell. Raises UserError where they are not JSON, nested too deep or too many
-    for memory."""
+    """The JSON value in the lines of `path`. Raises UserError where they are not JSON, nested too deeply, or longer
+    than `LARGEST_JSON`."""
     try:
         lines = _limited(path, lines)
         return parse_json("".join(lines))
     except ValueError as error:
-        if isinstance(error, UnicodeDecodeError):
+        if isinstance(error, UnicodeDecodeError):  # a ValueError too; `_translate_errors` words it
             raise
         raise Unfit("not_json", f"{path} is not a JSON file ({error})") from None
 
 
 def _limited(path: Path, lines: Iterable[str]) -> Iterator[str]:
-    """The lines. Raises UserError when together they are longer than `LARGEST_JSON`."""
+    """The lines. Raises Unfit when they have more than `LARGEST_JSON` characters in total."""
     size = 0
     for line in lines:
         size += LARGEST_JSON if isinstance(line, TooLong) else len(line)
@@ -176,18 +175,19 @@ def _limited(path: Path, lines: Iterable[str]) -> Iterator[str]:
             raise Unfit(
                 "too_large",
                 f"{path} holds more than {LARGEST_JSON:,} characters, too many for a JSON file, which is read at once; "
-                f"split it, or make it JSON Lines",
+                "split it, or convert it to JSON Lines",
             )
         yield line
 
 
 def _decoded_lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
-    """The lines of a file in UTF-8 or CP949. Raises UnicodeDecodeError where it ends inside a character: it was cut
-    off."""
+    """The lines of a file in UTF-8 or CP949. Raises UnicodeDecodeError where the file is truncated inside a
+    character."""
     for line in bounded_lines(raw, longest):
         if isinstance(line, str):
             yield line
             continue
+        # only a last line has no line end, and only there an incomplete character means a truncated file
         if not line.endswith(b"\n") and codec == "utf-8" and not line.isascii():
             try:
                 line.decode(codec)
@@ -199,7 +199,8 @@ def _decoded_lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
 
 @contextmanager
 def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
-    """Gives the file's first bytes; errors of decoding and decompression within become sentences."""
+    """Yield the file's first bytes, and turn errors of decoding and decompression in the block into Unfit or
+    UserError."""
     head = b""
     if not path.is_file():
         raise UserError(f"{path} is not a file; check the path and data_dir")
@@ -208,8 +209,9 @@ def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
     try:
         with _open_decompressed(path) as raw:
             head = raw.read(65536)
-        if found := detect_format(head):
-            raise Unfit(found[0], f"{path} is {found[1]}")
+        if other_format := detect_format(head):
+            reason, description = other_format
+            raise Unfit(reason, f"{path} is {description}")
         yield head
     except LookupError:
         raise UserError(
@@ -217,12 +219,13 @@ def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
         ) from None
     except UnicodeDecodeError as error:
         if "end of data" in error.reason:
-            raise Unfit("damaged", f"{path} is cut off in the middle of a character; fetch it again") from None
+            raise Unfit("damaged", f"{path} is truncated in the middle of a character; fetch it again") from None
         raise Unfit("encoding", f"{path} is not {encoding} ({error.reason}){_suggest_encoding(head)}") from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise Unfit("damaged", f"{path} is damaged ({error}); fetch it again") from None
     except Exception as error:
-        # bz2 raises a bare OSError, without the number that errors of the system have
+        # bz2 raises an OSError without errno, which errors of the system have; ZstdError is not imported here,
+        # since zstandard is loaded for .zst files only
         if type(error).__name__ == "ZstdError" or (isinstance(error, OSError) and error.errno is None):
             raise Unfit("damaged", f"{path} is damaged ({error}); fetch it again") from None
         raise
@@ -230,7 +233,7 @@ def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """The decompressed bytes of a file. Raises UserError for a missing, empty or cut-off one."""
+    """Open the decompressed bytes of a file. Raises UserError for a missing, empty or truncated one."""
     with _translate_errors(path, "bytes"), _open_decompressed(path) as file:
         yield file
 
@@ -238,7 +241,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
 def _suggest_encoding(head: bytes) -> str:
     from charset_normalizer import from_bytes
 
-    found = from_bytes(head, cp_isolation=["cp949", "euc_kr", "utf_16", "johab"]).best()
-    if found is None:
+    guess = from_bytes(head, cp_isolation=["cp949", "euc_kr", "utf_16", "johab"]).best()
+    if guess is None:
         return "; convert it to UTF-8"
-    return f"; it looks like {found.encoding}: convert it (iconv -f {found.encoding} -t utf-8)"
+    return f"; it looks like {guess.encoding}: convert it (iconv -f {guess.encoding} -t utf-8)"

@@ -1,4 +1,5 @@
-"""What identifies a person, replaced by something of the same shape that does not."""
+"""Personal data (e-mail addresses, phone, resident registration and card numbers), replaced by neutral text of the same
+shape."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +10,8 @@ Kind = Literal["email", "phone", "resident_number", "card"]
 EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,64}+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}")
 BETWEEN = r"(?: ?[-.] ?| ?)"
 PHONE = re.compile(
-    rf"(?<![\d-])(?:\+82{BETWEEN}(?:\(0\))?{BETWEEN}|\(?0)(?:1[016789]|2|[3-6][1-5]|70|50\d)\)?{BETWEEN}\d{{3,4}}{BETWEEN}\d{{4}}(?![\d-])"
+    rf"(?<![\d-])(?:\+82{BETWEEN}(?:\(0\))?{BETWEEN}|\(?0)(?:1[016789]|2|[3-6][1-5]|70|50\d)\)?"
+    rf"{BETWEEN}\d{{3,4}}{BETWEEN}\d{{4}}(?![\d-])"
 )
 RESIDENT = re.compile(r"(?<!\d)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?: ?[-~] ?| )[1-8](?:\d{6}|\*{6})(?!\d)")
 CARD = re.compile(r"(?<!\d)(?<!\d-)\d{4}( ?- ?| ?)\d{4}\1\d{4}\1\d{4}(?!\d)(?!-\d)")
@@ -17,23 +19,22 @@ DIGIT = re.compile(r"\d")
 NARROW = {code + 0xFEE0: code for code in range(0x21, 0x7F)} | dict.fromkeys(
     (0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2212), 0x2D
 )
-"""Full-width letters and dashes of all kinds as ASCII, one for one: numbers are looked for as if they were written
-so."""
+"""Full-width characters and all kinds of dashes -> ASCII, one for one, so that matches keep their offsets."""
 
 
 def luhn(number: str) -> bool:
-    """Whether the check digit of a card's number is right (ISO/IEC 7812-1)."""
+    """Whether the check digit of a card number is right (ISO/IEC 7812-1)."""
     digits = [int(digit) for digit in number if digit.isdigit()][::-1]
     total = sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
     return total > 0 and total % 10 == 0
 
 
-def _zeros(found: re.Match[str]) -> str:
-    return DIGIT.sub("0", found.group())
+def _zeros(match: re.Match[str]) -> str:
+    return DIGIT.sub("0", match.group())
 
 
-def _card(found: re.Match[str]) -> str | None:
-    return _zeros(found) if luhn(found.group()) else None
+def _card(match: re.Match[str]) -> str | None:
+    return _zeros(match) if luhn(match.group()) else None
 
 
 MASKS: dict[Kind, tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = {
@@ -42,13 +43,13 @@ MASKS: dict[Kind, tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]]
     "card": (CARD, _card),
     "phone": (PHONE, _zeros),
 }
-"""In the order they are looked for: the longer numbers before those that look like a part of them; None leaves what was
-found."""
+"""Kind -> pattern and replacement, which keeps the text where it is None. In this order, because a part of a longer
+number may look like a shorter one."""
 
 
 def redact(text: str, kinds: tuple[Kind, ...]) -> str:
-    """`text` with digits of phone, resident and card numbers as zeros, and e-mail addresses as one that belongs to
-    nobody (RFC 2606)."""
+    """`text` with the digits of phone, resident and card numbers replaced by 0, and e-mail addresses by one of a
+    reserved domain (RFC 2606), as far as `kinds` names them."""
     for kind, (pattern, replacement) in MASKS.items():
         if kind in kinds:
             text = _replaced(text, pattern, replacement)
@@ -57,8 +58,8 @@ def redact(text: str, kinds: tuple[Kind, ...]) -> str:
 
 def _replaced(text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str | None]) -> str:
     parts, end = [], 0
-    for found in pattern.finditer(text.translate(NARROW)):
-        if (hidden := replacement(found)) is not None:
-            parts += [text[end : found.start()], hidden]
-            end = found.end()
+    for match in pattern.finditer(text.translate(NARROW)):
+        if (redacted := replacement(match)) is not None:
+            parts += [text[end : match.start()], redacted]
+            end = match.end()
     return "".join([*parts, text[end:]]) if parts else text

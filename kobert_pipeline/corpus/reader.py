@@ -1,4 +1,4 @@
-"""The contract of a reader: files in, documents out, in an order that depends on nothing but the files."""
+"""The interface of readers: files -> documents, in an order that depends only on the files."""
 
 import os
 import re
@@ -23,40 +23,40 @@ class Reader(Plugin):
     family: ClassVar[str] = "readers"
 
     path: str | list[str]
-    """File below data_dir, a pattern such as `kowiki-*.jsonl.zst`, or a list of them."""
+    """File below data_dir, a pattern such as `kowiki-*.jsonl.zst`, or a list of these."""
     license: str | None = None
     """Licence of the data, for the model card."""
     limit_characters: int | None = Field(None, gt=0)
-    """Stop after the document that reaches this many characters (a prefix of the files, not a sample)."""
+    """Stop after the document that reaches this many characters in total (the first documents, not a sample)."""
 
     on_error: Literal["refuse", "skip"] = "refuse"
-    """What becomes of files and rows that cannot be read: refuse stops at the first; skip counts them by reason and
-    lists them in the manifest. What was read of a file before it broke off is kept."""
+    """What to do with files and rows that cannot be read: refuse stops at the first; skip counts them by reason and
+    lists them in the manifest. Documents read before the error in the same file are kept."""
     max_document_bytes: int = Field(LONGEST_LINE, gt=0, le=2**31 - 1)
-    """Longer documents, in bytes of UTF-8, are dropped as `too_long`, without ever being in memory whole."""
+    """Documents of more bytes in UTF-8 are dropped as `too_long`, and are never in memory as a whole."""
 
     @abstractmethod
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """The documents of one file, and what is unfit among them. Raises Unfit where nothing more of the file can be
-        read."""
+        """The documents of one file, with an Unfit in place of each unreadable one. Raises Unfit where the rest of the
+        file is unreadable."""
 
     def files(self, data_dir: Path) -> list[Path]:
-        """The files that `path` names, patterns resolved and sorted. Raises UserError where nothing is found, or cannot
-        be read."""
-        found = self.matching_files(data_dir)
-        for path in found:
+        """The files that `path` names, with patterns expanded and sorted. Raises UserError where there is none, or one
+        cannot be read."""
+        files = self.matching_files(data_dir)
+        for path in files:
             try:
                 refuse_unreadable(path)
             except Unfit as problem:
                 if self.on_error == "refuse":
                     raise problem.refused() from None
-        return found
+        return files
 
     def matching_files(self, data_dir: Path) -> list[Path]:
-        """The files that `path` names, fit or not. Raises UserError where nothing is found."""
-        found: list[Path] = []
+        """The files that `path` names, readable or not. Raises UserError where there is none."""
+        files: list[Path] = []
         for pattern in [self.path] if isinstance(self.path, str) else self.path:
-            path = data_dir / pattern  # an absolute pattern stays as it is
+            path = data_dir / pattern  # an absolute pattern replaces data_dir
             matches = [path] if path.is_file() else _glob(pattern, data_dir)
             if not matches and path.is_dir():
                 raise UserError(
@@ -64,15 +64,15 @@ class Reader(Plugin):
                 )
             if not matches:
                 raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
-            found += matches
-        return found
+            files += matches
+        return files
 
     def files_to_check(self, data_dir: Path) -> list[Path]:
-        """What `kobert check` looks into: every file. Raises UserError where nothing is found."""
+        """The paths that `kobert check` reads a sample of. Raises UserError where there is none."""
         return self.matching_files(data_dir)
 
     def groups(self, data_dir: Path) -> list[list[Path]]:
-        """What is read in one go: each file, or all where a limit runs over them."""
+        """The files that must be read together: each by itself, or all of them where there is a limit."""
         files = self.files(data_dir)
         return [files] if self.limit_characters else [[path] for path in files]
 
@@ -84,16 +84,16 @@ class Reader(Plugin):
         ]
 
     def title(self) -> str:
-        """What the source is called in counts."""
+        """The source's name in counts."""
         return self.path if isinstance(self.path, str) else ", ".join(self.path)
 
     def read(self, data_dir: Path) -> Iterator[Document]:
-        """All documents up to `limit_characters`. Raises Unfit where one is not fit, whatever `on_error` says."""
+        """All documents up to `limit_characters`. Raises Unfit for unreadable input, whatever `on_error` says."""
         return (document for group in self.groups(data_dir) for document in self.read_files(group))
 
     def read_files(self, files: list[Path], skipped: Skipped | None = None) -> Iterator[Document]:
-        """The documents of `files` up to `limit_characters`. Raises Unfit where something is not fit, unless it is to
-        be skipped, which `skipped` then counts."""
+        """The documents of `files` up to `limit_characters`. Unreadable input is counted in `skipped` if that is given
+        and `on_error` is skip, otherwise raised as Unfit."""
         characters = 0
         for path in files:
             for document in self._read_file(path, skipped):
@@ -103,20 +103,20 @@ class Reader(Plugin):
                     return
 
     def _read_file(self, path: Path, skipped: Skipped | None) -> Iterator[Document]:
-        """The documents of one file; what is not fit is refused, or counted."""
+        """The documents of one file, without what is skipped."""
         if skipped is None:
             yield from strict(self.documents(path))
             return
         read = 0
         try:
-            for found in self.documents(path):
-                if isinstance(found, Document):
+            for document in self.documents(path):
+                if isinstance(document, Document):
                     read += 1
-                    yield found
+                    yield document
                 elif self.on_error == "skip":
-                    skipped.note("rows_skipped", found)
+                    skipped.note("rows_skipped", document)
                 else:
-                    raise found
+                    raise document
         except Unfit as problem:
             if self.on_error == "refuse":
                 raise problem.refused() from None
@@ -124,17 +124,17 @@ class Reader(Plugin):
 
 
 def refuse_skipping(readers: Iterable[Reader], where: str) -> None:
-    """Raise ValueError, for options, where one of the readers of evaluation texts would skip some of them."""
+    """Raise ValueError, as validators do, where a reader of evaluation texts has `on_error: skip`."""
     for reader in readers:
         if reader.on_error == "skip":
             raise ValueError(
-                f"{where} must be read whole, so {reader.title()} cannot have on_error: skip; leave that out"
+                f"{where} must be read completely, so {reader.title()} cannot have on_error: skip; leave that out"
             )
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Raise UserError for a file in which there is nothing to read, so that `kobert check` reports it and not a task
-    hours later."""
+    """Raise UserError for a file that is empty or not permitted to be read, so that `kobert check` reports it and not a
+    task hours later."""
     if path.stat().st_size == 0:
         raise Unfit("empty", f"{path} is empty; there is nothing to read in it, so leave it out or fetch it again")
     if not os.access(path, os.R_OK):
@@ -144,16 +144,16 @@ def refuse_unreadable(path: Path) -> None:
 
 
 def _glob(pattern: str, folder: Path) -> list[Path]:
-    """The files below `folder` that fit `pattern`; of marks such as [ in the folder's own name none is a pattern."""
+    """The files below `folder` that match `pattern`. Characters such as [ in the folder's own name are not
+    wildcards."""
     if not any(mark in pattern for mark in "*?["):
         return []
     anchor = Path(pattern).anchor
     below = Path(anchor) if anchor else folder
-    once = re.sub(
-        r"(\*\*/)+", "**/", pattern.removeprefix(anchor)
-    )  # each further one would look through every folder anew
+    # repeated **/ mean the same as one, but each would search all folders again
+    pattern_below = re.sub(r"(\*\*/)+", "**/", pattern.removeprefix(anchor))
     try:
-        return sorted(path for path in below.glob(once) if path.is_file())
+        return sorted(path for path in below.glob(pattern_below) if path.is_file())
     except (ValueError, RecursionError, NotImplementedError) as error:
         raise UserError(
             f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst"
@@ -161,9 +161,9 @@ def _glob(pattern: str, folder: Path) -> list[Path]:
 
 
 def _suggest_pattern(folder: Path, given: str) -> str:
-    """A pattern for the files of a folder, by the commonest end of their names, which may be one more folder down."""
+    """A pattern for the files in a folder or its subfolders, with their most frequent suffix."""
     for below in ("*", "*/*", "**/*"):
-        ends = Counter("".join(path.suffixes[-2:]) for path in folder.glob(below) if path.is_file())
-        if ends:
-            return f"{given.rstrip('/')}/{below}{max(ends, key=lambda end: (ends[end], end))}"
+        suffixes = Counter("".join(path.suffixes[-2:]) for path in folder.glob(below) if path.is_file())
+        if suffixes:
+            return f"{given.rstrip('/')}/{below}{max(suffixes, key=lambda suffix: (suffixes[suffix], suffix))}"
     return f"{given.rstrip('/')}/*.txt"

@@ -1,9 +1,9 @@
-"""Look into every source file before a run, for `kobert check`: what cannot be read is found in seconds, and all of it
-at once.
+"""Read a sample of every source file before a run, for `kobert check`, which so reports all unreadable files in
+seconds.
 
-Of every file the beginning is read as the stage reads it: up to `ROWS` rows or `CHARACTERS` characters. A compressed
-file of up to `WHOLE` bytes is unpacked to its end too, so that one that was cut off is found; a Parquet file has its
-table of contents at its end.
+The beginning of each file is read as the stage reads it, up to `ROWS` rows or `CHARACTERS` characters. A compressed
+file of up to `WHOLE` bytes is also decompressed to its end, to find out whether it is truncated; a truncated Parquet
+file cannot be opened at all, because its metadata are at the end.
 """
 
 from dataclasses import dataclass
@@ -17,39 +17,39 @@ from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError
 
 ROWS, CHARACTERS = 10_000, 1_000_000
-"""Documents or unfit rows, and characters, that are read of a file."""
+"""Rows, and characters, that are read of a file at most."""
 WHOLE = 16 * 2**20
-"""Bytes of a compressed file that is unpacked to its end."""
+"""Size in bytes up to which a compressed file is decompressed to its end."""
 UNPACKED = 2**30
-"""Bytes up to which it is, however well it was compressed."""
+"""Bytes that are decompressed at most, so that a decompression bomb does not stall the check."""
 BLOCK = 2**20
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a file, in a sentence, and whether a run would skip it."""
+    """A problem of a file as a sentence, and whether a run would skip the file or rows."""
 
     sentence: str
     skipped: bool = False
 
 
 def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
-    """Everything in a sample of all files of `options` that cannot be read: one entry for each file, or pattern without
-    files."""
-    found = []
-    skippable = [(reader, True) for reader in options.sources]
-    for reader, may_skip in (*skippable, *((reader, False) for reader in options.decontaminate)):
+    """The problems in a sample of all files: at most one for each file, and one for each pattern without files."""
+    problems = []
+    sources = [(reader, True) for reader in options.sources]
+    evaluation_sets = [(reader, False) for reader in options.decontaminate]  # these must be read completely
+    for reader, may_skip in (*sources, *evaluation_sets):
         try:
             files = reader.files_to_check(data_dir)
         except UserError as problem:
-            found.append(Finding(str(problem)))
+            problems.append(Finding(str(problem)))
             continue
-        found += [finding for path in files if (finding := check_file(reader, path, may_skip))]
-    return list(dict.fromkeys(found))
+        problems += [finding for path in files if (finding := check_file(reader, path, may_skip))]
+    return list(dict.fromkeys(problems))  # a file may be in two sources
 
 
 def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
-    """What is wrong with a sample of one file, or None. Of a file that a source `may_skip`, the sentence says how."""
+    """The problem in a sample of one file, or None. Where the reader `may_skip`, the sentence says how to skip it."""
     try:
         problems = _sample(reader, path)
     except Unfit as problem:
@@ -61,16 +61,15 @@ def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     first, others = problems[0], len(problems) - 1
     if may_skip and reader.on_error == "refuse":
         first = first.refused()
-    return Finding(
-        f"{first}{f' ({others:,} more of the rows read of it are unfit)' if others else ''}", reader.on_error == "skip"
-    )
+    more = f" ({others:,} more of the rows read of it are unfit)" if others else ""
+    return Finding(f"{first}{more}", reader.on_error == "skip")
 
 
 def _sample(reader: Reader, path: Path) -> list[Unfit]:
-    """The unfit rows of a sample. Raises Unfit where the file is unfit, and UserError where that is no matter of the
-    file."""
+    """The unreadable rows of a sample. Raises Unfit where the file itself is unreadable, and UserError for problems
+    that do not depend on the file, such as a missing library."""
     if not path.exists():
-        return []  # a data set of the Hub; it is asked for nothing before the run
+        return []  # a data set of the Hub: nothing is downloaded before the run
     if path.is_file():
         refuse_unreadable(path)
     problems, characters = [], 0
@@ -85,7 +84,7 @@ def _sample(reader: Reader, path: Path) -> list[Unfit]:
 
 
 def _unpack(path: Path) -> None:
-    """Raises Unfit where a compressed file is damaged or cut off."""
+    """Decompress a file and discard the result. Raises Unfit where it is damaged or truncated."""
     with open_binary(path) as file:
         for _ in range(UNPACKED // BLOCK):
             if not file.read(BLOCK):

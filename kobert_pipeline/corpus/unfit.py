@@ -1,5 +1,4 @@
-"""What a reader cannot read: a whole file or a row of one. It is refused, or skipped, counted by its reason and
-listed."""
+"""Unreadable input, a whole file or one row: raised as an error, or skipped, counted by reason and listed."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,12 +9,12 @@ from kobert_pipeline.errors import UserError
 
 Item = TypeVar("Item")
 LISTED = 100
-"""Unfit files and rows that a manifest lists by name; all of them are counted."""
+"""Unfit files and rows that a manifest lists by name; the counts include all of them."""
 
 
 class Unfit(UserError):
-    """A file or row that cannot be read. A reader raises it where nothing more of the file can be read, and yields it
-    in the place of a row after which it can. `reason` is the word it is counted by."""
+    """A file or row that cannot be read. A reader raises it when the rest of the file is unreadable, and yields it in
+    place of a row when it can continue. `reason` is the word by which it is counted."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         super().__init__(reason, sentence)  # both, so that it can be pickled on its way back from a worker
@@ -25,12 +24,12 @@ class Unfit(UserError):
         return self.sentence
 
     def refused(self) -> "Unfit":
-        """The same, saying how not to be stopped by it."""
+        """The same error, with advice on how to skip it."""
         return Unfit(self.reason, f"{self.sentence}; fix that, or leave out what is unfit: on_error: skip")
 
 
 def strict(items: "Iterable[Item | Unfit]") -> Iterator[Item]:
-    """The items. Raises the first that is unfit."""
+    """The items. Raises the first one that is Unfit."""
     for item in items:
         if isinstance(item, Unfit):
             raise item
@@ -38,7 +37,7 @@ def strict(items: "Iterable[Item | Unfit]") -> Iterator[Item]:
 
 
 def set_aside(items: "Iterable[Item | Unfit]", unfit: list[Unfit]) -> Iterator[Item]:
-    """The items that are fit; the others are appended to `unfit`."""
+    """The readable items; the others are appended to `unfit`."""
     for item in items:
         if isinstance(item, Unfit):
             unfit.append(item)
@@ -48,13 +47,13 @@ def set_aside(items: "Iterable[Item | Unfit]", unfit: list[Unfit]) -> Iterator[I
 
 @dataclass
 class Skipped:
-    """What was skipped: how much for which reason, and the first `LISTED` sentences."""
+    """What was skipped: counts by reason, and the first `LISTED` sentences."""
 
     counts: Counter[str] = field(default_factory=Counter)
     listed: list[str] = field(default_factory=list)
 
     def note(self, what: str, problem: Unfit) -> None:
-        """Count a problem as `what` (such as rows_skipped), altogether and by its reason."""
+        """Count a problem as `what` (such as rows_skipped), in total and by its reason."""
         self.counts.update([what, f"{what}_{problem.reason}"])
         if len(self.listed) < LISTED:
             self.listed.append(str(problem))

@@ -1,9 +1,8 @@
-"""CSV and TSV files with the names of their columns in the first line; a text may be in several columns, and rows may
-be gathered.
+"""CSV and TSV files with column names in the first line. Texts may be in several columns, and rows may be grouped.
 
-A CSV file is read by the rules of CSV: a cell in double quotes may hold commas, line ends and doubled quotes. In a TSV
-file a quote is a character like any other, since KorNLI, KorSTS and their like are full of unpaired ones: a tab parts
-columns, a line end rows, and nothing else means anything. Lines without a character hold no row.
+In a CSV file a cell in double quotes may contain commas, line ends and doubled quotes. In a TSV file quotes are
+ordinary characters, since KorNLI, KorSTS and similar sets are full of unpaired ones: only tabs and line ends separate
+cells. Empty lines are ignored.
 """
 
 import csv
@@ -22,15 +21,16 @@ from kobert_pipeline.corpus.unfit import Unfit, set_aside, strict
 from kobert_pipeline.errors import UserError, did_you_mean
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-"""What parts the cells of a file, by the end of its name."""
+"""Default delimiter by suffix of the file name."""
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
-"""What may separate the cells of a file whose first line has none of the expected delimiter."""
+"""Delimiters to look for in a first line that does not contain the expected one."""
 LONGEST_CELL = 2**24
-"""Characters; whole books have a tenth of it. A quote that is never closed takes in the rest of its file up to here."""
+"""Characters, ten times as many as a book has. A quote that is never closed makes a cell of the rest of its file, up to
+this length."""
 
 
 class Record(NamedTuple):
-    """`line` is the number of its first line in the file, counted from 1; `cells` are its texts by column."""
+    """A row: `line` is the number of its first line in the file, from 1; `cells` are its texts by column name."""
 
     line: int
     cells: dict[str, str]
@@ -41,20 +41,19 @@ class Csv(Reader):
 
     name: Literal["csv"] = "csv"
     text: str | list[str] = "text"
-    """Column of the text, or a list of them, such as [sentence1, sentence2]; the cell of each is a document of its
-    own."""
+    """Column of the text, or a list of columns, such as [sentence1, sentence2]; each cell becomes its own document."""
     id: str | None = None
-    """Column of the document's id; null numbers the lines."""
+    """Column of the document's id; null: the line number."""
     group_by: str | None = None
-    """Column whose neighbouring equal values make one document, a cell a paragraph. Such documents are never
-    `ordered`."""
+    """Column by which neighbouring rows with equal values are joined to one document, each cell a paragraph. Such
+    documents are never `ordered`."""
     delimiter: str | None = None
-    """Character that parts cells; null: a comma in .csv files, a tab in .tsv and .txt files."""
+    """Character that separates cells; null: a comma in .csv files, a tab in .tsv and .txt files."""
     quoted: bool | None = None
-    """Whether a cell in double quotes may hold delimiters, line ends and doubled quotes; null: unless the delimiter is
-    a tab."""
+    """Whether cells in double quotes may contain delimiters, line ends and doubled quotes; null: yes, unless the
+    delimiter is a tab."""
     encoding: str | None = None
-    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
@@ -70,12 +69,13 @@ class Csv(Reader):
     def _one_character(cls, delimiter: str | None) -> str | None:
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
             raise ValueError(
-                f'one character is needed, no quote and no line end, not {delimiter!r} (a tab in YAML: "\\t", in double quotes)'
+                f"one character is needed, no quote and no line end, not {delimiter!r} "
+                '(a tab in YAML: "\\t", in double quotes)'
             )
         return delimiter
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """One per cell of a text, or per run of equal `group_by`."""
+        """One per text cell, or one per group of rows."""
         records = self._records(path)
         if self.group_by is None:
             for record in records:
@@ -88,9 +88,8 @@ class Csv(Reader):
                     )
             return
         key, unfit = self.group_by, list[Unfit]()
-        for number, (value, group) in enumerate(
-            groupby(set_aside(records, unfit), key=lambda record: record.cells[key])
-        ):
+        groups = groupby(set_aside(records, unfit), key=lambda record: record.cells[key])
+        for number, (value, group) in enumerate(groups):
             lines = [" ".join(record.cells[column].splitlines()) for record in group for column in self._text_columns]
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
             yield from unfit
@@ -109,58 +108,56 @@ class Csv(Reader):
         delimiter = self.delimiter or delimiter_of(path)
         if delimiter is None:
             raise UserError(
-                f"{path}: say what parts its cells by the option delimiter; it is known of {', '.join(DELIMITERS)} "
-                "files alone"
+                f"{path}: set the option delimiter to what separates its cells; only {', '.join(DELIMITERS)} files "
+                "have a default"
             )
         with open_lines(path, self.encoding) as lines:
-            found = _read_records(path, lines, delimiter, delimiter != "\t" if self.quoted is None else self.quoted)
-            header = next(strict(found))
+            quoted = delimiter != "\t" if self.quoted is None else self.quoted
+            records = _read_records(path, lines, delimiter, quoted)
+            header = next(strict(records))
             for column in (*self._text_columns, self.id, self.group_by):
                 if column is not None and column not in header.cells:
-                    raise Unfit(
-                        "columns",
-                        f"{path}: there is no column '{column}' in its first line{_column_hint(column, header, delimiter)}",
-                    )
-            yield from found
+                    hint = _column_hint(column, header, delimiter)
+                    raise Unfit("columns", f"{path}: there is no column '{column}' in its first line{hint}")
+            yield from records
 
 
 def delimiter_of(path: Path) -> str | None:
-    """What parts the cells of a file by its name, whether or not it is compressed; None where the name does not
-    tell."""
+    """The default delimiter of a file by its name, without a suffix of compression; None for other names."""
     ending = path.with_suffix("").suffix if path.suffix.lower() in COMPRESSED else path.suffix
     return DELIMITERS.get(ending.lower())
 
 
 def _column_hint(column: str, header: Record, delimiter: str) -> str:
-    """What to do about a column that the first line lacks: where another delimiter parts that line, this is named."""
-    if len(header.cells) < 2:
-        line = "".join(header.cells)
-        other = next((one for one in DELIMITER_NAMES if one != delimiter and one in line), None)
-        if other:
-            spelled = other.replace("\t", "\\t")
-            return f', which has {DELIMITER_NAMES[other]} and no {DELIMITER_NAMES.get(delimiter, delimiter)}; set the source\'s option delimiter: "{spelled}"'
+    """What to do about a column that is not in the first line, where the delimiter may be wrong."""
     guess = did_you_mean(column, header.cells).replace("allowed", "found")
-    other_way = f"; if {delimiter!r} does not part its cells, say what does by the option delimiter"
-    return guess + (other_way if len(header.cells) < 2 else "")
+    if len(header.cells) >= 2:
+        return guess
+    line = "".join(header.cells)
+    other = next((other for other in DELIMITER_NAMES if other != delimiter and other in line), None)
+    if other is None:
+        return f"{guess}; if {delimiter!r} does not separate its cells, set the option delimiter"
+    option = 'delimiter: "{}"'.format(other.replace("\t", "\\t"))
+    expected = DELIMITER_NAMES.get(delimiter, delimiter)
+    return f", which has {DELIMITER_NAMES[other]} and no {expected}; set the source's option {option}"
 
 
 def read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool) -> Iterator[Record]:
-    """The first line's names of columns, each as its own cell, and the records below it. Raises Unfit, with the line,
-    for another number of cells than there are columns, for wrong quotes and for cells of more than `LONGEST_CELL`
-    characters."""
+    """The header as a record whose cells are the column names, then the records. Raises Unfit, with the line number,
+    for a wrong number of cells, wrong quotes, and cells of more than `LONGEST_CELL` characters."""
     return strict(_read_records(path, lines, delimiter, quoted))
 
 
 def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool) -> Iterator[Record | Unfit]:
     lines = _refuse_long_lines(path, lines)
-    found = _quoted(path, lines, delimiter) if quoted else _plain(lines, delimiter)
-    _, names = next(strict(found), (1, []))
+    rows = _quoted(path, lines, delimiter) if quoted else _plain(lines, delimiter)
+    _, names = next(strict(rows), (1, []))
     header = [name.strip() for name in names]
     twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
     if twice:
         raise Unfit("columns", f"{path}: two columns of its first line are called '{twice}'; rename one")
     yield Record(1, {name: name for name in header})
-    for row in found:
+    for row in rows:
         if isinstance(row, Unfit):
             yield row
             continue
@@ -181,17 +178,16 @@ def _refuse_long_lines(path: Path, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _plain(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The number of each line, and its cells; none of a line without a character."""
+    """The number and the cells of each line; an empty line has no cells."""
     for number, line in enumerate(lines, 1):
         row = line.rstrip("\r\n")
         yield number, row.split(delimiter) if row else []
 
 
 def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]] | Unfit]:
-    """The number of each record's first line, and its cells; none of a line without a character."""
-    csv.field_size_limit(
-        max(csv.field_size_limit(), LONGEST_CELL)
-    )  # of the process; by default texts of 131,072 characters are too long
+    """The number of the first line and the cells of each record; an empty line has no cells."""
+    # a limit of the whole process, so never lowered; the default of 131,072 characters is too short for long texts
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         number = reader.line_num + 1
@@ -206,7 +202,7 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
                     f"{path}, line {number}: a cell has more than {LONGEST_CELL:,} characters; is its quote never "
                     "closed?",
                 ) from None
-            what = str(error).partition(" - ")[0]  # what follows are hints for programmers
+            what = str(error).partition(" - ")[0]  # the rest of the message is for programmers
             yield Unfit(
                 "not_csv",
                 f"{path}, line {number}: not CSV ({what}); a cell with a quote in it is quoted, its quotes doubled",

@@ -1,4 +1,4 @@
-"""A data set of the Hugging Face Hub by name, streamed (optional extra `datasets`), or a folder in its form."""
+"""A data set of the Hugging Face Hub, streamed (optional extra `datasets`), or a local folder with the same layout."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,47 +12,48 @@ from kobert_pipeline.errors import UserError, did_you_mean
 
 
 class HubDataset(Reader):
-    """A data set of the Hub, or a folder below data_dir in the form of one."""
+    """A data set of the Hub, or a folder below data_dir with the layout of one."""
 
     name: Literal["datasets"] = "datasets"
     path: str
     """OWNER/NAME on the Hub, or a folder below data_dir."""
     config: str | None = None
-    """Its configuration, such as 20231101.ko."""
+    """Configuration of the data set, such as 20231101.ko."""
     split: str = "train"
-    """Its split."""
+    """Split of the data set."""
     revision: str | None = None
-    """Commit on the Hub. Needed there, since a name alone may mean other texts tomorrow."""
+    """Commit on the Hub. Required there, since the contents of a name may change."""
     text: str = "text"
     """Column of the text."""
     id: str | None = None
-    """Column of the document's id; null numbers the rows."""
+    """Column of the document's id; null: the row number."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
     def files(self, data_dir: Path) -> list[Path]:
-        """As `matching_files`: some files of a data set's folder may be empty."""
+        """Like `matching_files`, without the check for empty files, which a data set's folder may contain."""
         return self.matching_files(data_dir)
 
     def matching_files(self, data_dir: Path) -> list[Path]:
-        """The files of a folder; none of the Hub. Raises UserError for a name of the Hub without `revision`."""
+        """The files of a folder, or none for a data set of the Hub. Raises UserError for the latter without
+        `revision`."""
         folder = data_dir / self.path
         if folder.is_dir():
             return sorted(path for path in folder.rglob("*") if path.is_file())
         if self.revision is None:
             raise UserError(
-                f"corpus.sources: {self.path} is no folder below {data_dir}; of a data set of the Hub say the revision "
-                "(a commit)"
+                f"corpus.sources: {self.path} is not a folder below {data_dir}; for a data set of the Hub set the "
+                "revision (a commit)"
             )
         return []
 
     def files_to_check(self, data_dir: Path) -> list[Path]:
-        """The folder, or the name on the Hub."""
+        """The folder, or the name on the Hub as a path."""
         self.matching_files(data_dir)
         return self.groups(data_dir)[0]
 
     def groups(self, data_dir: Path) -> list[list[Path]]:
-        """The data set is read as one."""
+        """A single group: a data set is read as a whole."""
         folder = data_dir / self.path
         return [[folder if folder.is_dir() else Path(self.path)]]
 
@@ -67,8 +68,8 @@ class HubDataset(Reader):
     def _document(self, number: int, row: dict[str, Any]) -> Document:
         for column in filter(None, (self.text, self.id)):
             if column not in row:
-                found = did_you_mean(column, row).replace("allowed", "found")
-                raise Unfit("columns", f"{self.path}, row {number}: there is no column '{column}'{found}")
+                guess = did_you_mean(column, row).replace("allowed", "found")
+                raise Unfit("columns", f"{self.path}, row {number}: there is no column '{column}'{guess}")
         if not isinstance(row[self.text], (str, NoneType)):
             kind = type(row[self.text]).__name__
             raise Unfit(
@@ -83,7 +84,7 @@ class HubDataset(Reader):
             import datasets
         except ImportError:
             raise UserError(
-                "the reader datasets needs the library datasets; run: pip install 'kobert-pipeline[datasets]'"
+                "the reader datasets requires the library datasets; run: pip install 'kobert-pipeline[datasets]'"
             ) from None
         try:
             yield from datasets.load_dataset(
@@ -91,5 +92,5 @@ class HubDataset(Reader):
             )
         except (ConnectionError, FileNotFoundError, ValueError, datasets.exceptions.DatasetsError) as error:
             sentence = f"{self.path} cannot be read as a data set ({' '.join(str(error).split())[:300]})"
-            # what the Hub does not send today is no dirt that a corpus may do without
+            # a local folder may be skipped as unreadable; a failure of the Hub may not, since it may work the next time
             raise (Unfit("damaged", sentence) if path.is_dir() else UserError(sentence)) from None

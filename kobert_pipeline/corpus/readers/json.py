@@ -1,4 +1,5 @@
-"""JSON files of any form (AI-Hub's, say): a path of keys leads to the documents, another one from each to its texts."""
+"""JSON files of any structure (such as AI-Hub's): one path of keys leads to the documents, another from each document
+to its texts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from kobert_pipeline.errors import did_you_mean
 
 
 class Json(Reader):
-    """JSON files of any form, by paths of keys (`data.*.paragraphs.*.context`; * is every entry of a list or
+    """JSON files of any structure, read by paths of keys (`data.*.paragraphs.*.context`; * is every entry of a list or
     object)."""
 
     name: Literal["json"] = "json"
@@ -21,14 +22,14 @@ class Json(Reader):
     text: str
     """Path from a document to its texts, such as paragraphs.*.context; each becomes a paragraph."""
     id: str | None = None
-    """Path from a document to its id; null numbers the documents."""
+    """Path from a document to its id; null: the document's number."""
     encoding: str | None = None
-    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """One per object that `documents_at` leads to."""
+        """One per value that `documents_at` leads to."""
         with open_lines(path, self.encoding, LARGEST_JSON) as lines:
             content = read_json_text(path, lines)
         for number, document in enumerate(follow(content, self.documents_at, str(path))):
@@ -43,27 +44,27 @@ class Json(Reader):
         for text in texts:
             if not isinstance(text, str):
                 raise Unfit("wrong_type", f"{place}: {self.text} leads to {type(text).__name__}, text was expected")
-        identity = (
-            next((str(found) for found in follow(document, self.id, place)), "") if self.id else f"{path.name}#{number}"
-        )
-        return Document(identity, path.name, "\n".join(" ".join(text.splitlines()) for text in texts), self.ordered)
+        identity = f"{path.name}#{number}"
+        if self.id:
+            identity = next((str(value) for value in follow(document, self.id, place)), "")
+        paragraphs = [" ".join(text.splitlines()) for text in texts]
+        return Document(identity, path.name, "\n".join(paragraphs), self.ordered)
 
 
 def follow(content: Any, keys: str, place: str) -> Iterator[Any]:
-    """Everything that a path of keys leads to. Raises Unfit, which names the `place`, for a key that is not there."""
+    """Every value that a path of keys leads to. Raises Unfit, with `place`, for a key that does not exist."""
     if not keys:
         yield content
         return
     key, _, rest = keys.partition(".")
     if key == "*" and isinstance(content, (list, dict)):
-        for one in content.values() if isinstance(content, dict) else content:
-            yield from follow(one, rest, place)
+        for value in content.values() if isinstance(content, dict) else content:
+            yield from follow(value, rest, place)
     elif isinstance(content, dict) and key in content:
         yield from follow(content[key], rest, place)
     elif isinstance(content, dict):
-        raise Unfit(
-            "missing_key", f"{place}: there is no key '{key}'{did_you_mean(key, content).replace('allowed', 'found')}"
-        )
+        guess = did_you_mean(key, content).replace("allowed", "found")
+        raise Unfit("missing_key", f"{place}: there is no key '{key}'{guess}")
     else:
         raise Unfit(
             "wrong_type",

@@ -1,4 +1,4 @@
-"""JSON Lines, one document a line."""
+"""JSON Lines, one document per line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.files import parse_json
 
 ROOM = 1_000_000
-"""Bytes that a line may have besides those of the longest text."""
+"""Bytes that a line may have besides its text: keys, quotes, other values."""
 
 
 class JsonLines(Reader):
@@ -22,9 +22,9 @@ class JsonLines(Reader):
     text: str = "text"
     """Key of the text."""
     id: str | None = "id"
-    """Key of the document's id; null numbers the lines."""
+    """Key of the document's id; null: the line number."""
     encoding: str | None = None
-    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
@@ -44,24 +44,19 @@ class JsonLines(Reader):
         row = json_object(path, number, line)
         for key in filter(None, (self.text, self.id)):
             if key not in row:
-                hint = (
-                    "; say id: null to number the documents"
-                    if key == self.id
-                    else "; the source's option text names the key"
-                )
-                found = did_you_mean(key, row).replace("allowed", "found")
-                raise Unfit("missing_key", f"{path}, line {number}: there is no key '{key}'{found}{hint}")
+                hint = "set id: null to number the documents" if key == self.id else "set the source's option text"
+                guess = did_you_mean(key, row).replace("allowed", "found")
+                raise Unfit("missing_key", f"{path}, line {number}: there is no key '{key}'{guess}; {hint}")
         if not isinstance(row[self.text], str):
             kind = type(row[self.text]).__name__
             raise Unfit("wrong_type", f"{path}, line {number}: the key '{self.text}' holds {kind}, text was expected")
         identity = None if self.id is None else row[self.id]
-        return Document(
-            f"{path.name}#{number}" if identity is None else str(identity), path.name, row[self.text], self.ordered
-        )
+        name = f"{path.name}#{number}" if identity is None else str(identity)
+        return Document(name, path.name, row[self.text], self.ordered)
 
 
 def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
-    """The object in line `number` of `path`. Raises UserError, which names both, for anything else."""
+    """The JSON object in line `number` of `path`. Raises Unfit, with both, for anything else."""
     refuse_too_long(path, number, line)
     try:
         row = parse_json(line)

@@ -1,5 +1,5 @@
-"""The Modu corpora of the National Institute of Korean Language: written, newspaper and web texts by paragraphs, spoken
-and messenger texts by utterances."""
+"""The Modu corpora of the National Institute of Korean Language: written, newspaper and web texts in paragraphs, spoken
+and messenger texts in utterances."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +18,9 @@ class Modu(Reader):
 
     name: Literal["modu"] = "modu"
     form: str = "form"
-    """Key of a line's text; `original_form` in spoken corpora is what was said before it was tidied."""
+    """Key of a line's text; spoken corpora have the unedited transcript as `original_form`."""
     encoding: str | None = None
-    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
         """One per entry of `document`."""

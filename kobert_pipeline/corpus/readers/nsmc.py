@@ -1,8 +1,7 @@
-"""The Naver sentiment movie corpus: tab separated `id document label`.
+"""The Naver sentiment movie corpus (NSMC): tab-separated `id document label`.
 
-Documents with a double quote were written by a CSV writer twice, so their quotes are doubled, wrapped, doubled again
-and wrapped again; `unquoted` undoes both rounds. A few documents are empty; they are kept, since the official test
-counts them.
+Documents with a double quote went through a CSV writer twice, which doubled their quotes and quoted them twice;
+`unquoted` undoes that. A few documents are empty; `read_reviews` keeps them, since the official test set counts them.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ HEADER = ("id", "document", "label")
 
 
 class Review(NamedTuple):
-    """One line of an NSMC file; `label` is as written."""
+    """One line of an NSMC file; `label` is as written in the file."""
 
     id: str
     document: str
@@ -27,7 +26,7 @@ class Review(NamedTuple):
 
 
 class Nsmc(Reader):
-    """NSMC files, every review a document of its own; labels are not read into the corpus."""
+    """NSMC files, every review a document; labels are not read into the corpus."""
 
     name: Literal["nsmc"] = "nsmc"
 
@@ -41,7 +40,7 @@ class Nsmc(Reader):
 
 
 def read_reviews(path: Path, columns: tuple[str, str, str] = HEADER) -> Iterator[Review]:
-    """The rows of a tab separated file whose header names `columns`, in file order. Raises Unfit for another one."""
+    """The rows of a tab-separated file with these column names. Raises Unfit for a file of another form."""
     return strict(_reviews(path, columns))
 
 
@@ -51,8 +50,8 @@ def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unf
         header = next(lines, "").rstrip("\r\n").split("\t")
         for column in columns:
             if column not in header:
-                found = did_you_mean(column, header).replace("allowed", "found")
-                raise Unfit("columns", f"{path}: there is no column '{column}' in its tab separated first line{found}")
+                guess = did_you_mean(column, header).replace("allowed", "found")
+                raise Unfit("columns", f"{path}: there is no column '{column}' in its tab separated first line{guess}")
         places = [header.index(column) for column in columns]
         for number, line in enumerate(lines, 2):
             refuse_too_long(path, number, line)
@@ -67,7 +66,7 @@ def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unf
 
 
 def unquoted(text: str) -> str:
-    """Undo CSV quoting for as long as `text` is wholly quoted: ends wrapped, and every quote inside doubled."""
+    """`text` without up to two rounds of CSV quoting, in which it is in quotes and every quote inside is doubled."""
     for _ in range(2):
         inner = text[1:-1]
         if len(text) < 2 or text[0] != '"' or text[-1] != '"' or '"' in inner.replace('""', ""):

@@ -1,4 +1,4 @@
-"""Parquet files with any column names; rows may be gathered into pseudo-documents (all reviews of one film)."""
+"""Parquet files with any column names; rows may be grouped into one document (all reviews of a film)."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -18,15 +18,15 @@ class Parquet(Reader):
     text: str = "text"
     """Column of the text."""
     id: str | None = None
-    """Column of the document's id; null numbers the rows."""
+    """Column of the document's id; null: the row number."""
     group_by: str | None = None
-    """Column whose neighbouring equal values make one document, a row a paragraph. Such documents are never
-    `ordered`."""
+    """Column by which neighbouring rows with equal values are joined to one document, each row a paragraph. Such
+    documents are never `ordered`."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """One per row, or per run of equal `group_by`."""
+        """One per row, or one per group of rows."""
         rows = self._rows(path)
         if self.group_by is None:
             for number, row in enumerate(rows):
@@ -50,9 +50,9 @@ class Parquet(Reader):
         file = open_parquet(path)
         for column in columns:
             if column not in file.schema_arrow.names:
-                found = did_you_mean(column, file.schema_arrow.names).replace("allowed", "found")
+                guess = did_you_mean(column, file.schema_arrow.names).replace("allowed", "found")
                 raise Unfit(
-                    "columns", f"{path}: there is no column '{column}'{found}; options such as text name the columns"
+                    "columns", f"{path}: there is no column '{column}'{guess}; options such as text name the columns"
                 )
         kind = file.schema_arrow.field(self.text).type
         if not _is_text(kind):
@@ -61,7 +61,7 @@ class Parquet(Reader):
 
 
 def open_parquet(path: Path) -> Any:
-    """The file as pyarrow's `ParquetFile`. Raises UserError for another one."""
+    """The file as pyarrow's `ParquetFile`. Raises Unfit where it is not a complete Parquet file."""
     import pyarrow
     import pyarrow.parquet
 
@@ -74,7 +74,7 @@ def open_parquet(path: Path) -> Any:
 
 
 def read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dict[str, Any]]:
-    """The rows of an opened file, all columns where None are named. Raises Unfit where it is damaged."""
+    """The rows of an open file with these columns (None: all). Raises Unfit where it is damaged."""
     return strict(_read_rows(path, file, columns))
 
 
@@ -94,8 +94,8 @@ def _read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dic
 
 
 def _rows_one_by_one(path: Path, batch: Any, before: int) -> Iterator[dict[str, Any] | Unfit]:
-    """The rows of a batch, some of which hold bytes that are no text; `before` is how many rows of the file came before
-    it."""
+    """The rows of a batch that contains invalid UTF-8, with an Unfit in place of each such row; `before` is the number
+    of rows before the batch."""
     for number in range(batch.num_rows):
         try:
             yield from batch.slice(number, 1).to_pylist()

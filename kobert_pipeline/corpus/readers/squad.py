@@ -1,4 +1,4 @@
-"""SQuAD 1.1 form (KorQuAD 1.0, TyDi QA GoldP): the contexts as documents, and the questions for whoever needs them."""
+"""JSON files in SQuAD 1.1 form (KorQuAD 1.0, TyDi QA GoldP): contexts are documents; tasks read the questions too."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from kobert_pipeline.corpus.unfit import Unfit, strict
 
 
 class Squad(Reader):
-    """Contexts of question answering sets."""
+    """Contexts of question answering data sets."""
 
     name: Literal["squad"] = "squad"
 
@@ -37,19 +37,16 @@ def _paragraphs(path: Path) -> Iterator[dict[str, Any] | Unfit]:
     for number, article in enumerate(content["data"]):
         place = f"{path}, entry {number} of data,"
         try:
-            listed = list(article["paragraphs"])
+            article_paragraphs = list(article["paragraphs"])
         except (KeyError, TypeError) as error:
             yield _other_form(place, error)
             continue
-        for paragraph in listed:
-            if (
-                isinstance(paragraph, dict)
-                and isinstance(paragraph.get("context"), str)
-                and isinstance(paragraph.get("qas"), list)
-            ):
-                yield paragraph
-            else:
-                yield _other_form(place, "context and qas")
+        for paragraph in article_paragraphs:
+            yield paragraph if _is_paragraph(paragraph) else _other_form(place, "context and qas")
+
+
+def _is_paragraph(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("context"), str) and isinstance(value.get("qas"), list)
 
 
 def _other_form(place: str, trouble: object) -> Unfit:

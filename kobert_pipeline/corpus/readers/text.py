@@ -1,4 +1,4 @@
-"""Plain text: one paragraph a line, documents separated by blank lines (or one document per line or file)."""
+"""Plain text: one paragraph per line, documents separated by blank lines (or one document per line or file)."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -12,7 +12,7 @@ from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 
 HEAD = 20_000
-"""Characters that are looked at to see whether a file is HTML."""
+"""Characters by which a file is recognized as HTML."""
 
 
 class Text(Reader):
@@ -20,27 +20,28 @@ class Text(Reader):
 
     name: Literal["text"] = "text"
     encoding: str | None = None
-    """Encoding of the files; null finds out: UTF-8, CP949 (EUC-KR) or UTF-16."""
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
     documents_by: Literal["blank_line", "line", "file"] = "blank_line"
     """What ends a document."""
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document]:
-        """Blocks of lines. Raises Unfit for a file that is a page of HTML."""
+        """One per block of lines. Raises Unfit for a file that is an HTML page."""
         block: list[str] = []
         number = size = 0
         with open_lines(path, self.encoding, self.max_document_bytes + 2) as file:
             head = list(read_head(file))
             if is_html("".join(head)):
-                raise Unfit("html", f"{path} is HTML, whose tags and menus are no text; read it by the reader html")
+                raise Unfit("html", f"{path} is HTML, whose tags and menus are not text; use the reader html")
             for line in chain(head, file):
                 size += self.max_document_bytes + 3 if isinstance(line, TooLong) else len(line)
                 if size > self.max_document_bytes + 2:
-                    block = [TooLong("...")]  # what follows up to the document's end is not kept
+                    block = [TooLong("...")]  # the rest of the document is read, but not kept in memory
                 elif line.strip():
                     block.append(line.rstrip("\r\n"))
-                if block and (self.documents_by == "line" or (self.documents_by == "blank_line" and not line.strip())):
+                ends = self.documents_by == "line" or (self.documents_by == "blank_line" and not line.strip())
+                if block and ends:
                     yield self._document(path, number, block)
                     block, number, size = [], number + 1, 0
                 elif not block:

@@ -1,5 +1,5 @@
-"""A Wikipedia dump (`kowiki-*-pages-articles.xml.bz2`), streamed: articles as prose, without templates, tables, notes
-and headings."""
+"""Wikipedia dumps (`kowiki-*-pages-articles.xml.bz2`), streamed: the prose of articles, without templates, tables,
+footnotes and headings."""
 
 import re
 from collections import Counter
@@ -15,40 +15,31 @@ from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.unfit import Unfit
 
 ARTICLES = "0"
-"""The namespace of articles; talk, users, templates and the like have others."""
+"""The namespace of articles; talk pages, templates and so on have others."""
 NOT_PROSE = {
-    "ref",
-    "table",
-    "gallery",
-    "math",
-    "chem",
-    "syntaxhighlight",
-    "source",
-    "code",
-    "timeline",
-    "score",
-    "hiero",
+    "ref", "table", "gallery", "math", "chem", "syntaxhighlight", "source", "code", "timeline", "score", "hiero",
     "imagemap",
-}
+}  # fmt: skip
+"""Tags whose content is dropped."""
 SHOWN = {
     "lang": "2", "llang": "2", "nobr": "1", "nowrap": "1", "nobold": "1", "small": "1", "big": "1", "작은 글씨": "1",
 }  # fmt: skip
-"""Templates that show one of their parameters, and which; besides lang-en, lang-ja and the like, which show their
-first."""
+"""Templates that display one of their parameters, and its number; lang-en, lang-ja and so on display their first."""
 MARKS = re.compile(
     r"\{\{|\}\}|\[\[|\]\]|\{\||\|\}|\[(?=[a-z]{2,9}:|//)|\]|</?[A-Za-z][^\s<>/]{0,40}(?:[^<>]{0,1000}/>)?"
 )
 CLOSES = {"}}": "{{", "]]": "[[", "]": "[", "|}": "{|"}
 NOT_CLOSED = {"br", "hr", "wbr", "img", "li", "dt", "dd", "td", "th", "tr"}
-"""Tags that need no end."""
+"""Tags without an end tag."""
 MAX_NESTED = 40
-"""Marks in one another that mwparserfromhell follows."""
+"""Levels of nested markup that mwparserfromhell parses."""
 MAX_COST = 5_000_000
-"""About five seconds."""
+"""`parsing_cost` of the most expensive page that is parsed, about five seconds."""
 BROKEN = "broken_markup"
 DEEPEST = 20
+"""Levels of nested XML elements; MediaWiki's dumps have far fewer."""
 BLOCK = 2**16
-"""Bytes parsed at once."""
+"""Bytes that are parsed at once."""
 NOT_TEXT = ("파일:", "그림:", "분류:", "file:", "image:", "category:")
 
 
@@ -58,7 +49,7 @@ class Wikipedia(Reader):
     name: Literal["wikipedia"] = "wikipedia"
 
     def documents(self, path: Path) -> Iterator[Document]:
-        """One per article that is no redirect and holds any prose; its paragraphs are in order."""
+        """One per article that has prose and is not a redirect."""
         for page in pages(path, self.max_document_bytes):
             identity, reason = f"{path.name}#{page.id}", TOO_LONG if page.too_long else ""
             markup = without_comments(page.markup)
@@ -71,7 +62,7 @@ class Wikipedia(Reader):
 
 @dataclass
 class Page:
-    """What is read of a page. `id` is its own, not that of its revision, which comes later."""
+    """The fields of a page that are read. `id` is that of the page, not that of its revision."""
 
     ns: str = ""
     id: str = ""
@@ -82,15 +73,14 @@ class Page:
 
 
 class PageBuilder:
-    """Takes the events of an XML parser and gathers articles; of a page in progress it holds no more than `most`
-    characters."""
+    """Target of an XML parser: builds articles from its events, with at most `limit` characters of a page in memory."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.finished, self.events = most, list[Page](), 0
+    def __init__(self, limit: int) -> None:
+        self.limit, self.finished, self.events = limit, list[Page](), 0
         self.page, self.open, self.text, self.size = Page(), list[str](), list[str](), 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins. Raises ValueError for one that lies deeper than any of MediaWiki's."""
+        """Called at the start of an element. Raises ValueError for more than `DEEPEST` levels."""
         self.events += 1
         self.open.append(tag.rpartition("}")[2])
         if len(self.open) > DEEPEST:
@@ -102,16 +92,16 @@ class PageBuilder:
             self.page.redirect = True
 
     def data(self, text: str) -> None:
-        """Text of the innermost element."""
+        """Called with text of the innermost element."""
         self.events += 1
         self.size += len(text)
-        if self.size > self.most:
+        if self.size > self.limit:
             self.text, self.page.too_long = [], True
         else:
             self.text.append(text)
 
     def end(self, tag: str) -> None:
-        """An element ends; it holds no other, if it is one of those that count."""
+        """Called at the end of an element. Elements whose text is kept have no child elements."""
         self.events += 1
         name, inside = self.open.pop(), self.open[-1:] == ["page"]
         if name == "page" and self.page.ns == ARTICLES and not self.page.redirect:
@@ -123,9 +113,9 @@ class PageBuilder:
         self.text, self.size = [], 0
 
 
-def pages(path: Path, most: int = LONGEST_LINE) -> Iterator[Page]:
-    """Every article, one in memory at a time, those of more than `most` characters without their markup."""
-    target = PageBuilder(most)
+def pages(path: Path, limit: int = LONGEST_LINE) -> Iterator[Page]:
+    """Every article of a dump, streamed; articles of more than `limit` characters without their markup."""
+    target = PageBuilder(limit)
     parser, silent = ElementTree.XMLParser(target=target), 0
     with open_binary(path) as file:
         try:
@@ -133,8 +123,8 @@ def pages(path: Path, most: int = LONGEST_LINE) -> Iterator[Page]:
                 before = target.events
                 parser.feed(block)
                 silent = 0 if target.events > before else silent + len(block)
-                if silent > most:  # the parser keeps all of a tag or comment, up to its end
-                    raise ValueError(f"a tag or comment of more than {most:,} bytes")
+                if silent > limit:  # the parser keeps a tag or comment in memory until its end, without an event
+                    raise ValueError(f"a tag or comment of more than {limit:,} bytes")
                 yield from target.finished
                 target.finished.clear()
             parser.close()
@@ -143,7 +133,7 @@ def pages(path: Path, most: int = LONGEST_LINE) -> Iterator[Page]:
 
 
 def without_comments(markup: str) -> str:
-    """The markup without comments, of which one that never ends reaches to the page's end, as in MediaWiki."""
+    """The markup without comments. As in MediaWiki, a comment that is never closed extends to the end of the page."""
     kept, end = [], 0
     while (start := markup.find("<!--", end)) >= 0:
         kept.append(markup[end:start])
@@ -154,12 +144,12 @@ def without_comments(markup: str) -> str:
 
 
 def parsing_cost(markup: str) -> int:
-    """How many characters mwparserfromhell looks at, about: it reads on from each mark that is never closed to the
-    page's end, and then again without it. Comments are left out before."""
+    """Roughly the number of characters that mwparserfromhell reads for markup without comments: for every mark that is
+    never closed it reads to the end of the page, and then once more without that mark."""
     never_closed, marks = 0, list[str]()
-    counts = Counter[str]()
-    for found in MARKS.finditer(markup):
-        mark = found.group()
+    counts = Counter[str]()  # of `marks`, so that a wrong end mark does not search the whole stack
+    for match in MARKS.finditer(markup):
+        mark = match.group()
         kind = mark[:2] if mark[0] != "<" else mark.strip("</>").lower()
         if mark[0] == "<" and (kind in NOT_CLOSED or mark.endswith("/>")):
             continue
@@ -180,62 +170,64 @@ def parsing_cost(markup: str) -> int:
 
 
 def prose(markup: str) -> str:
-    """Wiki markup as paragraphs, a line each."""
+    """The prose of wiki markup, one paragraph per line."""
     import mwparserfromhell
     from mwparserfromhell.nodes import Heading
 
     code = mwparserfromhell.parse(markup)
     code.nodes = [node for node in code.nodes if not isinstance(node, Heading)]
     replace_nodes(code, _for_tag)
-    replace_nodes(code, _for_template, inner_first=True)  # what a template shows may hold others
+    replace_nodes(code, _for_template, inner_first=True)  # the displayed parameter may contain templates
     replace_nodes(code, _for_link)
     text = code.strip_code(normalize=True, collapse=True)
-    return "\n".join(
-        line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line)
-    )
+    lines = [line for line in text.splitlines() if any(character.isalnum() for character in line)]
+    return "\n".join(line.strip(" \t*#:;") for line in lines)
 
 
-def replace_nodes(code: Any, put: Callable[[Any], list[Any] | None], inner_first: bool = False) -> None:
-    """Put for each node of `code`, in place, those that `put` gives for it, or leave it where that gives None. Nodes
-    that lie in others are asked for before these (`inner_first`), or after them where they stay. Every list of nodes is
-    made once, whereas `Wikicode.replace` looks for each node through the whole page."""
+def replace_nodes(code: Any, replace: Callable[[Any], list[Any] | None], inner_first: bool = False) -> None:
+    """Replace, in place, each node of `code` by the nodes that `replace` gives for it; None keeps the node. Nodes
+    inside others are replaced before these (`inner_first`), or after them if these are kept."""
+    # a new list of nodes, since `Wikicode.replace` would search the whole page for every node
     nodes: list[Any] = []
     for node in code.nodes:
-        new = None if inner_first else put(node)
+        new = None if inner_first else replace(node)
         if new is None:
             for inner in node.__children__():
-                replace_nodes(inner, put, inner_first)
-            new = put(node) if inner_first else None
+                replace_nodes(inner, replace, inner_first)
+            new = replace(node) if inner_first else None
         nodes += [node] if new is None else new
     code.nodes = nodes
 
 
 def _for_tag(node: Any) -> list[Any] | None:
-    """Nothing for what is no prose, a line end for one."""
+    """No nodes for tags that are not prose, a line end for <br>, None otherwise."""
     from mwparserfromhell.nodes import Tag, Text
 
     name = str(node.tag).strip().lower() if isinstance(node, Tag) else ""
-    return [] if name in NOT_PROSE else [Text("\n")] if name == "br" else None
+    if name == "br":
+        return [Text("\n")]
+    return [] if name in NOT_PROSE else None
 
 
 def _for_template(node: Any) -> list[Any] | None:
-    """What a template shows."""
+    """The parsed text that a template displays, None for other nodes."""
     import mwparserfromhell
     from mwparserfromhell.nodes import Template
 
-    shown = _template_text(node) if isinstance(node, Template) else None
-    return None if shown is None else list(mwparserfromhell.parse(shown).nodes)
+    text = _template_text(node) if isinstance(node, Template) else None
+    return None if text is None else list(mwparserfromhell.parse(text).nodes)
 
 
 def _for_link(node: Any) -> list[Any] | None:
-    """Nothing for pictures and categories."""
+    """No nodes for links to files and categories, None otherwise."""
     from mwparserfromhell.nodes import Wikilink
 
-    return [] if isinstance(node, Wikilink) and str(node.title).strip().lower().startswith(NOT_TEXT) else None
+    is_file = isinstance(node, Wikilink) and str(node.title).strip().lower().startswith(NOT_TEXT)
+    return [] if is_file else None
 
 
 def _template_text(template: Any) -> str | None:
-    """What a template shows of its parameters, if it is known to show one."""
+    """The parameter that a template displays, None for templates that are not known to display one."""
     name = str(template.name).strip().lower()
     number = "1" if name.startswith("lang-") else SHOWN.get(name)
     return str(template.get(number).value) if number and template.has(number) else None
