@@ -128,6 +128,14 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def in_split(key: str, share: float) -> bool:
+    """Whether a hash assigns `key` to a split with this `share` of all keys; the same in every run, on every
+    machine."""
+    # keys may be texts with lone surrogates, which plain UTF-8 cannot encode
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
 def write_json_lines(path: Path, rows: Iterator[Any]) -> None:
     """Write one JSON value per line."""
     with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:

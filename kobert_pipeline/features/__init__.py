@@ -1,2 +1,1 @@
-"""Fine-tuning sets as arrays: read, split, kept clean of their test set, tokenized. What comes after needs no
-analyzer."""
+"""Fine-tuning data sets as arrays: read, split, cleaned of test texts and tokenized. Later stages need no analyzer."""

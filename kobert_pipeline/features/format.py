@@ -1,10 +1,9 @@
-"""The noun of fine-tuning: `Features`, the arrays of one split, with the examples they were made from.
+"""`Features`: the arrays of one split of a fine-tuning set, with the examples they were made from.
 
-Arrays are flat. Per window (n windows): `windows` (n + 1,) int64, where each begins among the tokens; whatever the task
-adds, (n,). Per token: `input_ids`, `token_type_ids`, and what the task adds.
+Arrays are flat, without padding. For n windows: `windows` (n + 1,) int64, the index of each window's first token, and
+arrays (n,) that the task adds. For all tokens: `input_ids`, `token_type_ids`, and arrays that the task adds.
 
-A model takes rows: a window each or, where `choices` () says how many, that many windows behind one another, the
-choices of one example.
+A row of a batch is one window or, for multiple choice, `choices` () windows in a row, the choices of one example.
 """
 
 from dataclasses import dataclass
@@ -19,28 +18,28 @@ from kobert_pipeline.files import read_json_lines, write_array, write_json_lines
 
 @dataclass(frozen=True)
 class Features:
-    """`arrays` as above; `examples` are JSON objects in the order of the file."""
+    """`arrays` as described above; `examples` are JSON objects in file order."""
 
     arrays: dict[str, np.ndarray]
     examples: list[dict[str, Any]]
 
     def __len__(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return (len(self.arrays["windows"]) - 1) // self.choices
 
     @property
     def choices(self) -> int:
-        """Windows in a row: 1, or as many as an example has choices."""
+        """Windows per row: 1, or the number of choices of an example."""
         return int(self.arrays.get("choices", 1))
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens per row, those of its longest window, (rows,)."""
+        """Tokens of the longest window of each row, (rows,)."""
         lengths: np.ndarray = np.diff(self.arrays["windows"]).reshape(-1, self.choices).max(1)
         return lengths
 
     def save(self, folder: Path) -> None:
-        """Write an .npy file per array and examples.jsonl."""
+        """Write one .npy file per array, and examples.jsonl."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, array in self.arrays.items():
             write_array(folder / f"{name}.npy", array)
@@ -48,16 +47,18 @@ class Features:
 
     @classmethod
     def load(cls, folder: Path) -> "Features":
-        """What `save` wrote."""
+        """Load what `save` wrote."""
+        # memory-mapped, so that only what batches use is read
         arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
         return cls(arrays, read_json_lines(folder / "examples.jsonl"))
 
 
 def flatten(rows: list[list[int]], kind: Any) -> np.ndarray:
-    """Rows of different length behind one another."""
+    """Rows of different lengths, concatenated: (sum of lengths,)."""
+    # the empty array gives no rows a type, too
     return np.concatenate([np.empty(0, kind), *(np.array(row, kind) for row in rows)]).astype(kind)
 
 
 def row_starts(rows: list[list[int]]) -> np.ndarray:
-    """Where each row of `flat` begins, and the end: (n + 1,)."""
+    """The index of each row's first element in `flatten(rows)`, and the end: (n + 1,)."""
     return np.cumsum([0] + [len(row) for row in rows], dtype=np.int64)

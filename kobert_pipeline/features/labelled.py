@@ -1,5 +1,5 @@
-"""Sequence tasks whose examples are the rows of a table. Which column is what is found by the names that known sets
-use, or said."""
+"""Sequence tasks whose examples are the rows of a table. Columns are recognized by the names that published data sets
+use, or named by options."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,88 +15,89 @@ ROLES = ("id", "text", "text_pair", "label")
 
 
 class LabelledTask(SequenceTask):
-    """Rows with a text and a label. Subclasses name the columns that are `known`."""
+    """Rows with a text and a label. Subclasses list the `known` column names."""
 
     known: ClassVar[dict[str, tuple[str, ...]]]
-    """What known sets call the columns `text`, `text_pair` and `label`; the first that a file has is taken."""
+    """Names of the columns `text`, `text_pair` and `label` in published data sets; the first that a file has is
+    used."""
     allowed_hint: ClassVar[str] = ""
-    """What is said of the labels that are allowed where one is not: where they come from, if not from the task
-    itself."""
+    """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
+    task."""
     symmetric: ClassVar[bool] = False
-    """Whether (a, b) and (b, a) ask the same: they stay on one side of a dev split."""
+    """Whether (a, b) and (b, a) are the same question, so that a dev split must not separate them."""
 
     id: str | None = None
-    """Column of an example's id; null: guid or id, where there is one, else rows are numbered."""
+    """Column of an example's id; null: guid or id where there is one, else the row number."""
     text: str | None = None
-    """Column of the text (of a pair, the first); null: found by the names of known sets. A dot leads into an object, as
-    in labels.label."""
+    """Column of the text (of a pair, the first); null: recognized by its name. A dot leads into an object, as in
+    labels.label."""
     label: str | None = None
-    """Column of what is to be learned; null: found by the names of known sets."""
+    """Column of the label; null: recognized by its name."""
 
     def read(self, path: Path) -> list[Example]:
-        """Every row. Raises UserError for a row that lacks a text, or whose label is none."""
-        found = list(rows(path))
-        roles = {role: self.column(role, path, found[0]) for role in ROLES} if found else {}
-        target = self.label_parser()
-        return [self._example(row, number, roles, target) for number, row in enumerate(found)]
+        """An example per row. Raises UserError for a row without a text or with a label that is not allowed."""
+        table = list(rows(path))
+        columns = {role: self.column(role, path, table[0]) for role in ROLES} if table else {}
+        parse_label = self.label_parser()
+        return [self._example(row, number, columns, parse_label) for number, row in enumerate(table)]
 
     def column(self, role: str, path: Path, first: Row) -> str | None:
-        """The column that plays a role, by the first row; None where nobody does. Raises UserError for a needed one
-        that is not there."""
+        """The column for a role, by the first row; None where there is none. Raises UserError for a required column
+        that is missing."""
         given, known = getattr(self, role, None), {"id": IDS, **self.known}.get(role, ())
         return column_of(role, path, first, self.name, given, known, needed=role != "id")
 
     def label_parser(self) -> Callable[[Any, str], int | float]:
-        """A function from a label as it stands in a file, and its place there, to what is learned. It raises UserError
-        for other labels."""
+        """A function (label in the file, its place) -> the training target. It raises UserError for labels that are
+        not allowed."""
         allowed = self.label_indices()
 
         def index(value: Any, place: str) -> int:
-            spelled = label_text(value)
-            if spelled not in allowed:
-                told = [
-                    f"{written} ({self.labels[i]})" if written != self.labels[i] else written
-                    for written, i in allowed.items()
+            text = label_text(value)
+            if text not in allowed:
+                names = [
+                    name if name == self.labels[i] else f"{name} ({self.labels[i]})" for name, i in allowed.items()
                 ]
-                raise UserError(
-                    f"{place}: the label is {value!r:.60}; allowed are {', '.join(told[:20])}{self.allowed_hint}"
-                )
-            return allowed[spelled]
+                hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint}"
+                raise UserError(f"{place}: the label is {value!r:.60}; {hint}")
+            return allowed[text]
 
         return index
 
     def label_indices(self) -> dict[str, int]:
-        """How files write the labels: by number or by name."""
+        """The index of each label by how files write it, as a number or a name."""
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
     def _example(
-        self, row: Row, number: int, roles: dict[str, str | None], target: Callable[[Any, str], int | float]
+        self, row: Row, number: int, columns: dict[str, str | None], parse_label: Callable[[Any, str], int | float]
     ) -> Example:
-        values = {role: cell(row, column) for role, column in roles.items() if column}
+        values = {role: cell(row, column) for role, column in columns.items() if column}
         texts: dict[str, Any] = {role: values[role] for role in ("text", "text_pair") if role in values}
         for role, text in texts.items():
             if not isinstance(text, str):
                 raise UserError(
-                    f"{row.place}: the column '{roles[role]}' holds {type(text).__name__}, text was expected"
+                    f"{row.place}: the column '{columns[role]}' holds {type(text).__name__}, text was expected"
                 )
+        # without white space, so that copies of a text with other spaces are on the same side of a dev split
         parts = [remove_whitespace(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
         identity = str(values.get("id", number))
-        return {"id": identity, "group": group, **texts, "label": target(values["label"], row.place)}
+        return {"id": identity, "group": group, **texts, "label": parse_label(values["label"], row.place)}
 
 
 class PairTask(LabelledTask):
     """Rows with two texts and a label."""
 
     text_pair: str | None = None
-    """Column of the second text; null: found by the names of known sets."""
+    """Column of the second text; null: recognized by its name."""
 
     @property
     def paired(self) -> bool:
-        """Two texts."""
+        """True: two texts."""
         return True
 
 
 def label_text(value: Any) -> str | None:
-    """A label as text, be it text or a whole number; None for anything else."""
+    """A label as text, whether the file has text or a whole number; None for anything else."""
+    # bool is a subclass of int
     return str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else None

@@ -1,6 +1,6 @@
-"""Scores, in percent. KorQuAD's exact match and F1 follow its official definition (evaluate-v1.0: F1 over characters,
-not words); the others are those of scikit-learn and SciPy. Where a score has no value (nothing positive anywhere,
-constant predictions) it is 0."""
+"""Scores, in percent. KorQuAD's exact match and F1 follow its official script (evaluate-v1.0: F1 over characters, not
+words); the others equal those of scikit-learn and SciPy. A score that is undefined (no positives, constant predictions)
+is 0.0."""
 
 import math
 import string
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 KORQUAD_SYMBOLS = "'\"《》<>〈〉()‘’"
-"""Replaced by a space before punctuation is removed."""
+"""Symbols that become a space before punctuation is removed."""
 _TO_SPACE = str.maketrans(dict.fromkeys(KORQUAD_SYMBOLS, " "))
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -22,20 +22,21 @@ def accuracy(predictions: list[int], labels: list[int]) -> float:
 
 
 def f1(predictions: list[int], labels: list[int], positive: int = 1) -> float:
-    """Harmonic mean of precision and recall of the label `positive`, in percent; 0.0 where it is nowhere."""
+    """F1 of the label `positive`, in percent; 0.0 where it does not occur."""
     both = sum(a == b == positive for a, b in zip(predictions, labels, strict=True))
     either = predictions.count(positive) + labels.count(positive)
     return 100.0 * 2 * both / either if either else 0.0
 
 
 def macro_f1(predictions: list[int], labels: list[int]) -> float:
-    """Mean of the F1 of every label that is predicted or right somewhere, in percent."""
+    """Mean F1 over all labels that occur in predictions or labels, in percent."""
     present = {*predictions, *labels}
     return sum(f1(predictions, labels, label) for label in present) / len(present)
 
 
 def matthews_corrcoef(predictions: list[int], labels: list[int]) -> float:
-    """Matthews' correlation of two or more classes (Gorodkin 2004), in percent; 0.0 where either side is constant."""
+    """Matthews correlation coefficient for two or more classes (Gorodkin 2004), in percent; 0.0 where either side is
+    constant."""
     equal, total = sum(a == b for a, b in zip(predictions, labels, strict=True)), len(labels)
     given, right = Counter(predictions), Counter(labels)
     covariance = equal * total - sum(count * right[label] for label, count in given.items())
@@ -46,11 +47,11 @@ def matthews_corrcoef(predictions: list[int], labels: list[int]) -> float:
 CLASSIFICATION: dict[str, Callable[[list[int], list[int]], float]] = {
     "accuracy": accuracy, "f1": f1, "macro_f1": macro_f1, "mcc": matthews_corrcoef,
 }  # fmt: skip
-"""Scores of indices of labels."""
+"""Scores of label indices, by name."""
 
 
 def pearson(predictions: list[float], values: list[float]) -> float:
-    """Pearson's correlation, in percent; 0.0 where either side is constant."""
+    """Pearson correlation, in percent; 0.0 where either side is constant."""
     sides = [np.asarray(side, np.float64) for side in (predictions, values)]
     if any(np.ptp(side) == 0 for side in sides):
         return 0.0
@@ -59,55 +60,51 @@ def pearson(predictions: list[float], values: list[float]) -> float:
 
 
 def spearman(predictions: list[float], values: list[float]) -> float:
-    """Spearman's rank correlation, in percent; equal values share their mean rank; 0.0 where either side is
-    constant."""
+    """Spearman rank correlation, in percent; ties get their mean rank; 0.0 where either side is constant."""
     return pearson(mean_ranks(predictions), mean_ranks(values))
 
 
 def mean_ranks(values: list[float]) -> list[float]:
-    """Ranks from 1; equal values have the mean of theirs."""
+    """Ranks from 1; ties get their mean rank."""
     _, place, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
     ranks: list[float] = (np.cumsum(counts) - (counts - 1) / 2)[place].tolist()
     return ranks
 
 
 def korquad_normalize(answer: str) -> str:
-    """KorQuAD's `normalize_answer`: symbols to spaces, lower case, ASCII punctuation removed, white space folded."""
+    """KorQuAD's `normalize_answer`: symbols to spaces, lower case, no ASCII punctuation, single spaces."""
     return " ".join(answer.translate(_TO_SPACE).lower().translate(_PUNCTUATION).split())
 
 
 def korquad_exact_match(prediction: str, answer: str) -> float:
-    """1.0 when both normalise to the same."""
+    """1.0 if both are equal after normalization, else 0.0."""
     return float(korquad_normalize(prediction) == korquad_normalize(answer))
 
 
 def korquad_f1(prediction: str, answer: str) -> float:
-    """Harmonic mean of precision and recall over characters as a multiset; 0.0 when nothing is shared."""
-    given = Counter(korquad_normalize(prediction).replace(" ", ""))
-    wanted = Counter(korquad_normalize(answer).replace(" ", ""))
-    shared = (given & wanted).total()
+    """F1 over the multisets of characters, from 0 to 1; 0.0 where they share none."""
+    predicted = Counter(korquad_normalize(prediction).replace(" ", ""))
+    expected = Counter(korquad_normalize(answer).replace(" ", ""))
+    shared = (predicted & expected).total()
     if shared == 0:
         return 0.0
-    precision, recall = shared / given.total(), shared / wanted.total()
+    precision, recall = shared / predicted.total(), shared / expected.total()
     return 2 * precision * recall / (precision + recall)
 
 
 def korquad_scores(predictions: list[str], answers: list[list[str]]) -> dict[str, float]:
-    """Mean over the questions of the best value over each one's answers, in percent."""
+    """Means over the questions of the best value over each question's answers, in percent."""
     pairs = list(zip(predictions, answers, strict=True))
-    return {
-        "exact_match": 100.0
-        * sum(max(korquad_exact_match(given, one) for one in wanted) for given, wanted in pairs)
-        / len(pairs),
-        "f1": 100.0 * sum(max(korquad_f1(given, one) for one in wanted) for given, wanted in pairs) / len(pairs),
-    }
+    exact = sum(max(korquad_exact_match(prediction, answer) for answer in right) for prediction, right in pairs)
+    f1_sum = sum(max(korquad_f1(prediction, answer) for answer in right) for prediction, right in pairs)
+    return {"exact_match": 100.0 * exact / len(pairs), "f1": 100.0 * f1_sum / len(pairs)}
 
 
 def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> dict[str, float]:
-    """Precision, recall and F1 of all entities [start, end, type] of all texts together (`conlleval`: an entity is
-    right when both ends and the type are), in percent; 0.0 where nothing is right."""
+    """Micro-averaged precision, recall and F1 of entities [start, end, type], in percent. As in `conlleval` an entity
+    is right if start, end and type are; 0.0 where none is."""
     sides = [
-        {(text, *entity) for text, found in enumerate(side) for entity in found} for side in (predictions, entities)
+        {(text, *entity) for text, listed in enumerate(side) for entity in listed} for side in (predictions, entities)
     ]
     given, right = (len(side) for side in sides)
     both = 100.0 * len(sides[0] & sides[1])
@@ -119,21 +116,20 @@ def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> di
 
 
 def character_macro_f1(predictions: list[list[Any]], entities: list[list[Any]], texts: list[str]) -> float:
-    """KLUE's score of named entities (Park et al. 2021): the F1 of every B and I tag over the characters of all texts,
-    without white space, and the mean over the tags that are predicted or right somewhere, in percent; 0.0 where there
-    is none. O is no tag here."""
+    """KLUE's character-level macro F1 of named entities (Park et al. 2021): the mean F1 of all B and I tags that occur,
+    over the characters of all texts without white space, in percent; 0.0 where no tag occurs. O does not count."""
     given, right, both = Counter[str](), Counter[str](), Counter[str]()
     for text, *sides in zip(texts, predictions, entities, strict=True):
-        left, wanted = (character_tags(text, side) for side in sides)
-        given.update(left.values())
-        right.update(wanted.values())
-        both.update(tag for place, tag in left.items() if wanted.get(place) == tag)
+        predicted, expected = (character_tags(text, side) for side in sides)
+        given.update(predicted.values())
+        right.update(expected.values())
+        both.update(tag for place, tag in predicted.items() if expected.get(place) == tag)
     tags = {*given, *right}
     return 100.0 * sum(2 * both[tag] / (given[tag] + right[tag]) for tag in tags) / len(tags) if tags else 0.0
 
 
 def character_tags(text: str, entities: list[Any]) -> dict[int, str]:
-    """The tags of the characters inside entities [start, end, type], white space left out."""
+    """The BIO tag of each character inside entities [start, end, type], by its index, without white space."""
     return {
         place: f"{'B' if place == start else 'I'}-{kind}"
         for start, end, kind in entities

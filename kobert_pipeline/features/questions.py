@@ -1,5 +1,4 @@
-"""Questions on contexts as files hold them, in SQuAD form or as rows of a table; none is learned from before its
-answers are checked."""
+"""Read and check questions about contexts, in SQuAD form or from the rows of a table."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +21,20 @@ def squad_questions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield paragraph["context"], question
 
 
+def squad_examples(path: Path) -> list[Example]:
+    """The examples of a file in SQuAD form, with or without answers. Raises UserError for wrong ones, and where an id
+    occurs twice."""
+    examples = [squad_example(path, context, question) for context, question in squad_questions(path)]
+    return refuse_repeated_ids(path, examples)
+
+
 def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example:
-    """A question in SQuAD form; `answers` are empty where `is_impossible` is true, whatever else the file holds then
-    (`plausible_answers`). Raises UserError for one that lacks something, or says that it has an answer without giving
-    one."""
+    """The example of a question in SQuAD form, without answers where `is_impossible` is true. Raises UserError where
+    something is missing, including the answer of a question with `is_impossible` false."""
     try:
+        # KLUE-MRC has guid, SQuAD and KorQuAD have id
         identity = question["guid"] if "guid" in question and "id" not in question else question["id"]
+        # a question with is_impossible may still have `plausible_answers`, or even answers
         answers = [] if question.get("is_impossible") else answer_pairs(question["answers"])
         words = question["question"]
     except (KeyError, TypeError) as error:
@@ -36,14 +43,14 @@ def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example
         ) from None
     place = f"{path}, question {identity}"
     if not answers and question.get("is_impossible") is False:
-        raise UserError(f"{place}: is_impossible is false, but it has no answer; give one, or true")
+        raise UserError(f"{place}: is_impossible is false, but it has no answer; add one, or set is_impossible to true")
     return span_example(place, str(identity), words, context, answers)
 
 
 def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
-    """[text, start] of each answer: of objects (`text`, `answer_start`), of an object with a list of each, or of a text
-    (or list) whose `start` (or list) is given beside it. What has no text is no answer. Raises KeyError or TypeError
-    for anything else."""
+    """[text, start] of each answer, without empty texts. `answers` are objects (`text`, `answer_start`), or one object
+    with a list of each, or a text (or list) with its `start` (or list). Raises KeyError or TypeError for anything
+    else."""
     if isinstance(answers, dict):
         answers, start = answers["text"], answers["answer_start"]
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
@@ -56,8 +63,8 @@ def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
 
 
 def span_example(place: str, identity: str, question: Any, context: Any, answers: list[list[Any]]) -> Example:
-    """An example of the span shape. Raises UserError unless question and context are text and every answer stands at
-    its start."""
+    """An example for `SpanTask`. Raises UserError unless question and context are text and the context has every answer
+    at its start."""
     for name, text in (("question", question), ("context", context)):
         if not isinstance(text, str):
             raise UserError(f"{place}: the {name} holds {type(text).__name__}, text was expected")
@@ -69,23 +76,25 @@ def span_example(place: str, identity: str, question: Any, context: Any, answers
                 f"{place}: answer_start is {start!r:.60}; the character, counted from 0, where the answer {text!r} "
                 "begins was expected"
             )
-        if (found := context[start : start + len(text)]) != text:
-            raise UserError(f"{place}: answer_start is {start}, where {found!r} stands, not the answer {text!r}")
+        if (there := context[start : start + len(text)]) != text:
+            raise UserError(
+                f"{place}: answer_start is {start}, where the context has {there!r}, not the answer {text!r}"
+            )
     return {"id": identity, "group": context, "question": question, "context": context, "answers": answers}
 
 
 def refuse_repeated_ids(path: Path, examples: list[Example]) -> list[Example]:
-    """The examples. Raises UserError where two have one id."""
+    """The examples. Raises UserError where two have the same id."""
     seen: set[str] = set()
-    for one in examples:
-        if one["id"] in seen:
-            raise UserError(f"{path}: two questions have the id {one['id']}; give each its own")
-        seen.add(one["id"])
+    for example in examples:
+        if example["id"] in seen:
+            raise UserError(f"{path}: two questions have the id {example['id']}; give each its own")
+        seen.add(example["id"])
     return examples
 
 
 def is_squad_file(path: Path) -> bool:
-    """Whether a file is JSON that begins with an object: in SQuAD form, that is, and no table."""
+    """Whether a file is JSON with an object at the top, which is SQuAD form, and not a table."""
     name = path.with_suffix("") if path.suffix in COMPRESSED else path
     if name.suffix != ".json":
         return False

@@ -1,4 +1,4 @@
-"""The shape of tasks that give one label to a text (or a pair of texts). Examples: `id, group, text, text_pair,
+"""The base of tasks that give a text or a pair of texts one label. Examples have `id, group, text, text_pair,
 label`."""
 
 from typing import Any, ClassVar
@@ -11,18 +11,17 @@ from kobert_pipeline.features.task import Example, Task
 
 
 class SequenceTask(Task):
-    """Classification of sequences. Subclasses say how to read, which `labels` there are and by which `metric` models
-    are picked."""
+    """Sequence classification. Subclasses implement `read` and set `labels` and the `metric` that selects models."""
 
     auto_class: ClassVar[str] = "AutoModelForSequenceClassification"
     labels: ClassVar[tuple[str, ...]]
     scores: ClassVar[tuple[str, ...]] = ("accuracy",)
-    """What is measured, of `metrics.CLASSIFICATION`."""
+    """The scores to report, of `metrics.CLASSIFICATION`."""
     label_type: ClassVar[Any] = np.int64
-    """Of the array of labels: indices."""
+    """The dtype of the array of labels; int64 for label indices."""
 
     def config(self) -> dict[str, Any]:
-        """Names of the labels."""
+        """Number and names of the labels."""
         return {
             "num_labels": len(self.labels),
             "id2label": dict(enumerate(self.labels)),
@@ -30,7 +29,7 @@ class SequenceTask(Task):
         }
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """One window per example, cut at `max_length`; of a pair the longer text is cut first."""
+        """One window per example, truncated to `max_length`; of a pair the longer text is truncated first."""
         encoded = tokenizer(*_texts(examples), truncation=True, max_length=max_length, return_token_type_ids=True)
         return {
             "windows": row_starts(encoded["input_ids"]),
@@ -40,11 +39,12 @@ class SequenceTask(Task):
         }
 
     def windows(self, examples: list[Example]) -> list[Example]:
-        """An example for each window."""
+        """The text or pair of each window; here one per example."""
         return examples
 
     def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:
-        """Examples of which a part was cut off: windows that are full are encoded once more, whole."""
+        """The number of examples that were truncated."""
+        # only full windows may be truncated, so only their texts are encoded again, without a limit
         full = np.flatnonzero(np.diff(features.arrays["windows"]) == max_length)
         if not len(full):
             return 0
@@ -58,22 +58,22 @@ class SequenceTask(Task):
         return {"labels": features.arrays["labels"]}
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
-        """The largest logit's index per example."""
+        """The index of the largest logit, per example."""
         return [int(row.argmax()) for row in logits["logits"]]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """`scores` in percent."""
+        """The `scores`, in percent."""
         labels = [example["label"] for example in examples]
         return {name: CLASSIFICATION[name](predictions, labels) for name in self.scores}
 
     def content(self, example: Example) -> str:
-        """The text, or both."""
+        """The text, or both texts."""
         return "\n".join(example[key] for key in ("text", "text_pair") if key in example)
 
 
 def _texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:
-    """The texts, and the second texts where these are pairs."""
-    pairs = (
-        [example["text_pair"] for example in examples] if any("text_pair" in example for example in examples) else None
-    )
-    return [example["text"] for example in examples], pairs
+    """The texts, and the second texts (None where the examples are not pairs)."""
+    texts = [example["text"] for example in examples]
+    if not any("text_pair" in example for example in examples):
+        return texts, None
+    return texts, [example["text_pair"] for example in examples]

@@ -1,6 +1,6 @@
-"""The shape of tasks that answer a question by a span of a context. Examples: `id, group, question, context, answers`,
-where answers are `[text, start]` with characters of the raw context counted from 0. All mapping goes through offsets,
-never through joined tokens."""
+"""The base of tasks that answer a question by a span of a context. Examples have `id, group, question, context,
+answers`, where answers are `[text, start]` in characters of the raw context, from 0. Tokens are mapped to text only by
+their offsets, since joined tokens would not give the raw text."""
 
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from kobert_pipeline.features.task import Example, Task
 
 
 class SpanTask(Task):
-    """Extractive question answering. Long contexts are read in overlapping windows."""
+    """Extractive question answering. Long contexts are split into overlapping windows."""
 
     auto_class: ClassVar[str] = "AutoModelForQuestionAnswering"
     metric: ClassVar[str] = "f1"
@@ -21,16 +21,16 @@ class SpanTask(Task):
     inference_options: ClassVar[tuple[str, ...]] = ("stride", "max_answer_tokens", "max_question_tokens")
 
     stride: int = Field(128, ge=0)
-    """Tokens that two windows of a context share."""
+    """Tokens that two neighbouring windows of a context share, a quarter of max_length at most."""
     max_answer_tokens: int = Field(30, gt=0)
-    """Longest answer that is searched for."""
+    """Tokens of the longest answer that can be predicted."""
     max_question_tokens: int = Field(64, gt=0)
-    """Longer questions are cut, so that the context has room."""
+    """Longer questions are truncated to this number of tokens, to leave room for the context."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 elsewhere;
-        `example` (n,) says whose window it is; an answer outside the window is the first token, [CLS]."""
-        longest = min(self.max_question_tokens, (max_length - 3) // 2)
+        """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
+        `example` (n,) is the example of each window. The answer to a window that does not contain it is [CLS], 0."""
+        longest = min(self.max_question_tokens, (max_length - 3) // 2)  # 3 special tokens
         questions = [self._shorten_question(example["question"], longest, tokenizer) for example in examples]
         encoded = tokenizer(
             questions,
@@ -59,7 +59,7 @@ class SpanTask(Task):
         }
 
     def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:
-        if 2 * len(question) <= longest:  # a character is at most itself and the mark before it
+        if 2 * len(question) <= longest:  # a character has at most two tokens: itself and the mark of an eojeol
             return question
         encoded = tokenizer(
             question, truncation=True, max_length=longest, add_special_tokens=False, return_offsets_mapping=True
@@ -71,7 +71,7 @@ class SpanTask(Task):
         return {name: features.arrays[name] for name in ("start_positions", "end_positions")}
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[str]:
-        """Per example the text of the span that answers it; "" where none does."""
+        """Per example the text of the predicted answer, "" for none."""
         spans = self.answer_spans(logits, features)
         return [
             example["context"][spans[i][1] : spans[i][2]] if i in spans else ""
@@ -81,20 +81,21 @@ class SpanTask(Task):
     def answer_spans(
         self, logits: dict[str, list[np.ndarray]], features: Features
     ) -> dict[int, tuple[float, int, int]]:
-        """By example, the span that is given as its answer: the best one; without examples that are left unanswered."""
+        """By example number, the (score, first character, end character) of its predicted answer; examples without one
+        are missing."""
         return self.best_spans(logits, features)
 
     def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
-        """By example, what `best_span` finds over all its windows; without examples no window of which has a
-        context."""
+        """By example number, the best `best_span` over all its windows; examples without a token of context are
+        missing."""
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
             spans = offsets[windows[i] : windows[i + 1]]
-            found = best_span(start_logits[: len(spans)], end_logits[: len(spans)], spans, self.max_answer_tokens)
+            span = best_span(start_logits[: len(spans)], end_logits[: len(spans)], spans, self.max_answer_tokens)
             example = int(example_of[i])
-            if found and (example not in best or found[0] > best[example][0]):
-                best[example] = found
+            if span and (example not in best or span[0] > best[example][0]):
+                best[example] = span
         return best
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
@@ -107,11 +108,12 @@ class SpanTask(Task):
 
 
 def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:
-    """First and last token of the first answer, or (0, 0) when the window does not hold all of it."""
+    """First and last token of the first answer, or (0, 0), which is [CLS], where the window does not contain all of
+    it."""
     if not answers:
         return 0, 0
     text, start = answers[0]
-    start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())  # no token holds white space
+    start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())  # tokens exclude white space
     first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
     last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
     return (first[0], last[-1]) if first and last else (0, 0)
@@ -120,10 +122,8 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
 def best_span(
     start_logits: np.ndarray, end_logits: np.ndarray, offsets: np.ndarray, longest: int
 ) -> tuple[float, int, int] | None:
-    """The best (score, first character, end character) with start <= end, at most `longest` tokens, inside the context.
-
-    Shapes: (L,), (L,), (L, 2). None when no token lies in the context.
-    """
+    """The best (score, first character, end character) of a span of at most `longest` tokens inside the context, or
+    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2)."""
     inside = np.flatnonzero(offsets[:, 0] >= 0)
     if not len(inside):
         return None

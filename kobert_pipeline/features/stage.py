@@ -1,6 +1,5 @@
-"""Task files + tokenizer -> featurized train, dev and test sets."""
+"""Task files + tokenizer -> the features of train, dev and test sets."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Example, Task, refuse_empty
-from kobert_pipeline.files import write_json
+from kobert_pipeline.files import in_split, write_json
 
 VERSION = 2
 WRITES = (
@@ -22,25 +21,25 @@ WRITES = (
 
 
 class FeaturesOptions(Options):
-    """One task's data."""
+    """The data of one task."""
 
     task: Task
-    """What the data is for."""
+    """The task, which says how files are read."""
     train: str | list[str]
     """Training files below data_dir."""
     dev: str | None = None
-    """Development file; default: cut from train."""
+    """Development file; default: a part of train."""
     test: str | None = None
-    """Test file, for the final figure only."""
+    """Test file, used only for the final scores."""
     dev_share: float = Field(0.05, gt=0, lt=0.5)
-    """Share of train cut off as dev when there is no dev file; whole groups (equal texts, one context) go to one
-    side."""
+    """Share of train that becomes dev where there is no dev file; groups (equal texts, or one context) are not
+    split."""
     dev_seed: Seed = 1
-    """Another number, another cut."""
+    """Seed of the split into train and dev."""
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
     license: str | None = Field(None, exclude=True)
-    """Licence of the training files, for the model cards; changes nothing of the features."""
+    """Licence of the training files, for the model cards; does not affect the features."""
 
 
 def train_files(options: FeaturesOptions) -> list[str]:
@@ -49,7 +48,7 @@ def train_files(options: FeaturesOptions) -> list[str]:
 
 
 def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
-    """The files that the stage reads."""
+    """The files that the stage reads. Raises UserError for one that does not exist."""
     paths = [data_dir / name for name in (*train_files(options), options.dev, options.test) if name]
     for path in paths:
         if not path.is_file():
@@ -58,7 +57,7 @@ def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
 
 
 def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Write `train/`, `dev/` and `test/` to `out`."""
+    """Write `train/`, `dev/` and `test/` to `out`; return the counts."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     options, splits, counts = prepare(options, data_dir)
@@ -76,9 +75,8 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
 def prepare(
     options: FeaturesOptions, data_dir: Path
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
-    """What is made of the task files before a tokenizer is needed: the options with what the task learns from its
-    training files, the splits and their counts. Everything that is wrong with a task file is refused here, so `kobert
-    check` calls it too."""
+    """Read the task files: the options with labels from the training files, the examples of each split, and counts.
+    Raises UserError for anything wrong with a file. Requires no tokenizer, so `kobert check` calls it too."""
     paths = [data_dir / name for name in train_files(options)]
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
@@ -88,10 +86,12 @@ def prepare(
 
 
 def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Example]], dict[str, int]]:
-    """The examples of each split, and how many training examples were dropped, or stand in the test set too."""
+    """The examples of each split, and counts: training examples that were read, and dropped or also in the test
+    set."""
     task = options.task
     names = train_files(options)
     train = [example for name in names for example in task.read(data_dir / name)]
+    # emptiness is checked twice: here the files, at the end what the filters left
     refuse_empty("train", [data_dir / name for name in names], len(train))
     splits: dict[str, list[Example]] = {}
     for name, file in (("test", options.test), ("dev", options.dev)):
@@ -100,46 +100,40 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
             refuse_empty(name, [data_dir / file], len(splits[name]))
     counts = {"train_examples_read": len(train)}
     if task.clean_training and options.test:
-        held = EvaluationTexts({task.content(example) for example in splits["test"]})
-        clear = {text: not held.overlaps(text) for text in {task.content(example) for example in train}}
+        test_texts = EvaluationTexts({task.content(example) for example in splits["test"]})
+        # once per text, since many questions share a context
+        clear = {text: not test_texts.overlaps(text) for text in {task.content(example) for example in train}}
         train = [example for example in train if clear[task.content(example)]]
         counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
     elif options.test:
         counts["train_examples_in_test"] = count_in_test(options, train, splits["test"])
     if not options.dev:
-        cut = [is_dev(example["group"], options) for example in train]
-        splits["dev"] = [example for example, held_out in zip(train, cut, strict=True) if held_out]
-        train = [example for example, held_out in zip(train, cut, strict=True) if not held_out]
-    splits["train"] = [example for example in train if example["group"]]
+        # by the group, so that equal texts, and questions on one context, are on the same side
+        is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in train]
+        splits["dev"] = [example for example, dev in zip(train, is_dev, strict=True) if dev]
+        train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
+    splits["train"] = [example for example in train if example["group"]]  # nothing can be learned from empty texts
     for name, examples in splits.items():
         if not examples:
             dropped = counts.get("train_examples_contaminated", 0)
             raise UserError(
                 f"features: the {name} split of {', '.join(names)} ({task.name}) is empty: "
-                f"{counts['train_examples_read']} examples were "
-                f"read, {dropped} dropped because their texts stand in the test set, and dev_share is "
-                f"{options.dev_share}; check these"
+                f"{counts['train_examples_read']} examples were read, {dropped} dropped because their texts are in "
+                f"the test set, and dev_share is {options.dev_share}; check these"
             )
     return splits, counts
 
 
 def count_in_test(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:
-    """How many training examples have a text, white space left out, that stands in the test set too. Official sets
-    share some short ones, so nothing is dropped. Raises UserError where more than half of the test examples stand in
-    train: one file was taken for both."""
-    texts, held = ({example["group"] for example in examples} - {""} for examples in (train, test))
-    known = sum(example["group"] in texts for example in test)
+    """The number of training examples whose text, without white space, is also in the test set. Raises UserError where
+    more than half of the test examples are in train, as when one file is given for both."""
+    # only counted, not dropped, since official training and test sets share some short texts
+    train_texts, test_texts = ({example["group"] for example in examples} - {""} for examples in (train, test))
+    known = sum(example["group"] in train_texts for example in test)
     if 2 * known > len(test):
         raise UserError(
-            f"features: {known:,} of the {len(test):,} examples of the test file {options.test} stand in what is "
-            "learned from "
-            f"({', '.join(train_files(options))}); a score on them says nothing, so give a test file with other texts, "
-            "or leave test out"
+            f"features: {known:,} of the {len(test):,} examples of the test file {options.test} are in the training "
+            f"data ({', '.join(train_files(options))}), so scores on them mean nothing; give a test file with other "
+            "texts, or leave test out"
         )
-    return sum(example["group"] in held for example in train)
-
-
-def is_dev(group: str, options: FeaturesOptions) -> bool:
-    """A fixed choice by the group's text and the seed."""
-    digest = hashlib.blake2b(f"{options.dev_seed}\n{group}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") < options.dev_share * 2**64
+    return sum(example["group"] in test_texts for example in train)

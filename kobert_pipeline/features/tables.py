@@ -1,8 +1,6 @@
-"""Tables of labelled examples, each row with its place in its file: TSV, CSV, JSON Lines, JSON and Parquet, the last
-never compressed.
+"""Tables of labelled examples in TSV, CSV, JSON Lines, JSON and Parquet, each row with its place in the file.
 
-What is read, and how, is what the corpus's readers of these files read, so that an evaluation set is the same text
-there and here.
+They are read by the corpus's readers of these formats, so that decontamination sees the same evaluation texts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,27 +15,28 @@ from kobert_pipeline.corpus.readers.parquet import open_parquet, read_rows
 from kobert_pipeline.errors import UserError, did_you_mean
 
 IDS = ("guid", "id")
-"""What known sets call the column of an example's id."""
+"""Names of the column of an example's id in published data sets."""
 
 
 class Row(NamedTuple):
-    """`place` says where it stands, as in "train.tsv, line 3"; `cells` are its values by column, text or what JSON and
-    Parquet hold."""
+    """A row: `place` is for error messages, as in "train.tsv, line 3"; `cells` are its values by column name, text or
+    any value of JSON and Parquet."""
 
     place: str
     cells: dict[str, Any]
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """The rows of a file of any kind in `KINDS`, by the end of its name. Raises UserError for another name or a file of
-    another form."""
-    ending = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
-    if ending not in KINDS or (ending == ".parquet" and path.suffix in COMPRESSED):
+    """The rows of a file, whose suffix says which of `KINDS` it is. Raises UserError for other suffixes and for a file
+    of another form."""
+    suffix = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+    # Parquet is compressed inside, and must be seekable
+    if suffix not in KINDS or (suffix == ".parquet" and path.suffix in COMPRESSED):
         raise UserError(
             f"{path}: a file of labelled texts ends with {', '.join(KINDS)} (all but the last maybe with .gz .bz2 .xz "
             ".zst)"
         )
-    return KINDS[ending](path)
+    return KINDS[suffix](path)
 
 
 def has_column(cells: dict[str, Any], column: str) -> bool:
@@ -46,44 +45,44 @@ def has_column(cells: dict[str, Any], column: str) -> bool:
 
 
 def columns(cells: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Every column, those of objects behind the column that holds them, with its value."""
-    found = {f"{before}{column}": value for column, value in cells.items()}
+    """The value of every column, with the fields of objects as columns of their own, such as `labels.label`."""
+    values = {f"{before}{column}": value for column, value in cells.items()}
     for column, value in cells.items():
         if isinstance(value, dict):
-            found |= columns(value, f"{before}{column}.")
-    return found
+            values |= columns(value, f"{before}{column}.")
+    return values
 
 
 def column_of(
     role: str, path: Path, first: Row, task: str, given: str | None, known: Sequence[str], needed: bool = True
 ) -> str | None:
-    """The column that plays a `role` in a `task`, by the first row: the `given` one, else the first of the `known` that
-    there is; None where none is. Raises UserError for a given one that is not there, and where one is `needed` and none
-    is known."""
+    """The column for a `role` of a `task`, by the first row: the `given` one, else the first of the `known` names that
+    the file has, else None. Raises UserError where the given column is missing, or a `needed` one is not found."""
     if given:
         if not has_column(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
             raise UserError(
-                f"{path}: there is no column '{given}'{guess}; say which it is with the option {role} of the task"
+                f"{path}: there is no column '{given}'{guess}; name the column by the option {role} of the task"
             )
         return given
-    found = next((column for column in known if has_column(first.cells, column)), None)
-    if found is None and known and needed:
+    column = next((column for column in known if has_column(first.cells, column)), None)
+    if column is None and known and needed:
         raise UserError(
             f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were "
-            f"{', '.join(list(columns(first.cells))[:12])}); say which with the option {role} of the task"
+            f"{', '.join(list(columns(first.cells))[:12])}); name it by the option {role} of the task"
         )
-    return found
+    return column
 
 
 def cell(row: Row, column: str) -> Any:
-    """The value of a row in a column, which may lie in an object. Raises UserError for a row without it."""
+    """The value of a row in a column, which may be a field of an object. Raises UserError for a row without it."""
     if column in row.cells:
         return row.cells[column]
-    found = columns(row.cells)
-    if column not in found:
-        raise UserError(f"{row.place}: there is no '{column}'{did_you_mean(column, found).replace('allowed', 'found')}")
-    return found[column]
+    values = columns(row.cells)
+    if column not in values:
+        guess = did_you_mean(column, values).replace("allowed", "found")
+        raise UserError(f"{row.place}: there is no '{column}'{guess}")
+    return values[column]
 
 
 def _tsv(path: Path) -> Iterator[Row]:
@@ -95,9 +94,9 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _table(path: Path, delimiter: str, quoted: bool) -> Iterator[Row]:
-    """The records below the first, which names the columns, as rows."""
+    """The records of a table, without its header."""
     with open_lines(path) as lines:
-        for record in islice(read_records(path, lines, delimiter, quoted), 1, None):
+        for record in islice(read_records(path, lines, delimiter, quoted), 1, None):  # the first record is the header
             yield Row(f"{path}, line {record.line}", dict(record.cells))
 
 
@@ -113,7 +112,8 @@ def _json(path: Path) -> Iterator[Row]:
         content = read_json_text(path, lines)
     if not isinstance(content, list):
         raise UserError(
-            f"{path}: a list of objects was expected, not {type(content).__name__}; one object a line is a .jsonl file"
+            f"{path}: a list of objects was expected, not {type(content).__name__}; a file with one object per line "
+            "ends with .jsonl"
         )
     for number, cells in enumerate(content, 1):
         if not isinstance(cells, dict):

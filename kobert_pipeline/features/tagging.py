@@ -1,12 +1,11 @@
-"""The shape of tasks that mark spans of a text and name their type, as named entities. Examples: `id, group, text,
-entities`, the last `[start, end, type]` in characters of the raw text counted from 0, in order, none over another. All
-mapping goes through offsets.
+"""The base of tasks that mark typed spans of a text, such as named entities. Examples have `id, group, text, entities`,
+where entities are `[start, end, type]` in characters of the raw text, from 0, sorted and without overlap. Tokens are
+mapped to text only by their offsets.
 
-Every token carries a label, not the first of each word alone as in Devlin et al. (NAACL 2019): their data tag words,
-whereas Korean entities end inside eojeols and now and then inside morphemes. Of the 5,774 answers of KorQuAD's dev set,
-99.84 % begin and end at borders of tokens, 99.41 % at borders of morphemes. Which token of a word speaks for it matters
-little for entities (Ács et al., EACL 2021), KLUE labels every token too, and the pipelines of `transformers` read every
-token.
+Every token has a label, not only the first of each word as in Devlin et al. (NAACL 2019): their data tag words, whereas
+Korean entities end inside eojeols and sometimes inside morphemes. Of the 5,774 answers in KorQuAD's dev set, 99.84 %
+begin and end at token boundaries, 99.41 % at morpheme boundaries. KLUE labels every token too, the pipelines of
+`transformers` read every token, and which token represents a word matters little for entities (Ács et al., EACL 2021).
 """
 
 from abc import abstractmethod
@@ -25,71 +24,66 @@ from kobert_pipeline.features.metrics import character_macro_f1, entity_scores
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 
 IGNORE_INDEX = -100
-"""The label of tokens that the loss leaves out."""
+"""The label of tokens that the loss ignores."""
 
 ScoredEntity = tuple[int, int, str, float]
-"""First character, end character, type, score."""
+"""First character, end character, type, score of a predicted entity."""
 
 
 class TaggingTask(Task):
-    """Classification of tokens, decoded to spans. Long texts are read in overlapping windows, and each token is learned
-    and predicted in one of them, that in which it stands most central."""
+    """Token classification, decoded to spans. Long texts are split into overlapping windows, and each token is trained
+    and predicted in the one window where it has the most context, as in BERT's `run_squad`."""
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
     metric: ClassVar[str] = "entity_f1"
     inference_options: ClassVar[tuple[str, ...]] = ("stride",)
 
     labels: list[str] | None = Field(None, min_length=1)
-    """The types of entities in the order of the model's outputs; null: those of the training files, sorted."""
+    """Entity types in the order of the model's outputs; null: those of the training files, sorted."""
     stride: int = Field(32, ge=0)
-    """Tokens that two windows of a text share, a quarter of max_length at most."""
+    """Tokens that two neighbouring windows of a text share, a quarter of max_length at most."""
 
     @field_validator("labels")
     @classmethod
     def _each_once(cls, labels: list[str] | None) -> list[str] | None:
         wrong = next((label for label in labels or [] if label in OUTSIDE or (labels or []).count(label) > 1), None)
         if wrong is not None:
-            raise ValueError(
-                f"the type '{wrong}' {'means that there is no entity' if wrong in OUTSIDE else 'stands twice'}; leave "
-                "it out"
-            )
+            problem = "means that there is no entity" if wrong in OUTSIDE else "is listed twice"
+            raise ValueError(f"the type '{wrong}' {problem}; leave it out")
         return labels
 
     @abstractmethod
     def read(self, path: Path) -> list[Example]:
-        """As for every task; without `labels`, entities of any type are read."""
+        """The examples of a file; without `labels`, entities of any type are allowed."""
 
     def fit_labels(self, train: list[Path]) -> Self:
-        """With the types of the training files, unless they were given. Raises UserError where there is no entity."""
+        """The task with the types of the training files, unless they were given. Raises UserError where these have no
+        entity."""
         if self.labels is not None:
             return self
         examples = [example for path in train for example in self.read(path)]
         refuse_empty("train", train, len(examples))
-        found = {kind for example in examples for *_, kind in example["entities"]}
-        if not found:
+        kinds = {kind for example in examples for *_, kind in example["entities"]}
+        if not kinds:
             raise UserError(
                 f"{', '.join(map(str, train))}: there is no entity to learn from; every tag is O, or every list of "
                 "entities empty"
             )
-        return self.model_copy(update={"labels": sorted(found)})
+        return self.model_copy(update={"labels": sorted(kinds)})
 
     def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
-        """An example; white space at the ends of entities is left out of them, since no token holds any. Raises
-        UserError for an entity that lies beyond the text or over another, is blank, or has a type that is not allowed
-        or means none."""
+        """An example, with entities sorted and stripped of white space. Raises UserError for an entity that is beyond
+        the text, blank, overlaps another, or has a type that is not allowed."""
         kept: list[tuple[int, int, str]] = []
         for start, end, kind in sorted(entities):
             inside = text[start:end]
             if not 0 <= start < end <= len(text) or not inside.strip():
                 raise UserError(
-                    f"{place}: an entity stands from {start} to {end} ({inside!r:.40}); the text has {len(text)} "
-                    "characters"
+                    f"{place}: an entity is from {start} to {end} ({inside!r:.40}); the text has {len(text)} characters"
                 )
             if kept and start < kept[-1][1]:
-                raise UserError(
-                    f"{place}: two entities lie over each other, {text[slice(*kept[-1][:2])]!r:.40} and "
-                    f"{inside!r:.40}; drop one"
-                )
+                before = text[slice(*kept[-1][:2])]
+                raise UserError(f"{place}: two entities overlap, {before!r:.40} and {inside!r:.40}; drop one")
             if kind in OUTSIDE:
                 raise UserError(
                     f"{place}: the type of {inside!r:.40} is {kind!r}, which means that there is no entity; rename it "
@@ -98,8 +92,9 @@ class TaggingTask(Task):
             if self.labels is not None and kind not in self.labels:
                 raise UserError(
                     f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}, "
-                    f"those of the training files unless the option labels of the task names all"
+                    "those of the training files unless the option labels of the task lists all"
                 )
+            # tokens exclude white space, so an entity with it at an end could never be predicted
             kept.append((end - len(inside.lstrip()), start + len(inside.rstrip()), kind))
         return {
             "id": identity,
@@ -109,7 +104,7 @@ class TaggingTask(Task):
         }
 
     def config(self) -> dict[str, Any]:
-        """O, then B and I of every type."""
+        """The labels O, then B and I of every type."""
         names = ["O", *(f"{side}-{kind}" for kind in self.labels or [] for side in "BI")]
         return {
             "num_labels": len(names),
@@ -118,8 +113,8 @@ class TaggingTask(Task):
         }
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """Windows over each text. Per token: `offsets` (tokens, 2), characters of the text, and `labels`, IGNORE_INDEX
-        where a token is special or stands more central in another window. Per window: `example` (n,), whose it is."""
+        """Windows over each text. Per token: `offsets` (tokens, 2) in characters of the text, and `labels`, which are
+        IGNORE_INDEX for special tokens and tokens with more context in another window. Per window: `example` (n,)."""
         stride = min(self.stride, max_length // 4)
         encoded = tokenizer(
             [example["text"] for example in examples],
@@ -137,15 +132,12 @@ class TaggingTask(Task):
             "offsets": np.array([span for row in encoded["offset_mapping"] for span in row], np.int32).reshape(-1, 2),
             "example": np.array(encoded["overflow_to_sample_mapping"], np.int64),
         }
-        inside = flatten(
-            [[side is not None for side in encoded.sequence_ids(i)] for i in range(len(arrays["example"]))], bool
-        )
-        labels = np.where(
-            has_max_context(arrays["windows"], arrays["example"], inside, stride), 0, IGNORE_INDEX
-        ).astype(np.int32)
-        for example, tokens in zip(
-            examples, max_context_tokens(Features({**arrays, "labels": labels}, examples)), strict=True
-        ):
+        sequence_ids = [encoded.sequence_ids(i) for i in range(len(arrays["example"]))]
+        inside = flatten([[side is not None for side in row] for row in sequence_ids], bool)
+        chosen = has_max_context(arrays["windows"], arrays["example"], inside, stride)
+        labels = np.where(chosen, 0, IGNORE_INDEX).astype(np.int32)
+        tokens_of = max_context_tokens(Features({**arrays, "labels": labels}, examples))
+        for example, tokens in zip(examples, tokens_of, strict=True):
             labels[tokens] = token_labels(arrays["offsets"][tokens], example["entities"], self.labels or [])
         return {**arrays, "labels": labels}
 
@@ -154,19 +146,19 @@ class TaggingTask(Task):
         return {"labels": features.arrays["labels"]}
 
     def scored_entities(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[list[ScoredEntity]]:
-        """The entities of each example. An entity's score is the mean probability of its tokens' labels."""
+        """The predicted entities of each example. The score is the mean probability of the labels of its tokens."""
         lengths = features.lengths.tolist()
         rows = [row[:length] for row, length in zip(logits["logits"], lengths, strict=True)]
-        scores = np.concatenate(rows).astype(np.float64)  # (windows, L, C) -> (P, C)
+        scores = np.concatenate(rows).astype(np.float64)  # (windows, L, C) -> (tokens, C)
         scores = np.exp(scores - scores.max(-1, keepdims=True))
-        best, sure = scores.argmax(-1), scores.max(-1) / scores.sum(-1)
+        best, probabilities = scores.argmax(-1), scores.max(-1) / scores.sum(-1)  # softmax of the best label only
         return [
-            self._decode_entities(best[tokens], sure[tokens], features.arrays["offsets"][tokens])
+            self._decode_entities(best[tokens], probabilities[tokens], features.arrays["offsets"][tokens])
             for tokens in max_context_tokens(features)
         ]
 
     def _decode_entities(self, labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray) -> list[ScoredEntity]:
-        """Spans in characters from the labels of a text's tokens."""
+        """Entities in characters from the labels (L,), scores (L,) and offsets (L, 2) of a text's tokens."""
         kinds = self.labels or []
         tags = [(label % 2 == 1, kinds[(label - 1) // 2] if label else None) for label in labels.tolist()]
         return [
@@ -182,22 +174,21 @@ class TaggingTask(Task):
         ]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """Precision, recall and F1 of entities (span and type exact), and the macro F1 of characters, in percent."""
+        """Precision, recall and F1 of entities (exact span and type), and KLUE's character macro F1, in percent."""
         right = [example["entities"] for example in examples]
         texts = [example["text"] for example in examples]
         return entity_scores(predictions, right) | {"character_macro_f1": character_macro_f1(predictions, right, texts)}
 
     def counts(self, features: Features) -> dict[str, Any]:
-        """Entities; how many of their ends lie inside a token; the entity F1 of a model that labels every token
-        rightly."""
+        """The number of entities, how many of their ends are inside a token, and the entity F1 of a model that labels
+        every token correctly."""
         perfect: list[Any] = []
         inside, (labels, offsets) = 0, (features.arrays[name] for name in ("labels", "offsets"))
         for example, tokens in zip(features.examples, max_context_tokens(features), strict=True):
             left, right = (set(column) for column in offsets[tokens].T.tolist())
             inside += sum((start not in left) + (end not in right) for start, end, _ in example["entities"])
-            perfect.append(
-                [found[:3] for found in self._decode_entities(labels[tokens], np.ones(len(tokens)), offsets[tokens])]
-            )
+            entities = self._decode_entities(labels[tokens], np.ones(len(tokens)), offsets[tokens])
+            perfect.append([entity[:3] for entity in entities])
         return {
             "entities": sum(len(example["entities"]) for example in features.examples),
             "entity_borders_inside_tokens": inside,
@@ -210,10 +201,11 @@ class TaggingTask(Task):
 
 
 def has_max_context(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride: int) -> np.ndarray:
-    """Which tokens, (P,) bool, stand nowhere more central than here: of the `stride` tokens that two windows of a text
-    share, each has the half that is farther from its edge. `inside` (P,) tells a text's tokens from special ones."""
+    """Which tokens, (tokens,) bool, have no more context in another window. Of the `stride` tokens that two
+    neighbouring windows share, each window gets the half that is farther from its edge. `inside` (tokens,) is False for
+    special tokens."""
     chosen = inside.copy()
-    for i in np.flatnonzero(example[1:] == example[:-1]).tolist():
+    for i in np.flatnonzero(example[1:] == example[:-1]).tolist():  # pairs of neighbouring windows of one text
         before, after = (np.flatnonzero(inside[windows[j] : windows[j + 1]]) + windows[j] for j in (i, i + 1))
         chosen[before[len(before) - (stride - stride // 2) :]] = False
         chosen[after[: stride // 2]] = False
@@ -221,30 +213,30 @@ def has_max_context(windows: np.ndarray, example: np.ndarray, inside: np.ndarray
 
 
 def max_context_tokens(features: Features) -> list[np.ndarray]:
-    """Per example the numbers of its tokens in the order of the text, each once."""
+    """Per example the indices of its labelled tokens, in text order; each token of the text is there once."""
     tokens = np.flatnonzero(features.arrays["labels"] != IGNORE_INDEX)
-    whose = np.repeat(features.arrays["example"], features.lengths)[tokens]
-    bounds = np.searchsorted(whose, np.arange(len(features.examples) + 1))
+    example_of = np.repeat(features.arrays["example"], features.lengths)[tokens]
+    bounds = np.searchsorted(example_of, np.arange(len(features.examples) + 1))
     return [tokens[begin:end] for begin, end in pairwise(bounds)]
 
 
 def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> np.ndarray:
-    """0 for O, 2k + 1 for B and 2k + 2 for I of the type number k, for tokens with these offsets: (L, 2) -> (L,). A
-    token belongs to the entity that holds most of it, the first of equals."""
-    labels, most, holder = (np.full(len(offsets), value) for value in (0, 0, -1))
+    """Label numbers of tokens by their offsets, (L, 2) -> (L,): 0 is O, 2k + 1 is B and 2k + 2 is I of the k-th type. A
+    token belongs to the entity with the largest overlap, the first of equals."""
+    labels, largest, entity_of = (np.full(len(offsets), value) for value in (0, 0, -1))
     for number, (start, end, _) in enumerate(entities):
-        shared = np.minimum(offsets[:, 1], end) - np.maximum(offsets[:, 0], start)
-        holder[shared > most] = number
-        most = np.maximum(most, shared)
+        overlap = np.minimum(offsets[:, 1], end) - np.maximum(offsets[:, 0], start)
+        entity_of[overlap > largest] = number
+        largest = np.maximum(largest, overlap)
     for number, (_, _, kind) in enumerate(entities):
-        tokens = np.flatnonzero(holder == number)
+        tokens = np.flatnonzero(entity_of == number)
         labels[tokens] = 2 * kinds.index(kind) + 2
         labels[tokens[:1]] -= 1
     return labels
 
 
 def join_tokens(tokens: list[str], tags: list[str], separator: str) -> tuple[str, list[tuple[int, int, str]]]:
-    """The text of tagged tokens with `separator` between them, and its entities in characters."""
+    """The text of tagged tokens, joined by `separator`, and its entities in characters."""
     begins = np.cumsum([0] + [len(token) + len(separator) for token in tokens]).tolist()
-    found = spans(parse_tag(tag) for tag in tags)
-    return separator.join(tokens), [(begins[first], begins[end] - len(separator), kind) for first, end, kind in found]
+    tagged = spans(parse_tag(tag) for tag in tags)
+    return separator.join(tokens), [(begins[first], begins[end] - len(separator), kind) for first, end, kind in tagged]

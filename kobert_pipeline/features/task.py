@@ -1,5 +1,5 @@
-"""The contract of a task: files -> examples -> features, and logits -> predictions -> scores. It knows no training
-loop, no folder."""
+"""The interface of tasks: files -> examples -> features, and logits -> predictions -> scores. It does not depend on the
+training loop or the run folder."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -12,22 +12,22 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 
 Example = dict[str, Any]
-"""A JSON object with at least `id` and `group`; examples of one group never lie on two sides of a dev split."""
+"""A JSON object with at least `id` and `group`; a dev split does not separate examples of one group."""
 
 
 class Task(Plugin):
-    """What to learn. Three shapes (sequence, span, tagging) implement most of it."""
+    """What a model is fine-tuned for. The three base classes for sequences, spans and tagging implement most of it."""
 
     family: ClassVar[str] = "tasks"
 
     auto_class: ClassVar[str]
-    """The `transformers` class with the task's head, such as AutoModelForSequenceClassification."""
+    """The `transformers` auto class with the task's head, such as AutoModelForSequenceClassification."""
     metric: ClassVar[str]
-    """The score that selects a model on dev; larger is better."""
+    """The score by which models are selected on dev; larger is better."""
     clean_training: ClassVar[bool] = False
-    """Whether training examples that share text with the test set are dropped."""
+    """Whether training examples that overlap the test set are dropped."""
     inference_options: ClassVar[tuple[str, ...]] = ()
-    """The options that predicting depends on, for texts of any file; `inference_state` keeps them with the model."""
+    """The options that predictions depend on; `inference_state` saves them with the model."""
 
     @abstractmethod
     def read(self, path: Path) -> list[Example]:
@@ -39,65 +39,64 @@ class Task(Plugin):
 
     @abstractmethod
     def targets(self, features: Features) -> dict[str, np.ndarray]:
-        """The arrays, one value per row or one per token, that the model takes as labels, under their `transformers`
-        names."""
+        """The label arrays, one value per row or per token, by the names of the model's arguments in `transformers`."""
 
     @abstractmethod
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
-        """A prediction per example from the model's logits: for each output a list with one array per row."""
+        """A prediction per example. `logits` has, for each output of the model, a list with one array per row."""
 
     @abstractmethod
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """Scores in percent."""
 
     def fit_labels(self, train: list[Path]) -> Self:
-        """The task with what it learns from its training files filled in (the labels, where they were not said). It is
-        kept beside the features. Raises UserError for files of another form."""
+        """The task with options that depend on the training files (labels that were not given) filled in. It is saved
+        with the features. Raises UserError for files of another form."""
         return self
 
     def refuse_inconsistent(self, examples: list[Example]) -> None:
-        """Raise UserError where the examples of a split, maybe of several files, do not go together."""
+        """Raise UserError where the examples of a split, which may come from several files, do not fit together."""
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
-        """The task with what the model's logits for the dev set determine, such as a threshold. It is one of the
-        `inference_options`."""
+        """The task with `inference_options` that depend on the model's logits for dev, such as a threshold, filled
+        in."""
         return self
 
     def inference_state(self) -> dict[str, Any]:
-        """What predicting with the model needs to know of the task; it is saved in the model's config. Defaults are
-        left out."""
+        """The `inference_options` without defaults, to be saved in the model's config."""
         return self.model_dump(include=set(self.inference_options), exclude_defaults=True)
 
     def with_inference_state(self, state: dict[str, Any]) -> Self:
-        """The task with the options that an `inference_state` holds."""
+        """The task with the options of an `inference_state`."""
         return self.model_copy(update={name: state[name] for name in self.inference_options if name in state})
 
     def counts(self, features: Features) -> dict[str, Any]:
-        """What the manifest tells of a split besides examples, windows and tokens."""
+        """Counts of a split for the manifest, besides examples, windows and tokens."""
         return {}
 
     def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:
-        """Examples of which a part was cut off at `max_length`: none, where long texts are read in several windows."""
+        """The number of examples that were truncated to `max_length`; 0 for tasks that split long texts into
+        windows."""
         return 0
 
     @property
     def paired(self) -> bool:
-        """Whether it labels pairs of texts."""
+        """Whether the task labels pairs of texts."""
         return False
 
     def content(self, example: Example) -> str:
-        """What must not be in training when this is a test example."""
+        """The text that must not be in the training set if this is a test example."""
         return str(example["group"])
 
     def config(self) -> dict[str, Any]:
-        """What the head's config needs (num_labels, id2label)."""
+        """What the task adds to the model's config, such as num_labels and id2label."""
         return {}
 
 
 def refuse_empty(split: str, paths: list[Path], number: int) -> None:
-    """Raise UserError where the files of a split hold no example, as those that have a header and nothing below it."""
+    """Raise UserError where the files of a split have no example, such as files with only a header."""
     if not number:
         what = ", ".join(map(str, paths))
         raise UserError(
-            f"features: the {split} split is empty: {what} holds no examples, no row below a header; write some into it"
+            f"features: the {split} split is empty: {what} has no examples, no row below a header; add some"
         )

@@ -1,7 +1,6 @@
 """Analysed documents + tokenizer -> shards. Ids come from the stored cuts, so no analyzer runs here; they equal the ids
 that the saved tokenizer gives for the raw text."""
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from tokenizers import Tokenizer
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import finish_part, finished_part
+from kobert_pipeline.files import finish_part, finished_part, in_split
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.shards.format import (
@@ -64,7 +63,7 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
 def refuse_empty_split(options: ShardsOptions, analysis: Path) -> None:
     """Raise UserError unless both splits get documents."""
     ids = [id_ for part in analysis_parts(analysis) for id_ in read_ids(part)]
-    held_out = sum(is_held_out(id_, options.held_out) for id_ in ids)
+    held_out = sum(in_split(id_, options.held_out) for id_ in ids)
     if not 0 < held_out < len(ids):
         raise UserError(
             f"shards.held_out = {options.held_out} keeps {held_out} of {len(ids)} documents from training, and both "
@@ -77,19 +76,13 @@ def write_part(options: ShardsOptions, backend: Tokenizer, source: Path, out: Pa
     """One part; returns its counts."""
     splits: dict[str, list[AnalyzedDocument]] = {"held_out": [], "train": []}
     for document in read_analysis(source):
-        splits["held_out" if is_held_out(document.document.id, options.held_out) else "train"].append(document)
+        splits["held_out" if in_split(document.document.id, options.held_out) else "train"].append(document)
     counts: dict[str, int] = {}
     for split, documents in splits.items():
         shard = make_shard(backend, documents)
         write_shard(out, f"{split}-{number}", shard)
         counts |= {f"{split}_documents": len(documents), f"{split}_tokens": len(shard.ids)}
     return counts
-
-
-def is_held_out(document_id: str, share: float) -> bool:
-    """A fixed choice by the id, the same in every run and on every machine."""
-    digest = hashlib.blake2b(document_id.encode("utf-8"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") < share * 2**64
 
 
 def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:

@@ -141,9 +141,9 @@ def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(name: str, e
 
 def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
     from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+    from kobert_pipeline.files import in_split
     from kobert_pipeline.inference.checkpoint import load_tokenizer
     from kobert_pipeline.shards.format import open_shard
-    from kobert_pipeline.shards.stage import is_held_out
 
     tokenizer = load_tokenizer(tiny.run_dir / "publish" / "mlm")
     share = json.loads((tiny.run_dir / "shards" / "manifest.json").read_text())["options"]["held_out"]
@@ -152,9 +152,7 @@ def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
         documents = [row.document for row in read_analysis(part)]
         for split in ("train", "held_out"):
             shard = open_shard(tiny.run_dir / "shards", f"{split}-{part.stem.removeprefix('part-')}")
-            texts = [
-                document.text for document in documents if is_held_out(document.id, share) == (split == "held_out")
-            ]
+            texts = [document.text for document in documents if in_split(document.id, share) == (split == "held_out")]
             assert len(texts) == len(shard.ordered)
             for number, text in enumerate(texts):
                 stored = shard.ids[shard.documents[number] : shard.documents[number + 1]].tolist()

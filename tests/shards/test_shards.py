@@ -13,6 +13,7 @@ from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import in_split
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.morphemes.segmenter import Segmenter
@@ -29,7 +30,7 @@ from kobert_pipeline.shards.format import (
     shard_path,
     write_shard,
 )
-from kobert_pipeline.shards.stage import ShardsOptions, is_held_out, make_shard, run
+from kobert_pipeline.shards.stage import ShardsOptions, make_shard, run
 
 HELD_OUT = 0.1
 CHOSEN = [4, 8, 48, 73, 86, 95, 101, 131, 141, 153, 198]
@@ -67,7 +68,7 @@ def documents_of(shard):
 def test_ids_are_the_saved_tokenizers_on_every_bundled_document(front_end, tokenizer, rows):
     for split, held in (("train", False), ("held_out", True)):
         found = [ids for shard in Shards.open(front_end.shards, split).shards for ids in documents_of(shard)]
-        wanted = [row.document.text for row in rows if is_held_out(row.document.id, HELD_OUT) == held]
+        wanted = [row.document.text for row in rows if in_split(row.document.id, HELD_OUT) == held]
         assert found == ids_of(tokenizer, wanted)
         assert len(found) > 3
 
@@ -173,13 +174,13 @@ def test_ids_are_small_integers(front_end):
 
 
 def test_the_split_is_a_fixed_choice_by_the_id():
-    chosen = [number for number in range(200) if is_held_out(f"kowiki#{number}", 0.05)]
+    chosen = [number for number in range(200) if in_split(f"kowiki#{number}", 0.05)]
     assert chosen == CHOSEN, "changing the choice would let documents that were held out into training"
 
 
 def test_the_share_is_kept_and_a_larger_share_only_adds():
     ids = [f"문서-{number}" for number in range(20_000)]
-    shares = [{one for one in ids if is_held_out(one, share)} for share in (0.005, 0.05, 0.4)]
+    shares = [{one for one in ids if in_split(one, share)} for share in (0.005, 0.05, 0.4)]
     assert shares[0] < shares[1] < shares[2]
     assert [len(share) / len(ids) for share in shares] == pytest.approx([0.005, 0.05, 0.4], rel=0.15)
 

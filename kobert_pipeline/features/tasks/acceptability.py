@@ -1,4 +1,4 @@
-"""Linguistic acceptability: is this a sentence that a speaker of Korean would say? Scored by Matthews' correlation.
+"""Linguistic acceptability: would a Korean speaker accept the sentence? Scored by the Matthews correlation coefficient.
 
 Warstadt, Singh and Bowman, *Neural Network Acceptability Judgments*, TACL 2019 (CoLA), which the Korean set follows.
 """
@@ -9,7 +9,7 @@ from kobert_pipeline.features.labelled import LabelledTask
 
 
 class Acceptability(LabelledTask):
-    """One sentence, 1 where it is acceptable. Known columns: sentence, acceptability_label (or label)."""
+    """One sentence, label 1 where it is acceptable. Known columns: sentence, acceptability_label (or label)."""
 
     name: Literal["acceptability"] = "acceptability"
     labels: ClassVar[tuple[str, ...]] = ("unacceptable", "acceptable")

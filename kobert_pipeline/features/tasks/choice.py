@@ -1,8 +1,8 @@
-"""Which of several candidates goes on from a text, or answers it: SWAG and its like, COPA and HellaSwag of KoBEST,
-files of your own.
+"""Multiple choice: which of several candidates continues or answers a text (SWAG, COPA and HellaSwag of KoBEST, your
+own files).
 
-Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4) each candidate is read with the text
-and scored, and the scores of one example's candidates are weighed against each other.
+Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4) each candidate is scored together with
+the text, and a softmax compares the candidates of an example.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ KNOWN_CHOICES = (
 
 
 class Choice(LabelledTask):
-    """A text, its candidates, and the number of the right one, from 0. Known columns: sent1 (or premise, context,
+    """A text, its candidates, and the number of the correct one, from 0. Known columns: sent1 (or premise, context,
     text), sent2 (or question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; lists in
     choices or endings), label."""
 
@@ -35,11 +35,10 @@ class Choice(LabelledTask):
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sent1", "premise", "context", "text"), "label": ("label",)}
 
     lead: str | None = None
-    """Column of what every candidate begins with (SWAG's sent2), or of a question; null: sent2 or question, where there
-    is one."""
+    """Column of the text that every candidate begins with (SWAG's sent2), or of a question; null: sent2 or question,
+    where there is one."""
     choices: list[str] | None = None
-    """Columns of the candidates in their order, or the one column that holds them as a list; null: found by the names
-    of known sets."""
+    """Columns of the candidates, in order, or the one column with a list of them; null: recognized by their names."""
 
     @field_validator("choices", mode="before")
     @classmethod
@@ -47,44 +46,43 @@ class Choice(LabelledTask):
         return [given] if isinstance(given, str) else given
 
     def config(self) -> dict[str, Any]:
-        """Nothing: the head gives one score a candidate."""
+        """Nothing: the head has one output, whatever the number of candidates."""
         return {}
 
     def read(self, path: Path) -> list[Example]:
-        """Every row. Raises UserError for a row with another number of candidates than the first, or whose label is
-        none of them."""
-        found = list(rows(path))
-        if not found:
+        """Every row. Raises UserError for a row with another number of candidates than the first, or with a label that
+        is not the number of one."""
+        table = list(rows(path))
+        if not table:
             return []
-        columns = {role: self.column(role, path, found[0]) for role in ("id", "text", "label")}
-        columns["lead"] = column_of("lead", path, found[0], self.name, self.lead, ("sent2", "question"), needed=False)
-        candidates = self._candidates(path, found[0])
-        examples = [_example(row, number, columns, candidates) for number, row in enumerate(found)]
+        columns = {role: self.column(role, path, table[0]) for role in ("id", "text", "label")}
+        columns["lead"] = column_of("lead", path, table[0], self.name, self.lead, ("sent2", "question"), needed=False)
+        candidates = self._candidates(path, table[0])
+        examples = [_example(row, number, columns, candidates) for number, row in enumerate(table)]
         count = len(examples[0]["choices"])
-        other = next((i for i, example in enumerate(examples) if len(example["choices"]) != count), None)
-        if other is not None:
-            raise UserError(
-                f"{found[other].place}: {len(examples[other]['choices'])} candidates, {count} were expected, as in the "
-                "first row"
-            )
+        for row, example in zip(table, examples, strict=True):
+            if len(example["choices"]) != count:
+                raise UserError(
+                    f"{row.place}: {len(example['choices'])} candidates, {count} were expected, as in the first row"
+                )
         return examples
 
     def _candidates(self, path: Path, first: Row) -> list[str]:
         if self.choices:
             return [str(column_of("choices", path, first, self.name, column, ())) for column in self.choices]
-        found = next((names for names in KNOWN_CHOICES if all(has_column(first.cells, name) for name in names)), None)
-        if found is None:
+        columns = next((names for names in KNOWN_CHOICES if all(has_column(first.cells, name) for name in names)), None)
+        if columns is None:
             known = "; ".join(", ".join(names) for names in KNOWN_CHOICES)
             raise UserError(
                 f"{path}: no columns are the choices of the task {self.name} (known are {known}; "
-                f"found were {', '.join(list(first.cells)[:12])}); say which with the option choices of the task"
+                f"found were {', '.join(list(first.cells)[:12])}); name them by the option choices of the task"
             )
-        return list(found)
+        return list(columns)
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """A window per candidate, those of an example behind one another; `choices` () says how many, `labels`
-        (examples,) which is right. The longer of text and candidate is cut first. Raises UserError where examples have
-        more or fewer candidates."""
+        """A window per candidate, in the order of the examples; `choices` () is the number per example, `labels`
+        (examples,) the correct one. The longer of text and candidate is truncated first. Raises UserError where
+        examples have different numbers of candidates."""
         self.refuse_inconsistent(examples)
         count = len(examples[0]["choices"])
         arrays = super().featurize(self.windows(examples), tokenizer, max_length)
@@ -99,12 +97,12 @@ class Choice(LabelledTask):
         ]
 
     def refuse_inconsistent(self, examples: list[Example]) -> None:
-        """Raise UserError where some have more or fewer candidates than others."""
+        """Raise UserError where examples have different numbers of candidates."""
         counts = {len(example["choices"]) for example in examples}
         if len(counts) > 1:
             raise UserError(
-                f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with as many "
-                "in each"
+                f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with the "
+                "same number in each"
             )
 
     def content(self, example: Example) -> str:
@@ -118,14 +116,13 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
     if len(choices) == 1:
         choices = choices[0] if isinstance(choices[0], list) else choices
     texts = {role: values[role] for role in ("text", "lead") if role in values}
-    named = {str(columns[role]): text for role, text in texts.items()} | {
-        f"{i}. candidate": text for i, text in enumerate(choices, 1)
-    }
-    for column, text in named.items():
+    by_name = {str(columns[role]): text for role, text in texts.items()}
+    by_name |= {f"{i}. candidate": text for i, text in enumerate(choices, 1)}
+    for column, text in by_name.items():
         if not isinstance(text, str):
             raise UserError(f"{row.place}: '{column}' holds {type(text).__name__}, text was expected")
     if len(choices) < 2:
-        raise UserError(f"{row.place}: a choice needs two candidates at least, here is {len(choices)}")
+        raise UserError(f"{row.place}: a choice requires at least two candidates, here is {len(choices)}")
     if label_text(values["label"]) not in [str(i) for i in range(len(choices))]:
         raise UserError(
             f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of "

@@ -1,4 +1,4 @@
-"""KorQuAD 1.0 and everything in its (SQuAD 1.1) form: answers are spans of a paragraph."""
+"""KorQuAD 1.0 and other data sets in SQuAD 1.1 form: answers are spans of a paragraph."""
 
 from pathlib import Path
 from typing import Literal
@@ -16,8 +16,8 @@ class KorQuad(SpanTask):
     name: Literal["korquad"] = "korquad"
 
     def read(self, path: Path) -> list[Example]:
-        """Every question. Raises UserError when an answer does not stand where `answer_start` says, or is missing, or
-        an id comes twice."""
+        """Every question. Raises UserError where an answer is not at its `answer_start` or is missing, or an id occurs
+        twice."""
         examples = [
             squad_example(path, context, question)
             for context, question in squad_questions(path)

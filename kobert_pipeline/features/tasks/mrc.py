@@ -1,14 +1,13 @@
-"""Machine reading comprehension where the paragraph need not hold the answer: KLUE-MRC, SQuAD 2.0 and what has their
-form.
+"""Machine reading comprehension with unanswerable questions: KLUE-MRC, SQuAD 2.0 and files in their form.
 
-Park et al., *KLUE*, NeurIPS 2021 (whose own scores are exact match and ROUGE-W; here it is KorQuAD's F1 over
-characters).
+Park et al., *KLUE*, NeurIPS 2021, reports exact match and ROUGE-W; here the second score is KorQuAD's F1 over
+characters.
 """
 
 from pathlib import Path
 from typing import Literal
 
-from kobert_pipeline.features.questions import refuse_repeated_ids, squad_example, squad_questions
+from kobert_pipeline.features.questions import squad_examples
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
 
@@ -19,8 +18,5 @@ class Mrc(UnanswerableTask):
     name: Literal["mrc"] = "mrc"
 
     def read(self, path: Path) -> list[Example]:
-        """Every question. Raises UserError when an answer does not stand where `answer_start` says, or an id comes
-        twice."""
-        return refuse_repeated_ids(
-            path, [squad_example(path, context, question) for context, question in squad_questions(path)]
-        )
+        """Every question. Raises UserError where an answer is not at its `answer_start`, or an id occurs twice."""
+        return squad_examples(path)

@@ -1,5 +1,5 @@
-"""Named entities, a token and its tag a line, a blank line between sentences: KLUE-NER, Naver's, and files in the form
-of CoNLL.
+"""Named entities with a token and its tag per line and blank lines between sentences: KLUE-NER, Naver's NER challenge,
+and files in the form of CoNLL.
 
 Park et al., *KLUE*, NeurIPS 2021; Naver and Changwon National University, *NLP Challenge*, 2018; Tjong Kim Sang and De
 Meulder, CoNLL 2003.
@@ -25,16 +25,15 @@ class Line(NamedTuple):
 
 
 class Ner(TaggingTask):
-    """Sentences with a token and its tag a line, in the form of KLUE, of Naver's challenge or of CoNLL, as the file's
-    lines tell.
+    """Sentences with a token and its tag per line, in the form of KLUE, Naver's challenge or CoNLL, which is detected.
 
     KLUE: `## id`, then characters. Naver: number, eojeol and a tag such as PER_B or B-PER. CoNLL: token first, tag
-    last. Columns are parted by tabs or spaces. Tokens that are not characters are joined by a space."""
+    last. Columns are separated by tabs or spaces. Tokens are joined by a space, characters of KLUE by nothing."""
 
     name: Literal["ner"] = "ner"
 
     def read(self, path: Path) -> list[Example]:
-        """Every sentence. Raises UserError, with the line, for one that lacks a tag or has one of another type than
+        """Every sentence. Raises UserError, with the line number, for a missing tag and for a type that is not in
         `labels`."""
         sentences = list(blocks(path))
         form = detect_form(sentences)
@@ -51,46 +50,44 @@ class Ner(TaggingTask):
 
 
 def blocks(path: Path) -> Iterator[list[Line]]:
-    """The sentences of a file, without the lines that part documents in CoNLL 2003, and without the comments before a
-    sentence."""
+    """The sentences of a file, without the comments before them and the -DOCSTART- lines of CoNLL 2003."""
     with open_lines(path) as file:
         lines = (
             Line(number, line.rstrip("\r\n"))
             for number, line in enumerate(file, 1)
             if not line.startswith("-DOCSTART-")
         )
-        for blank, found in groupby(lines, lambda line: not line.text.strip()):
-            if not blank and (sentence := list(dropwhile(is_comment, found))):
+        for blank, block in groupby(lines, lambda line: not line.text.strip()):
+            if not blank and (sentence := list(dropwhile(is_comment, block))):
                 yield sentence
 
 
 def is_comment(line: Line) -> bool:
-    """Whether a line before a sentence tells of it, as `# sent_id = 1`; `# O` is a token and its tag."""
+    """Whether a line is a comment such as `# sent_id = 1`, unlike `# O`, which is a token and its tag."""
     return line.text.startswith("# ") and not (line.text.endswith(" O") or PREFIXED.fullmatch(line.text.split()[-1]))
 
 
 def detect_form(sentences: list[list[Line]]) -> str:
-    """The form of a file's sentences. Naver's begins as that does, or most of its lines are numbered; CoNLL's hold
-    numbers, too."""
+    """The form of a file: klue, naver or conll."""
     first = sentences[0][0].text if sentences else ""
     if first.startswith("##"):
         return "klue"
     match first.split("\t"):
         case ["1", _, tag] if tag == "-" or SUFFIXED.fullmatch(tag):
             return "naver"
+    # most of the lines, since tokens of CoNLL may be numbers too
     numbered = [is_numbered(line, number) for lines in sentences for number, line in enumerate(lines)]
     return "naver" if 2 * sum(numbered) > len(numbered) else "conll"
 
 
 def is_numbered(line: Line, before: int) -> bool:
-    """Whether a line is a number, a token and its tag; `before` lines stand before it in its sentence, counted from 0
-    or 1."""
+    """Whether a line begins with its number in the sentence, counted from 0 or 1; `before` lines are before it."""
     fields = columns(line)
     return len(fields) > 2 and fields[0] in (str(before), str(before + 1))
 
 
 def columns(line: Line) -> list[str]:
-    """The columns of a line, parted by tabs where there is one."""
+    """The columns of a line, separated by tabs where it has one, else by white space."""
     return line.text.split("\t") if "\t" in line.text else line.text.split()
 
 
@@ -99,10 +96,10 @@ def token_and_tag(path: Path, line: Line, form: str) -> tuple[str, str]:
     fields = line.text.split("\t") if form == "klue" else columns(line)
     right = len(fields) >= 2 if form == "conll" else len(fields) == {"klue": 2, "naver": 3}[form]
     if not right or not all(fields):
-        told = {
+        expected = {
             "klue": "a character, a tab and its tag",
             "naver": "number, eojeol and tag",
             "conll": "a token and its tag",
-        }
-        raise UserError(f"{path}, line {line.number}: {line.text!r:.60} was found where {told[form]} was expected")
+        }[form]
+        raise UserError(f"{path}, line {line.number}: {line.text!r:.60} was found where {expected} was expected")
     return fields[1 if form == "naver" else 0], fields[-1]

@@ -1,4 +1,4 @@
-"""NSMC: sentiment of Naver film reviews, positive or negative."""
+"""NSMC: sentiment of Naver movie reviews, positive or negative."""
 
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -11,14 +11,14 @@ from kobert_pipeline.features.task import Example
 
 
 class Nsmc(SequenceTask):
-    """Tab separated files with `id document label`; equal reviews stay on one side of a dev split."""
+    """Tab-separated files with `id document label`; a dev split does not separate equal reviews."""
 
     name: Literal["nsmc"] = "nsmc"
     labels: ClassVar[tuple[str, ...]] = ("negative", "positive")
     metric: ClassVar[str] = "accuracy"
 
     def read(self, path: Path) -> list[Example]:
-        """Every line, empty reviews too: the official test counts them."""
+        """Every review, also empty ones, since the official test set counts them."""
         return [self._example(path, number, *review) for number, review in enumerate(read_reviews(path), 2)]
 
     def _example(self, path: Path, number: int, id_: str, document: str, label: str) -> Example:

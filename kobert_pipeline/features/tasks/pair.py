@@ -1,4 +1,4 @@
-"""Whether two texts say or ask the same: question pairs, paraphrases (PAWS-X; KLUE-STS by its binary label)."""
+"""Paraphrases: whether two texts mean the same (question pairs, PAWS-X, KLUE-STS by its binary label)."""
 
 from typing import ClassVar, Literal
 
@@ -6,8 +6,8 @@ from kobert_pipeline.features.labelled import PairTask
 
 
 class Pair(PairTask):
-    """Two texts, 1 where they say the same. Known columns: question1, question2, is_duplicate; sentence1, sentence2,
-    label."""
+    """Two texts, label 1 where they mean the same. Known columns: question1, question2, is_duplicate; sentence1,
+    sentence2, label."""
 
     name: Literal["pair"] = "pair"
     labels: ClassVar[tuple[str, ...]] = ("different", "same")

@@ -1,4 +1,4 @@
-"""Questions of your own on contexts of your own, in SQuAD form or in any table that tasks read. No code is needed."""
+"""Your own questions about your own contexts, in SQuAD form or in any table that tasks read. No code is needed."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,11 @@ from typing import Any, Literal
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.questions import (
+    answer_pairs,
+    is_squad_file,
     refuse_repeated_ids,
     span_example,
-    is_squad_file,
-    answer_pairs,
-    squad_example,
-    squad_questions,
+    squad_examples,
 )
 from kobert_pipeline.features.tables import IDS, Row, cell, column_of, has_column, rows
 from kobert_pipeline.features.task import Example
@@ -26,14 +25,14 @@ TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0", "")
 
 
 class Span(UnanswerableTask):
-    """Rows with a question, a context, the answer and the character (from 0) where it begins; an empty answer is none.
-    Known columns: question, context, answer and answer_start, or answers with both; is_impossible. Or JSON in SQuAD
-    form."""
+    """Rows with a question, a context, the answer and the character (from 0) where it begins; an empty answer means
+    that there is none. Known columns: question, context, answer and answer_start, or answers with both; is_impossible.
+    Or JSON in SQuAD form."""
 
     name: Literal["span"] = "span"
 
     id: str | None = None
-    """Column of a question's id; null: guid or id, where there is one, else rows are numbered."""
+    """Column of a question's id; null: guid or id where there is one, else the row number."""
     question: str | None = None
     """Column of the question; null: question."""
     context: str | None = None
@@ -44,20 +43,19 @@ class Span(UnanswerableTask):
     """Column of the character, counted from 0, where the answer begins in the context; null: answer_start or start."""
 
     def read(self, path: Path) -> list[Example]:
-        """Every question. Raises UserError for a column that is missing, and for an answer that does not stand at its
+        """Every question. Raises UserError for a missing column, and where the context does not have an answer at its
         start."""
         if is_squad_file(path):
-            return refuse_repeated_ids(
-                path, [squad_example(path, context, question) for context, question in squad_questions(path)]
-            )
-        found = list(rows(path))
-        columns = self._columns(path, found[0]) if found else {}
-        return refuse_repeated_ids(path, [_example(row, number, columns) for number, row in enumerate(found)])
+            return squad_examples(path)
+        table = list(rows(path))
+        columns = self._columns(path, table[0]) if table else {}
+        return refuse_repeated_ids(path, [_example(row, number, columns) for number, row in enumerate(table)])
 
     def _columns(self, path: Path, first: Row) -> dict[str, str | None]:
-        """The column of each role, by the first row; answers that are no text hold their starts themselves."""
+        """The column of each role, by the first row."""
         columns: dict[str, str | None] = {}
         for role, known in KNOWN.items():
+            # answers that are not text contain their starts, so they need no column
             needed = role != "id" and (role != "start" or isinstance(cell(first, str(columns["answer"])), str))
             columns[role] = column_of(role, path, first, self.name, getattr(self, role), known, needed)
         return columns
@@ -71,21 +69,20 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
     except (KeyError, TypeError):
         raise UserError(
             f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in "
-            "a column that "
-            f"the option start names, or answers with text and answer_start were expected"
+            "a column that the option start names, or answers with text and answer_start were expected"
         ) from None
-    counted = [[text, _whole(start)] for text, start in answers]
-    return span_example(row.place, str(values.get("id", number)), values["question"], values["context"], counted)
+    answers = [[text, _parse_start(start)] for text, start in answers]
+    return span_example(row.place, str(values.get("id", number)), values["question"], values["context"], answers)
 
 
 def _truth(value: Any, place: str) -> bool:
-    """Whether a table says yes; nothing is no. Raises UserError for another word."""
+    """The truth value of a cell; empty is false. Raises UserError for other words."""
     word = "" if value is None else str(value).strip().lower()
     if word not in TRUE + FALSE:
         raise UserError(f"{place}: {IMPOSSIBLE} is {value!r:.60}; true, false, 1, 0 or nothing was expected")
     return word in TRUE
 
 
-def _whole(start: Any) -> Any:
-    """A number that a table spells as text, of up to 18 digits."""
+def _parse_start(start: Any) -> Any:
+    """A start as a number where a table has it as text of up to 18 digits; other values are refused later."""
     return int(start) if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}", start.strip()) else start

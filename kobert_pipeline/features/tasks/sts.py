@@ -1,5 +1,5 @@
-"""Semantic textual similarity (KorSTS, KLUE-STS): a score from 0 (unrelated) to 5 (the same) for two texts, learned by
-regression.
+"""Semantic textual similarity (KorSTS, KLUE-STS): regression of a score from 0 (unrelated) to 5 (equivalent) for two
+texts.
 
 Ham et al., *KorNLI and KorSTS*, Findings of EMNLP 2020; Park et al., *KLUE*, NeurIPS 2021.
 """
@@ -34,28 +34,28 @@ class Sts(PairTask):
     }
 
     def config(self) -> dict[str, Any]:
-        """One output, whose loss is the mean squared error."""
+        """One output; problem_type makes `transformers` use the mean squared error."""
         return {**super().config(), "problem_type": "regression"}
 
     def label_parser(self) -> Callable[[Any, str], int | float]:
-        """Scores as numbers."""
+        """A function (score in the file, its place) -> number. It raises UserError outside 0 to 5."""
 
         def score(value: Any, place: str) -> float:
             try:
                 number = math.nan if isinstance(value, bool) else float(value)
             except (TypeError, ValueError, OverflowError):
                 number = math.nan
-            if not 0 <= number <= LARGEST:
+            if not 0 <= number <= LARGEST:  # also refuses nan
                 raise UserError(f"{place}: the score is {value!r:.60}; allowed are numbers from 0 to {LARGEST}")
             return number
 
         return score
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
-        """The model's score per example, as it is: it may lie a little beyond 0 and 5."""
+        """The model's score per example; it is not clipped to 0 and 5."""
         return [float(row[0]) for row in logits["logits"]]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """Correlations, in percent."""
+        """Pearson and Spearman correlation, in percent."""
         scores = [example["label"] for example in examples]
         return {"pearson": pearson(predictions, scores), "spearman": spearman(predictions, scores)}

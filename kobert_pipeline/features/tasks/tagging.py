@@ -1,5 +1,5 @@
-"""Spans of your own: entities of any types, marked in texts or by the tags of tokens, in JSON Lines, JSON or Parquet.
-No code is needed."""
+"""Your own spans: entities of any types, given by offsets or by tags of tokens, in JSON Lines, JSON or Parquet. No code
+is needed."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -19,51 +19,48 @@ KNOWN = {
 
 
 class Tagging(TaggingTask):
-    """Texts with entities of types of your own, or tokens with tags. Known columns: text (or sentence), entities;
-    tokens, tags.
+    """Texts with entities of any types, or tokens with tags. Known columns: text (or sentence), entities; tokens, tags.
 
     An entity is `{start, end, label}` or `[start, end, label]`, in characters from 0; a tag is B-X, I-X or O, or X
     alone, where neighbours with the same tag are one span."""
 
     name: Literal["tagging"] = "tagging"
     id: str | None = None
-    """Column of an example's id; null: guid or id, where there is one, else rows are numbered."""
+    """Column of an example's id; null: guid or id where there is one, else the row number."""
     text: str | None = None
     """Column of the text; null: text or sentence. A dot leads into an object, as in data.text."""
     entities: str | None = None
-    """Column of the entities in the text; null: entities. Where there is none, tokens and tags are read."""
+    """Column of the entities in the text; null: entities. Where the file has none, tokens and tags are read."""
     tokens: str | None = None
     """Column of the tokens; null: tokens or words."""
     tags: str | None = None
     """Column of the tokens' tags; null: tags or ner_tags."""
     tag_names: list[str] | None = None
-    """The tags that the numbers 0, 1, ... stand for, where tags are numbers."""
+    """The names of the tags 0, 1, ..., where tags are numbers."""
     separator: str = " "
-    """What stands between two tokens in the text; "" where they are characters, white space among them."""
+    """Text between two tokens; "" where tokens are characters, including white space."""
 
     def read(self, path: Path) -> list[Example]:
-        """Every row. Raises UserError, with the line, for one that lacks something or whose entities do not fit its
-        text."""
-        found = list(rows(path))
-        if not found:
+        """Every row. Raises UserError, with its place, for a row with a missing value or wrong entities."""
+        table = list(rows(path))
+        if not table:
             return []
-        roles = {role: self._column(role, path, found[0], needed=False) for role in KNOWN}
+        roles = {role: self._column(role, path, table[0], needed=False) for role in KNOWN}
+        # options decide, then the file: a table may have both forms
         by_tokens = self.tokens or self.tags or (roles["tokens"] and not roles["entities"])
         needed = ("tokens", "tags") if by_tokens else ("text", "entities")
-        roles |= {role: self._column(role, path, found[0], needed=True) for role in needed}
-        wanted = {role: column for role, column in roles.items() if column and role in ("id", *needed)}
-        return [self._example(row, number, wanted) for number, row in enumerate(found)]
+        roles |= {role: self._column(role, path, table[0], needed=True) for role in needed}
+        columns = {role: column for role, column in roles.items() if column and role in ("id", *needed)}
+        return [self._example(row, number, columns) for number, row in enumerate(table)]
 
     def _column(self, role: str, path: Path, first: Row, needed: bool) -> str | None:
         return column_of(role, path, first, self.name, getattr(self, role), KNOWN[role], needed)
 
-    def _example(self, row: Row, number: int, roles: dict[str, str]) -> Example:
-        values = {role: cell(row, column) for role, column in roles.items()}
+    def _example(self, row: Row, number: int, columns: dict[str, str]) -> Example:
+        values = {role: cell(row, column) for role, column in columns.items()}
         if "text" in values:
-            text, entities = (
-                require_string(values["text"], row.place, "text"),
-                [parse_entity(one, row.place) for one in list_cell(values, "entities", row)],
-            )
+            text = require_string(values["text"], row.place, "text")
+            entities = [parse_entity(entity, row.place) for entity in list_cell(values, "entities", row)]
         else:
             tokens = [require_string(token, row.place, "a token") for token in list_cell(values, "tokens", row)]
             tags = [self._tag(tag, row.place) for tag in list_cell(values, "tags", row)]
@@ -75,17 +72,15 @@ class Tagging(TaggingTask):
     def _tag(self, tag: Any, place: str) -> str:
         if isinstance(tag, int) and not isinstance(tag, bool) and self.tag_names and 0 <= tag < len(self.tag_names):
             return self.tag_names[tag]
-        return require_string(
-            tag, place, "a tag (where tags are numbers, the option tag_names says what they stand for)"
-        )
+        return require_string(tag, place, "a tag (for tags that are numbers, set the option tag_names)")
 
 
 def list_cell(values: dict[str, Any], role: str, row: Row) -> list[Any]:
-    """What a row holds in the column of a role. Raises UserError unless it is a list."""
+    """The value of a row for a role. Raises UserError unless it is a list."""
     if not isinstance(values[role], list):
         raise UserError(
-            f"{row.place}: a list of {role} was expected, not {values[role]!r:.60} (JSON Lines, JSON and Parquet hold "
-            "lists)"
+            f"{row.place}: a list of {role} was expected, not {values[role]!r:.60} (only JSON Lines, JSON and Parquet "
+            "have lists)"
         )
     return values[role]
 
@@ -98,7 +93,7 @@ def require_string(value: Any, place: str, what: str) -> str:
 
 
 def parse_entity(value: Any, place: str) -> tuple[int, int, str]:
-    """Start, end and type. Raises UserError for anything else."""
+    """Start, end and type of an entity. Raises UserError for another form."""
     parts = [value.get(key) for key in ("start", "end", "label")] if isinstance(value, dict) else value
     match parts:
         case [int() as start, int() as end, str() as kind] if (
