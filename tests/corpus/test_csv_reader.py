@@ -114,13 +114,17 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "options", "said"),
     [
-        ("a.csv", "txet,label\n가,0\n", {}, r"no column 'text' in its first line - did you mean 'txet'\? \(found: label, txet\)$"),
-        ("a.csv", "text,label\n가,0\n", {"text": ["text", "text2"]}, "no column 'text2' in its first line - did you mean 'text'"),
+        ("a.csv", "txet,label\n가,0\n", {},
+         r"no column 'text' in its first line - did you mean 'txet'\? \(found: label, txet\)$"),
+        ("a.csv", "text,label\n가,0\n", {"text": ["text", "text2"]},
+         "no column 'text2' in its first line - did you mean 'text'"),
         ("a.csv", "text,label\n가,0\n", {"id": "nr"}, r"no column 'nr' in its first line \(found: label, text\)"),
         ("a.csv", "text,label\n가,0\n", {"group_by": "lable"}, "no column 'lable' .*did you mean 'label'"),
-        ("a.csv", "text;label\n가;0\n", {}, "which has semicolons and no commas; set the source's option delimiter: \";\""),
-        ("a.csv", "text\tlabel\n가\t0\n", {}, r'which has tabs and no commas; set the source\'s option delimiter: "\\t"'),
-        ("a.csv", "label\n0\n", {}, "found: label.*if ',' does not part its cells, say what does by the option delimiter"),
+        ("a.csv", "text;label\n가;0\n", {},
+         "which has semicolons and no commas; set the source's option delimiter: \";\""),
+        ("a.csv", "text\tlabel\n가\t0\n", {},
+         r'which has tabs and no commas; set the source\'s option delimiter: "\\t"'),
+        ("a.csv", "label\n0\n", {}, "found: label.*if ',' does not separate its cells, set the option delimiter"),
         ("a.csv", "\n\n", {}, r"no column 'text' in its first line \(found: nothing\)"),
         ("a.csv", b"\xef\xbb\xbf", {}, "no column 'text'"),
         ("a.csv", "text,text\n가,나\n", {}, "two columns of its first line are called 'text'; rename one"),
@@ -137,10 +141,10 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
         ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), {},
         "not text in UTF-8, CP949 or UTF-16.*option `encoding`"),
         ("a.csv", "text\n가나다\n".encode("cp949"), {"encoding": "utf-8"}, "is not utf-8"),
-        ("a.csv", "text\n가나다\n".encode()[:-2], {}, "cut off in the middle of a character"),
+        ("a.csv", "text\n가나다\n".encode()[:-2], {}, "truncated in the middle of a character"),
         ("a.csv.gz", gzip.compress(b"text\n" * 999, mtime=0)[:-9], {}, "damaged"),
         ("a.xls", "text\n가\n", {},
-        r"say what parts its cells by the option delimiter; it is known of \.csv, \.tsv, \.txt files"),
+        r"set the option delimiter to what separates its cells; only \.csv, \.tsv, \.txt files"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_told_in_one_sentence(tmp_path, name, content, options, said):
@@ -155,7 +159,8 @@ def test_a_wrong_file_is_told_in_one_sentence(tmp_path, name, content, options, 
     [
         (
             {"delimiter": r"\t"},
-            r'delimiter: one character is needed, no quote and no line end, not .* \(a tab in YAML: "\\t", in double quotes\)',
+            r"delimiter: one character is needed, no quote and no line end, not .* "
+            r'\(a tab in YAML: "\\t", in double quotes\)',
         ),
         ({"delimiter": ""}, "delimiter: one character is needed, no quote and no line end, not ''"),
         ({"delimiter": '"'}, "delimiter: one character is needed"),

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.decontaminate import (
     MIN_KINDS,
-    RUN,
     MIN_WHOLE,
+    RUN,
     EvaluationTexts,
     count_letters,
-    run_hashes,
-    remove_whitespace,
     is_distinctive,
+    remove_whitespace,
+    run_hashes,
 )
 
 small_alphabet = st.text(st.sampled_from("가나 .\n"), max_size=90)

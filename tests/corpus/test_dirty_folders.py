@@ -97,7 +97,8 @@ UNFIT = {
 }  # fmt: skip
 WAYS_OUT = {
     "text/page.txt": "reader html", "text/report.txt": "pdftotext", "text/letter.txt": "docx", "text/office.txt": "hwp",
-    "tables/tabs.csv": 'tabs and no commas; set the source\'s option delimiter: "\\t"', "rows/broken.jsonl": "line 4: not JSON",
+    "tables/tabs.csv": 'tabs and no commas; set the source\'s option delimiter: "\\t"',
+    "rows/broken.jsonl": "line 4: not JSON",
 }  # fmt: skip
 
 
@@ -214,7 +215,7 @@ def test_texts_that_are_measured_or_kept_out_of_training_are_never_skipped():
         lambda: corpus(decontaminate=[skipping]),
         lambda: ReportOptions.model_validate({"sources": {"a": skipping}}),
     ):
-        with pytest.raises(ValueError, match="must be read whole, so a cannot have on_error: skip"):
+        with pytest.raises(ValueError, match="must be read completely, so a cannot have on_error: skip"):
             make()
 
 
@@ -257,5 +258,5 @@ def test_text_with_some_markup_is_text(tmp_path):
         "<!---->" * 5000 + "<html>",
     ):
         (tmp_path / "a.txt").write_text(markup + prose("쪽", 2), encoding="utf-8")
-        with pytest.raises(Unfit, match="read it by the reader html"):
+        with pytest.raises(Unfit, match="use the reader html"):
             list(Reader.choose({"name": "text", "path": "a.txt"}).read(tmp_path))

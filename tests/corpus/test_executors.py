@@ -196,7 +196,8 @@ open(kept, "w").write(text)
 tasks = int(array.group(1)) + 1 if array else 1
 loop = "; ".join(f"SLURM_ARRAY_TASK_ID={{i}} SLURM_NODELIST=node1 bash {{kept}}" for i in range(tasks))
 log = open(kept + ".out", "w")
-child = subprocess.Popen(["bash", "-c", loop], env=os.environ | {{"RUN_OFFSET": "0"}}, stdout=log, stderr=subprocess.STDOUT)
+env = os.environ | {{"RUN_OFFSET": "0"}}
+child = subprocess.Popen(["bash", "-c", loop], env=env, stdout=log, stderr=subprocess.STDOUT)
 open({folder!r} + f"/pid{{number}}", "w").write(str(child.pid))
 print("Submitted batch job", number)
 """

@@ -17,7 +17,7 @@ from kobert_pipeline.corpus.readers.csv import Csv
 from kobert_pipeline.corpus.readers.json import Json
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.text import Text
-from kobert_pipeline.corpus.readers.wikipedia import BROKEN, MAX_COST, Wikipedia, parsing_cost, pages, without_comments
+from kobert_pipeline.corpus.readers.wikipedia import BROKEN, MAX_COST, Wikipedia, pages, parsing_cost, without_comments
 from kobert_pipeline.errors import UserError
 
 MOST = 10_000
@@ -63,7 +63,8 @@ def test_documents_that_are_too_long_are_dropped_by_every_reader_of_lines(tmp_pa
     (tmp_path / "a.txt").write_text("\n\n".join(documents), encoding="utf-8")
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps({"id": i, "text": text, "more": more}, ensure_ascii=False) + "\n" for i, text, more in
-                [(1, short, ""), (2, long, ""), (3, short, "x" * 2_000_000), (4, short, "")]), encoding="utf-8")  # fmt: skip
+                [(1, short, ""), (2, long, ""), (3, short, "x" * 2_000_000), (4, short, "")]),
+                encoding="utf-8")  # fmt: skip
     dump(tmp_path, PAGE.format(1, short), PAGE.format(2, long), PAGE.format(3, short))
     for reader, expected in (
         (Text(path="a.txt", max_document_bytes=MOST), "._._."),
@@ -108,7 +109,8 @@ def test_a_dropped_document_is_counted_and_kept_out_of_evaluation_sets(tmp_path,
     (data / "a.txt").write_text(
         f"{sentence}\n{sentence * 1000}\n\n이것은 다른 글입니다. 짧지만 글은 글입니다.\n", encoding="utf-8"
     )
-    text = f"data_dir: {data}\ncorpus:\n  sources: [{{name: text, path: a.txt, max_document_bytes: 5000}}]\n  keep_dropped: true\n"
+    source = "{name: text, path: a.txt, max_document_bytes: 5000}"
+    text = f"data_dir: {data}\ncorpus:\n  sources: [{source}]\n  keep_dropped: true\n"
     (tmp_path / "r.yaml").write_text(text, encoding="utf-8")
     assert kobert("corpus", tmp_path / "r.yaml", "--run-dir", tmp_path / "x").code == 0
     counts = json.loads((tmp_path / "x" / "corpus" / "manifest.json").read_text(encoding="utf-8"))["counts"]

@@ -10,7 +10,10 @@ from kobert_pipeline.corpus.readers.html import Html
 from kobert_pipeline.corpus.unfit import Skipped, Unfit
 from kobert_pipeline.errors import UserError
 
-MENU = '<nav><ul><li><a href="/">홈</a></li><li><a href="/politics">정치</a></li><li><a href="/login">로그인</a></li></ul></nav>'
+MENU = (
+    '<nav><ul><li><a href="/">홈</a></li><li><a href="/politics">정치</a></li>'
+    '<li><a href="/login">로그인</a></li></ul></nav>'
+)
 FOOT = "<footer><p>Copyright 2026 한빛일보. 무단 전재 및 재배포 금지</p><p>대표 홍길동</p></footer>"
 NEWS = (
     "시립 도서관이 다음 달부터 평일 밤 열 시까지 문을 연다. 시는 시민의 절반이 저녁 이용을 바란다고 밝혔다.",
@@ -53,13 +56,17 @@ def test_a_page_is_its_title_and_its_paragraphs_in_whatever_charset(tmp_path):
 
 
 def test_pages_of_other_makes(tmp_path):
-    old = f"""<html><head><title>나의 홈페이지</title></head><body bgcolor=white><table><tr><td>{MENU}</td><td><font size=2>
-오늘은 산에 다녀왔다. 날씨가 맑아서 바다까지 보였다.<br><br>정상에서 김밥을 먹고 한참을 쉬었다.</font></td></tr></table></body>"""
+    old = f"""<html><head><title>나의 홈페이지</title></head><body bgcolor=white>
+<table><tr><td>{MENU}</td><td><font size=2>
+오늘은 산에 다녀왔다. 날씨가 맑아서 바다까지 보였다.<br><br>
+정상에서 김밥을 먹고 한참을 쉬었다.</font></td></tr></table></body>"""
     assert read(tmp_path, "old.html", old) == [
         "나의 홈페이지\n오늘은 산에 다녀왔다. 날씨가 맑아서 바다까지 보였다.\n정상에서 김밥을 먹고 한참을 쉬었다."
     ]
-    listed = f"""<!doctype html><head><meta charset=utf-8><title>한글</title></head><body>{MENU}<div id="content"><h1>한글</h1>
-    <p><b>한글</b>은 <a href="/k">한국어</a>의 공식 문자로서, 세종대왕이 1443년에 만들어 1446년에 반포하였다.</p><h2>구조</h2>
+    listed = f"""<!doctype html><head><meta charset=utf-8><title>한글</title></head><body>{MENU}
+    <div id="content"><h1>한글</h1>
+    <p><b>한글</b>은 <a href="/k">한국어</a>의 공식 문자로서, 세종대왕이 1443년에 만들어 1446년에 반포하였다.</p>
+    <h2>구조</h2>
     <p>자음 열네 글자와 모음 열 글자로 이루어지며, 이를 모아써서 한 음절을 나타낸다.</p>
 <ul><li>초성은 첫소리를 적는다.</li></ul></div></body>"""
     assert read(tmp_path, "wiki.html", listed)[0].split("\n") == [
@@ -72,7 +79,8 @@ def test_pages_of_other_makes(tmp_path):
 
 
 def test_what_is_no_page_is_unfit(tmp_path):
-    empty = "<html><head><title>앱</title><script src=app.js></script></head><body><div id=root></div><noscript>켜 주세요.</noscript></body>"
+    empty = "<html><head><title>앱</title><script src=app.js></script></head>"
+    empty += "<body><div id=root></div><noscript>켜 주세요.</noscript></body>"
     cases = {
         "no_text": empty.encode(),
         "not_html": "그는 오늘도 학교에 갔다. 3 < 5".encode(),
@@ -86,7 +94,7 @@ def test_what_is_no_page_is_unfit(tmp_path):
         (tmp_path / "a.html").write_bytes(content)
         assert list(Html(path="a.html", on_error="skip").read_files([tmp_path / "a.html"], skipped)) == []
         assert skipped.counts[f"files_skipped_{reason}"] == 1, (reason, skipped)
-    with pytest.raises(Unfit, match=r"is not johab; say what it is in by the option encoding"):
+    with pytest.raises(Unfit, match=r"is not johab; set the option encoding"):
         read(tmp_path, "b.html", b"<html>\xff\xff", encoding="johab")
     with pytest.raises(UserError, match="there is no encoding 'utf-9'"):
         read(tmp_path, "b.html", PAGE, encoding="utf-9")

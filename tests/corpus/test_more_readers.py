@@ -22,7 +22,10 @@ from kobert_pipeline.corpus.readers.squad import Squad
 from kobert_pipeline.corpus.readers.wikipedia import Wikipedia, prose
 from kobert_pipeline.errors import UserError
 
-PAGE = "<page><title>{title}</title><ns>{ns}</ns><id>{id}</id>{redirect}<revision><id>9</id><text>{text}</text></revision></page>"
+PAGE = (
+    "<page><title>{title}</title><ns>{ns}</ns><id>{id}</id>{redirect}"
+    "<revision><id>9</id><text>{text}</text></revision></page>"
+)
 DUMP = (
     '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo><sitename>위키백과</sitename></siteinfo>'
     + PAGE.format(

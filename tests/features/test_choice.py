@@ -84,7 +84,7 @@ def test_options_name_the_columns(tmp_path: Path) -> None:
         ({}, {"label": True}, "line 2: the label is True; allowed"),
         ({}, {"label": None}, "line 2: the label is None; allowed"),
         ({}, {"choices": ENDINGS}, "line 2: 4 candidates, 3 were expected, as in the first row"),
-        ({}, {"choices": ENDINGS[:1], "label": 0}, "line 2: a choice needs two candidates at least, here is 1"),
+        ({}, {"choices": ENDINGS[:1], "label": 0}, "line 2: a choice requires at least two candidates, here is 1"),
         ({}, {"choices": [TEXT, 3, TEXT]}, "line 2: '2. candidate' holds int, text was expected"),
         ({}, {"text": None}, "line 2: 'text' holds NoneType, text was expected"),
         ({"choices": ["choices", "text"]}, {}, "line 1: '1. candidate' holds list, text was expected"),
@@ -102,7 +102,8 @@ def test_a_file_without_candidates_is_told_what_is_known(tmp_path: Path) -> None
     path = table(tmp_path / "own.csv", {"text": TEXT, "one": "가", "label": 0})
     with pytest.raises(
         UserError,
-        match=r"no columns are the choices of the task choice \(known are ending0, ending1.*found were text, one.*option choices",
+        match=r"no columns are the choices of the task choice \(known are ending0, ending1.*"
+        r"found were text, one.*option choices",
     ):
         Task.choose("choice").read(path)
 

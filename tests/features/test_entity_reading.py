@@ -169,13 +169,17 @@ ROWS: list[tuple[dict, dict, str, list]] = [
     ({}, {"text": TEXT, "entities": ENTITIES}, TEXT, [("한지민", "PER"), ("남해", "LOC")]),
     ({}, {"text": TEXT, "entities": ENTITIES, **TOKENS}, TEXT, [("한지민", "PER"), ("남해", "LOC")]),
     ({}, TOKENS, "한지민 작가는 남해 바닷가", [("한지민", "PER"), ("남해 바닷가", "LOC")]),
-    ({}, TOKENS | {"tags": ["PER", "O", "LOC", "LOC"]}, "한지민 작가는 남해 바닷가", [("한지민", "PER"), ("남해 바닷가", "LOC")]),
-    ({"separator": ""}, {"words": ["남", "해", " ", "밤"], "ner_tags": ["B-LOC", "I-LOC", "O", "O"]}, "남해 밤", [("남해",
+    ({}, TOKENS | {"tags": ["PER", "O", "LOC", "LOC"]},
+     "한지민 작가는 남해 바닷가", [("한지민", "PER"), ("남해 바닷가", "LOC")]),
+    ({"separator": ""}, {"words": ["남", "해", " ", "밤"], "ner_tags": ["B-LOC", "I-LOC", "O", "O"]},
+     "남해 밤", [("남해",
     "LOC")]),
-    ({"tag_names": ["O", "B-LOC", "I-LOC"]}, {"tokens": ["남해", "밤"], "ner_tags": [1, 0]}, "남해 밤", [("남해", "LOC")]),
+    ({"tag_names": ["O", "B-LOC", "I-LOC"]}, {"tokens": ["남해", "밤"], "ner_tags": [1, 0]},
+     "남해 밤", [("남해", "LOC")]),
     ({"text": "data.body", "entities": "marks"}, {"data": {"body": TEXT}, "marks": ENTITIES[:1]}, TEXT, [("한지민",
     "PER")]),
-    ({"tokens": "left", "tags": "right"}, {"left": ["밤"], "right": ["O"], "text": TEXT, "entities": ENTITIES}, "밤", []),
+    ({"tokens": "left", "tags": "right"}, {"left": ["밤"], "right": ["O"], "text": TEXT, "entities": ENTITIES},
+     "밤", []),
 ]  # fmt: skip
 
 
@@ -193,7 +197,7 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
     [example] = Task.choose({"name": "tagging", "entities": "label"}).read(path)
     assert told(example) == [("한지민", "PER")]
     with pytest.raises(
-        UserError, match=r"no column is the entities .*found were text, label.*say which with the option entities"
+        UserError, match=r"no column is the entities .*found were text, label.*name it by the option entities"
     ):
         Task.choose("tagging").read(path)
 
@@ -215,7 +219,7 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
             "line 2: the type of '한지민' is 'O', which means that there is no entity",
         ),
         ({"text": TEXT, "entities": [[0, 3, "_"]]}, "line 2: the type of '한지민' is '_'"),
-        ({"text": TEXT, "entities": [[0, 99, "PER"]]}, "line 2: an entity stands from 0 to 99"),
+        ({"text": TEXT, "entities": [[0, 99, "PER"]]}, "line 2: an entity is from 0 to 99"),
     ],
 )
 def test_a_wrong_row_of_texts_is_refused_by_file_and_line(tmp_path: Path, row: dict, said: str) -> None:

@@ -200,11 +200,14 @@ def test_a_row_that_lacks_what_the_first_has_is_refused_with_a_guess(tmp_path: P
 
 def test_a_file_without_a_known_column_is_told_what_is_known_found_and_to_be_said(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", {"a": ONE, "b": TWO, "label": 1})
-    said = r"a\.csv: no column is the text_pair of the task pair \(known are question2.*found were sentence1, b, label\).*option text_pair"
+    said = (
+        r"a\.csv: no column is the text_pair of the task pair "
+        r"\(known are question2.*found were sentence1, b, label\).*option text_pair"
+    )
     with pytest.raises(UserError, match=said):
         Task.choose("pair").read(table(path, {"sentence1": ONE, "b": TWO, "label": 1}))
     with pytest.raises(
-        UserError, match=r"there is no column 'lable' - did you mean 'label'.*with the option label of the task"
+        UserError, match=r"there is no column 'lable' - did you mean 'label'.*by the option label of the task"
     ):
         Task.choose({"name": "acceptability", "text": "a", "label": "lable"}).read(table(path, {"a": ONE, "label": 1}))
 
@@ -216,7 +219,7 @@ def test_a_file_without_a_known_column_is_told_what_is_known_found_and_to_be_sai
         ({"name": "pair", "text_par": "b"}, "unknown key 'text_par' - did you mean 'text_pair'"),
         ({"name": "acceptability", "text_pair": "b"}, "unknown key 'text_pair'"),
         ({"name": "classification", "labels": ["하나"]}, "labels: needs|at least 2"),
-        ({"name": "classification", "labels": ["하나", "하나"]}, "the label '하나' stands twice"),
+        ({"name": "classification", "labels": ["하나", "하나"]}, "the label '하나' is listed twice"),
         ({"name": "classification", "metric": "f2"}, "metric: .*'accuracy', 'macro_f1' or 'mcc'"),
     ],
 )
@@ -235,7 +238,7 @@ def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_pat
     assert task.dump()["labels"] == ["강", "들", "산"]
     assert [example["label"] for example in task.read(one)] == [2, 0, 2]
     assert Task.choose(task.dump()) == task, "it comes back from task.json"
-    with pytest.raises(UserError, match="two labels at least, found was only '들'"):
+    with pytest.raises(UserError, match="at least two labels, found was only '들'"):
         Task.choose("classification").fit_labels([two])
 
 
@@ -270,7 +273,8 @@ def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
     options = stage.FeaturesOptions(task="classification", train="train.tsv", **{split: "other.tsv"})
     with pytest.raises(
         UserError,
-        match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, those of the training files .*option labels",
+        match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, "
+        r"those of the training files .*option labels",
     ):
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 

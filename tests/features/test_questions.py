@@ -87,7 +87,7 @@ def test_klue_and_squad_2_are_read_as_they_come(tmp_path: Path, task: str) -> No
         (SQUAD2[0] | {"answers": []}, "question a: is_impossible is false, but it has no answer"),
         (
             SQUAD2[0] | {"answers": [ANSWER | {"answer_start": 5}]},
-            "question a: answer_start is 5, where '903년에' stands, not the answer",
+            "question a: answer_start is 5, where the context has '903년에', not the answer",
         ),
         (
             SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "4"}]},
@@ -161,15 +161,16 @@ def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path,
         (
             {},
             OWN,
-            r"own\.jsonl: no column is the question of the task span \(known are question; found were nr, ask, page, found, at\)",
+            r"own\.jsonl: no column is the question of the task span "
+            r"\(known are question; found were nr, ask, page, found, at\)",
         ),
         ({"question": "asks"}, OWN, "there is no column 'asks' - did you mean 'ask'"),
-        ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*say which with the option start"),
+        ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*name it by the option start"),
         ({}, PLAIN, "no column is the answer of the task span"),
         (
             {},
             PLAIN | {"answer": "1903년", "start": 5},
-            r"own\.jsonl, line 1: answer_start is 5, where '903년에' stands, not the answer '1903년'",
+            r"own\.jsonl, line 1: answer_start is 5, where the context has '903년에', not the answer '1903년'",
         ),
         ({}, PLAIN | {"answer": "1903년", "start": "사"}, "answer_start is '사'; the character"),
         ({}, PLAIN | {"answer": "1903년", "start": -3}, "answer_start is -3"),

@@ -142,7 +142,8 @@ def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_o
 ) -> None:
     train = [f"글 {i}번" for i in range(60)]
     for name, texts in {
-        "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"], "most": ["글 0번", "글 0번", "다른 글"], "all": train,
+        "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"],
+        "most": ["글 0번", "글 0번", "다른 글"], "all": train,
     }.items():  # fmt: skip
         (tmp_path / f"{name}.jsonl").write_text(texts_of(kind, texts), encoding="utf-8")
     split = {"train": ["train.jsonl", "train.jsonl"], "dev_share": 0.2}

@@ -94,7 +94,7 @@ def test_right_labels_decode_to_the_entities_in_characters_of_the_raw_text(featu
     }
     assert TASK.predict(logits, featurized) == [one["entities"] for one in EXAMPLES]
     assert TASK.score(TASK.predict(logits, featurized), EXAMPLES)["entity_f1"] == 100
-    for found in TASK.found(logits, featurized):
+    for found in TASK.scored_entities(logits, featurized):
         assert all(score == pytest.approx(1 / (1 + 4 * np.exp(-9))) for *_, score in found)
 
 
@@ -207,11 +207,11 @@ def test_the_ceiling_is_what_tokens_over_borders_leave() -> None:
 @pytest.mark.parametrize(
     ("entities", "said"),
     [
-        ([(0, 9, "PER")], r"here: an entity stands from 0 to 9 \('김민수 왔다'\); the text has 6 characters"),
+        ([(0, 9, "PER")], r"here: an entity is from 0 to 9 \('김민수 왔다'\); the text has 6 characters"),
         ([(2, 2, "PER")], "from 2 to 2"),
         ([(-1, 2, "PER")], "from -1 to 2"),
         ([(3, 4, "PER")], r"from 3 to 4 \(' '\)"),
-        ([(0, 3, "PER"), (2, 4, "LOC")], "two entities lie over each other, '김민수' and '수 '; drop one"),
+        ([(0, 3, "PER"), (2, 4, "LOC")], "two entities overlap, '김민수' and '수 '; drop one"),
         ([(0, 3, "ORG")], "the type of '김민수' is 'ORG'; allowed are PER, LOC"),
     ],
 )
@@ -227,7 +227,7 @@ def test_white_space_at_the_ends_of_an_entity_is_not_part_of_it() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "said"),
-    [(["PER", "PER"], "'PER' stands twice"), (["O"], "'O' means that there is no entity"), ([], "at least")],
+    [(["PER", "PER"], "'PER' is listed twice"), (["O"], "'O' means that there is no entity"), ([], "at least")],
 )
 def test_wrong_labels_are_refused(labels: list[str], said: str) -> None:
     with pytest.raises(Exception, match=said):
