@@ -1,1 +1,1 @@
-"""Cut every document into morphemes and sentences, once, and store where."""
+"""The stage that finds the morphemes and sentences of every document, once, and stores where they are."""

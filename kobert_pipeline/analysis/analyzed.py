@@ -1,5 +1,8 @@
-"""The noun of the analysis: an `AnalyzedDocument`, a document and its morphemes, and the Parquet parts it is stored
-in."""
+"""The data type of the analysis, an `AnalyzedDocument`, and the Parquet parts that store it.
+
+A part holds no positions but their differences (the gap before a morpheme, its length), which are small numbers and
+compress well; which morphemes start an eojeol is recomputed from the text.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,51 +19,60 @@ from kobert_pipeline.morphemes.segmentation import initials
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedDocument:
-    """A document and its cut."""
+    """A document and the segmentation of its text."""
 
     document: Document
     segmentation: Segmentation
 
     def words(self) -> list[str]:
-        """The morphemes as the subword model sees them."""
+        """The morphemes as the subword model gets them."""
         return self.segmentation.words(self.document.text)
 
 
 def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
-    """Write one Parquet part: the text, and per morpheme the gap before it, its length, whether a sentence begins, and
-    in the styles that replace the text its spelling, null where it is the text's after all."""
+    """Write one Parquet part atomically.
+
+    Per document: the text, and per morpheme the gap before it, its length, and whether a sentence starts at it. In
+    styles that replace the text also its spelling, null where that equals the text.
+    """
     import pyarrow
     import pyarrow.parquet
 
     rows = list(documents)
-    cuts = [row.segmentation for row in rows]
-    replaced = any(cut.spellings is not None for cut in cuts)
+    segmentations = [row.segmentation for row in rows]
+    replaced = any(one.spellings is not None for one in segmentations)
     columns = {
         "id": [row.document.id for row in rows],
         "source": [row.document.source for row in rows],
         "text": pyarrow.array([row.document.text for row in rows], pyarrow.large_string()),
         "ordered": [row.document.ordered for row in rows],
-        # a span may begin before the last one ended where spellings are replaced, so a gap can be negative
-        "gaps": _lists(
-            [cut.starts - np.concatenate([[0], cut.ends[:-1]])[: len(cut)] for cut in cuts], pyarrow.int32()
-        ),
-        "lengths": _lists([cut.ends - cut.starts for cut in cuts], pyarrow.int32()),
-        "sentence_starts": _lists([np.diff(cut.sentences, prepend=-1) for cut in cuts], pyarrow.int8()),
+        # signed, since replaced spellings may have overlapping spans and so negative gaps
+        "gaps": _lists([_gaps(one) for one in segmentations], pyarrow.int32()),
+        "lengths": _lists([one.ends - one.starts for one in segmentations], pyarrow.int32()),
+        "sentence_starts": _lists([np.diff(one.sentences, prepend=-1) for one in segmentations], pyarrow.int8()),
     }
     if replaced:
         columns["spellings"] = pyarrow.array([_replaced(row) for row in rows], pyarrow.list_(pyarrow.string()))
+    # a dictionary page beyond the default limit of 1 MiB would make Parquet fall back to plain encoding
     with atomic_write(path) as part:
         pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd", dictionary_pagesize_limit=2**24)
 
 
+def _gaps(segmentation: Segmentation) -> np.ndarray:
+    """Characters between each morpheme and the end of the one before it, (N,)."""
+    previous_ends = np.concatenate([[0], segmentation.ends[:-1]])[: len(segmentation)]
+    return segmentation.starts - previous_ends
+
+
 def _replaced(row: AnalyzedDocument) -> list[str | None]:
     """The spelling of each morpheme, None where it is the text's."""
-    text, cut = row.document.text, row.segmentation
-    spans = zip(cut.starts.tolist(), cut.ends.tolist(), cut.spellings or [], strict=True)
+    text, found = row.document.text, row.segmentation
+    spans = zip(found.starts.tolist(), found.ends.tolist(), found.spellings or [], strict=True)
     return [None if text[start:end] == spelling else spelling for start, end, spelling in spans]
 
 
 def _lists(arrays: list[np.ndarray], kind: Any) -> Any:
+    """A Parquet column with one list per array."""
     import pyarrow
 
     offsets = np.cumsum([0] + [len(array) for array in arrays])
@@ -72,13 +84,14 @@ def read_analysis(path: Path) -> Iterator[AnalyzedDocument]:
     """The documents that `write_analysis` wrote, in order."""
     import pyarrow.parquet
 
+    # in batches, so that memory stays small whatever the size of a part
     for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=500):
         columns = {name: batch.column(name).to_pylist() for name in ("id", "source", "text", "ordered")}
         spellings = batch.column("spellings").to_pylist() if "spellings" in batch.schema.names else [None] * len(batch)
         arrays = (_arrays(batch.column(name)) for name in ("gaps", "lengths", "sentence_starts"))
         for row in zip(*columns.values(), *arrays, spellings, strict=True):
             document = Document(*row[:4])
-            yield AnalyzedDocument(document, _cut(document.text, *row[4:]))
+            yield AnalyzedDocument(document, _segmentation(document.text, *row[4:]))
 
 
 def read_ids(path: Path) -> list[str]:
@@ -90,11 +103,12 @@ def read_ids(path: Path) -> list[str]:
 
 
 def _arrays(column: Any) -> list[np.ndarray]:
+    """The lists of a Parquet column as arrays, without a Python object per number."""
     offsets = column.offsets.to_numpy()
     return np.split(column.values.to_numpy()[: offsets[-1]], offsets[1:-1]) if len(offsets) > 1 else []
 
 
-def _cut(
+def _segmentation(
     text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, replaced: list[str | None] | None
 ) -> Segmentation:
     ends = np.cumsum(gaps + lengths, dtype=np.int32)

@@ -1,7 +1,7 @@
-"""Cuts made in worker processes, so that a text on which the analyzer dies or hangs costs itself and nothing else.
+"""Segmentation in worker processes, so that a text that crashes or hangs the analyzer is the only one lost.
 
 Native analyzers have crashed on absurd input before. A worker that dies or takes too long is replaced (by pebble, whose
-pools survive that, unlike the standard library's), and the texts it had are halved until the guilty one is alone.
+pools survive that, unlike the standard library's), and its texts are retried in halves until the guilty one is alone.
 """
 
 from collections import deque
@@ -23,41 +23,46 @@ if TYPE_CHECKING:
 
 CHUNK_CHARACTERS = 100_000
 """Characters in one task: a second or two of work."""
-AHEAD = 4
-"""Tasks per worker that wait or are done ahead of what was asked for."""
-RESTARTS = 3
-"""Pools in a row that may break before a task is done."""
+TASKS_PER_WORKER = 4
+"""Tasks per worker that are queued or finished ahead of what has been consumed."""
+MAX_RESTARTS = 3
+"""Pools in a row that may break before a task succeeds."""
 
-
-NO_WORKERS = "analysis: the worker processes cannot begin ({error}); is there memory for the analyzer's model in each? --num-workers 1 needs least"
-"""No document's fault: none is left out for it."""
+NO_WORKERS = (
+    "analysis: the worker processes cannot start ({error}); each needs memory for the analyzer's model, and "
+    "--num-workers 1 needs least"
+)
+"""Not the fault of a document, so none is left out for it."""
 
 
 class CanSegment(Protocol):
-    """What cuts texts; a `Cutter`. It is pickled to the workers."""
+    """A `Segmenter`, or a stand-in. It is pickled to the workers."""
 
     def segment(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Segmentation]:
-        """The cuts of `texts` in order."""
+        """The segmentations of `texts` in order."""
 
 
 @dataclass(frozen=True)
-class Failed:
-    """Instead of a cut: why there is none."""
+class FailedDocument:
+    """Takes the place of a segmentation: the reason why there is none."""
 
     reason: str
 
 
 class Workers:
-    """A pool of `num_workers` processes that cut. A task that takes more than `timeout` seconds is given up."""
+    """A pool of `num_workers` processes that segment texts, with a limit of `timeout` seconds per task."""
 
-    def __init__(self, cutter: CanSegment, num_workers: int, timeout: float) -> None:
-        from pebble import (
-            ProcessPool,  # here, since a machine that only trains has not got it and reads this file for its options
-        )
+    def __init__(self, segmenter: CanSegment, num_workers: int, timeout: float) -> None:
+        # not at the top: a machine that only trains lacks pebble, and imports this file for the stage's options
+        from pebble import ProcessPool
 
-        self.cutter, self.num_workers, self.timeout = cutter, num_workers, timeout
+        self.num_workers, self.timeout = num_workers, timeout
         self.new_pool = partial(
-            ProcessPool, max_workers=num_workers, initializer=_begin, initargs=(cutter,), context=get_context("spawn")
+            ProcessPool,
+            max_workers=num_workers,
+            initializer=_start,
+            initargs=(segmenter,),
+            context=get_context("spawn"),  # Kiwi's threads do not survive a fork
         )
         self.pool, self.broken = self.new_pool(), 0
 
@@ -68,28 +73,29 @@ class Workers:
         self.pool.stop()
         self.pool.join()
 
-    def segment(self, texts: Iterable[str]) -> Iterator[Segmentation | Failed]:
-        """The cut of each text, in order, however many workers there are."""
+    def segment(self, texts: Iterable[str]) -> Iterator[Segmentation | FailedDocument]:
+        """The segmentation of each text, in order; the same for any number of workers."""
+        # bounded, so that neither texts nor results of a whole corpus pile up in memory
         waiting: deque[tuple[list[str], ProcessFuture[Any]]] = deque()
         chunks = chunks_of(texts)
-        waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, self.num_workers * AHEAD))
+        waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, self.num_workers * TASKS_PER_WORKER))
         while waiting:
             yield from self._result(*waiting.popleft())
             waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, 1))
 
     def _schedule(self, texts: list[str]) -> "ProcessFuture[Any]":
         try:
-            return self.pool.schedule(_cut, args=[texts], timeout=self.timeout)
+            return self.pool.schedule(_segment, args=[texts], timeout=self.timeout)
         except RuntimeError as error:
             raise UserError(NO_WORKERS.format(error=error)) from None
 
-    def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Segmentation | Failed]:
+    def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Segmentation | FailedDocument]:
         from pebble import ProcessExpired
 
         try:
-            cuts = list(future.result())
+            segmentations = list(future.result())
             self.broken = 0
-            return cuts
+            return segmentations
         except BrokenProcessPool as error:
             self._restart(error)
             return self._result(texts, self._schedule(texts))
@@ -100,18 +106,18 @@ class Workers:
         except Exception as error:
             reason = f"the analyzer refused it ({type(error).__name__}: {error})"
         if len(texts) == 1:
-            return [Failed(reason)]
+            return [FailedDocument(reason)]
         halves = (texts[: len(texts) // 2], texts[len(texts) // 2 :])
-        return [cut for half in halves for cut in self._result(half, self._schedule(half))]
+        return [result for half in halves for result in self._result(half, self._schedule(half))]
 
     def _restart(self, error: Exception) -> None:
-        """Begin with new processes, unless that was done for an earlier task of the same pool. A pool also breaks where
-        a worker dies before it has said which task it took, so only one that breaks again and again has no workers at
-        all."""
+        """Start a new pool. Raises UserError where pools break again and again."""
+        # another task of the broken pool has started a new one already
         if self.pool.active:
             return
+        # a pool also breaks where a worker dies before it has reported which task it took, so one break proves nothing
         self.broken += 1
-        if self.broken > RESTARTS:
+        if self.broken > MAX_RESTARTS:
             raise UserError(NO_WORKERS.format(error=error)) from None
         self.pool.stop()
         self.pool.join()
@@ -119,7 +125,7 @@ class Workers:
 
 
 def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Lists of texts with about `CHUNK_CHARACTERS`."""
+    """Lists of texts with about `CHUNK_CHARACTERS` each."""
     chunk: list[str] = []
     size = 0
     for text in texts:
@@ -132,15 +138,16 @@ def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-_cutter: CanSegment
+_segmenter: CanSegment
+"""Set in each worker process, since a task is a function and its texts."""
 
 
-def _begin(cutter: CanSegment) -> None:
-    global _cutter
+def _start(segmenter: CanSegment) -> None:
+    global _segmenter
     start_worker()
-    _cutter = cutter
-    list(cutter.segment(["준비"], 1))  # loads the model, whose time is not the first task's
+    _segmenter = segmenter
+    list(segmenter.segment(["준비"], 1))  # loads the model now, so that it does not count against the first task's time
 
 
-def _cut(texts: list[str]) -> list[Segmentation]:
-    return list(_cutter.segment(texts, 1))
+def _segment(texts: list[str]) -> list[Segmentation]:
+    return list(_segmenter.segment(texts, 1))

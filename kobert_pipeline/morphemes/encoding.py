@@ -1,7 +1,7 @@
-"""A backend's `Encoding` whose places are those of the text as given.
+"""A `tokenizers.Encoding` whose offsets and words are those of the text as given.
 
-The backend only arranges tokens (truncation, windows, pairs, padding) and numbers them as words; `LocatedEncoding`
-answers for the text.
+The backend gets tokens as if they were words, only to arrange them (truncation, windows, pairs, padding), so its own
+offsets and word numbers say nothing about the text. `LocatedEncoding` replaces them.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,14 @@ from .pretokenization import Span
 
 @dataclass
 class LocatedEncoding:
-    """An encoding of one or two sides. See `tokenizers.Encoding` for what the methods give."""
+    """The encoding of one or two sides, with the interface of `tokenizers.Encoding`."""
 
     encoding: Encoding
     sides: tuple[EncodedText, ...]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "encoding":  # while unpickling nothing is there yet
+        # unpickling asks for attributes before `encoding` is set, which would recurse for ever
+        if name.startswith("__") or name == "encoding":
             raise AttributeError(name)
         return getattr(self.encoding, name)
 
@@ -32,27 +33,28 @@ class LocatedEncoding:
 
     @property
     def overflowing(self) -> list["LocatedEncoding"]:
-        """What truncation cut off."""
+        """What truncation removed."""
         return [LocatedEncoding(encoding, self.sides) for encoding in self.encoding.overflowing]
 
     @cached_property
     def offsets(self) -> list[Span]:
-        """Characters of each token in its side (or given word); (0, 0) for added ones."""
-        return [at[0].spans[at[1]] if at else (0, 0) for at in self._tokens_of_sides()]
+        """The characters of each token in its side (or given word); (0, 0) for special tokens and padding."""
+        return [place[0].offsets[place[1]] if place else (0, 0) for place in self._places()]
 
     @cached_property
     def word_ids(self) -> list[int | None]:
-        """The morpheme of each token, or the given word where the side was split already."""
-        return [at[0].words[at[1]] if at else None for at in self._tokens_of_sides()]
+        """The index of each token's morpheme, or of its given word where the side was split already."""
+        return [place[0].word_ids[place[1]] if place else None for place in self._places()]
 
-    def _tokens_of_sides(self) -> Iterator[tuple[EncodedText, int] | None]:
-        """The side of each token and its number there; None for those that frame the sides."""
-        for side, number in zip(self.encoding.sequence_ids, self.encoding.word_ids, strict=True):
-            yield None if side is None or number is None else (self.sides[side], number)
+    def _places(self) -> Iterator[tuple[EncodedText, int] | None]:
+        """The side of each token and its index there; None for special tokens and padding."""
+        # the backend's "word" is a token of ours, so its word ids are indices into `sides`
+        for side, index in zip(self.encoding.sequence_ids, self.encoding.word_ids, strict=True):
+            yield None if side is None or index is None else (self.sides[side], index)
 
     @property
     def words(self) -> list[int | None]:
-        """As `word_ids`."""
+        """The same as `word_ids`."""
         return self.word_ids
 
     def _tokens(self, sequence_index: int) -> Iterator[tuple[int, int | None, Span]]:
@@ -69,14 +71,14 @@ class LocatedEncoding:
         return self.word_ids[token_index]
 
     def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Span | None:
-        """The tokens of a word, the last one exclusive."""
-        found = [token for token, word, _ in self._tokens(sequence_index) if word == word_index]
-        return (found[0], found[-1] + 1) if found else None
+        """The first token of a word and the one after its last."""
+        tokens = [token for token, word, _ in self._tokens(sequence_index) if word == word_index]
+        return (tokens[0], tokens[-1] + 1) if tokens else None
 
     def word_to_chars(self, word_index: int, sequence_index: int = 0) -> Span | None:
         """The characters of a word."""
-        found = [span for _, word, span in self._tokens(sequence_index) if word == word_index]
-        return (found[0][0], found[-1][1]) if found else None
+        spans = [span for _, word, span in self._tokens(sequence_index) if word == word_index]
+        return (spans[0][0], spans[-1][1]) if spans else None
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """The first token over a character."""

@@ -1,9 +1,8 @@
-"""The nouns of the front end: a `Morpheme` (a span of the text) and the `Cut` of a whole text.
+"""The data types of this folder: a `Morpheme` (a span of a text) and the `Segmentation` of a whole text.
 
-A morpheme is a span of the text first: Kiwi restores forms (했다 -> 하 + 었 + 다 over two characters), so forms are not
-substrings and joining them does not give the text back. Spans do. In the styles `surface` and `none` every character
-that is not white space lies in exactly one; the other styles (`form`, `lemma`, `tagged`) spell a morpheme otherwise
-than the text does, and their spans may overlap.
+A morpheme is a span, not a string, because Kiwi restores forms (했다 -> 하 + 었 + 다 over two characters): joined forms
+do not give the text back, spans do. In the styles `surface` and `none` every character that is not white space is in
+exactly one span. In the others (`form`, `lemma`, `tagged`) the analyzer spells the morphemes, and spans may overlap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 WORD_MARK = "▁"
-"""Stands before the first morpheme of an eojeol in the vocabulary (U+2581, as SentencePiece writes it)."""
+"""Prefix of the first morpheme of an eojeol in the vocabulary (U+2581, as in SentencePiece)."""
 
 MAX_MORPHEME_CHARACTERS = 64
-"""A longer run (an URL, 'ㅋ' 200 times) is cut, so that no subword model has to give up on it."""
+"""A longer run (a URL, 'ㅋ' 200 times) is split, since WordPiece gives a word beyond its length limit one [UNK]."""
 
 STYLES = ("surface", "form", "lemma", "tagged", "none")
 REPLACING = ("form", "lemma", "tagged")
@@ -24,8 +23,8 @@ REPLACING = ("form", "lemma", "tagged")
 
 
 class Morpheme(NamedTuple):
-    """Characters `start` to `end` (exclusive) of the text; `sentence` counts from 0; `spelling` is None where it is the
-    text's."""
+    """Characters `start` to `end` (exclusive) of the text; `sentence` counts from 0; `spelling` is None where it equals
+    the characters."""
 
     start: int
     end: int
@@ -37,8 +36,8 @@ class Morpheme(NamedTuple):
 class Segmentation:
     """The N morphemes of one text in order.
 
-    `starts`, `ends`, `sentences` are (N,) int32 and never decrease; `initial` (N,) bool says which are the first of
-    their eojeol; `spellings` are N strings, or None where the text itself spells them.
+    `starts`, `ends`, `sentences` are (N,) int32 and never decrease; `initial` (N,) bool marks the first morpheme of
+    each eojeol; `spellings` are N strings, or None where the text itself spells all of them.
     """
 
     starts: np.ndarray
@@ -59,7 +58,7 @@ class Segmentation:
         return isinstance(other, Segmentation) and list(self) == list(other)
 
     def words(self, text: str) -> list[str]:
-        """The morphemes as the subword model sees them: with `WORD_MARK` where an eojeol begins."""
+        """The morphemes as the subword model gets them: with `WORD_MARK` where an eojeol starts."""
         if self.spellings is None:
             rows = zip(self.starts.tolist(), self.ends.tolist(), self.initial.tolist(), strict=True)
             return [WORD_MARK + text[start:end] if first else text[start:end] for start, end, first in rows]

@@ -1,18 +1,18 @@
-"""What decomposed (NFD) and broken text needs, so that offsets stay those of the string as given.
+"""NFC and lone surrogates, with offsets that still count characters of the string as given.
 
-Kiwi finds one noun per eojeol in decomposed text, so it only ever sees NFC.
+Analyzers only ever see NFC: in decomposed text (NFD) Kiwi takes every eojeol for one noun.
 """
 
 import unicodedata
 from collections.abc import Sequence
 
 REPLACEMENT = "\ufffd"
-MOST_MARKS = 30
-"""No script stacks more (Unicode's Stream-Safe Text Format, UAX #15)."""
+MAX_CLUSTER_CHARACTERS = 30
+"""No script stacks more combining marks (Unicode's Stream-Safe Text Format, UAX #15)."""
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` with every lone surrogate replaced by U+FFFD, one for one: no encoder takes them, and offsets stay."""
+    """`text` with every lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD; the length stays the same."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -21,12 +21,13 @@ def replace_surrogates(text: str) -> str:
 
 
 def nfc_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """`text` in NFC, and for each of its N characters where it begins and ends (exclusive) in `text`.
+    """`text` in NFC, and for each of its N characters where it starts and ends (exclusive) in `text`.
 
-    The characters of a cluster that composes to fewer share it: all but the first keep one character each, from the
-    end.
+    Where a cluster of characters composes to fewer, its last characters keep one place each, and the first one covers
+    the rest.
     """
     if unicodedata.is_normalized("NFC", text):
+        # ranges, not lists: nearly all text is NFC, and `fast_encoding` takes a shortcut for a range
         return text, range(len(text)), range(1, len(text) + 1)
     parts: list[str] = []
     starts: list[int] = []
@@ -36,9 +37,8 @@ def nfc_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
         part = unicodedata.normalize("NFC", text[start:end])
         parts.append(part)
         tail = len(part) - 1
-        if (
-            tail > end - start - 1
-        ):  # a cluster that gets longer (a composition that NFC forbids): what is too much is empty
+        if tail > end - start - 1:
+            # NFC can lengthen a cluster (characters that are excluded from composition): the surplus gets empty spans
             starts += [min(start + i, end) for i in range(len(part))]
         else:
             starts += [start, *range(end - tail, end)]
@@ -47,18 +47,18 @@ def nfc_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def cluster_end(text: str, start: int) -> int:
-    """Where the characters that may compose with the one at `start` end. After `MOST_MARKS` of them a cluster ends
-    anyway: to put marks in order takes time that grows with the square of their number. White space composes with
-    nothing: a mark after it would get no token."""
+    """The end of the run of characters that may compose with the one at `start`."""
+    # white space composes with nothing: a mark after it would get no token
     if text[start].isspace():
         return start + 1
     end = start + 1
-    while end < min(len(text), start + MOST_MARKS) and _joins(text[end]):
+    # bounded, since NFC sorts the marks of a cluster in quadratic time
+    while end < min(len(text), start + MAX_CLUSTER_CHARACTERS) and _may_compose(text[end]):
         end += 1
     return end
 
 
-def _joins(character: str) -> bool:
+def _may_compose(character: str) -> bool:
     """Whether `character` may compose with the one before it: combining marks, conjoining vowels and final
     consonants."""
     return character >= "\u0300" and (

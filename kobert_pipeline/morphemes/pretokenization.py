@@ -1,7 +1,12 @@
-"""One side of a tokenizer's input: its morphemes for the subword model, and where each of them is in the text as given.
+"""One side of the tokenizer's input (a text, or one of a pair) as morphemes with their places in the text as given.
 
-A text is analysed as a whole, without the markers in it; words that were split already are analysed as the text that
-they make. Where a marker stood or a word ended, morphemes are cut besides, so markers and given words never share one.
+A text is analysed as a whole, without the markers in it; words that were split already are analysed as the text they
+form. At markers and at ends of given words morphemes are split in addition, so no morpheme holds parts of two words or
+of both sides of a marker.
+
+Two coordinate systems meet here: `starts` and `ends` count characters of the NFC text that was analysed. `begins` and
+`finishes` translate them: character i of the NFC text is characters `begins[i]` to `finishes[i]` (exclusive) of the
+text (or word) as given.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from .added_tokens import AddedTokens, FoundToken
+from .added_tokens import AddedTokens
 from .morpheme import WORD_MARK, Segmentation
 from .normalization import nfc_with_offsets
 from .segmenter import Segmenter
@@ -21,9 +26,9 @@ Side = str | list[str]
 """A text, or the words of a text that was split already."""
 
 
-class Placed(NamedTuple):
-    """An added token before the character `place` of a passage: its span in the text (or word) as given, and the given
-    word's number."""
+class InsertedToken(NamedTuple):
+    """An added token before the character `place` of a passage: its span in the text (or word) as given, and the number
+    of the given word."""
 
     place: int
     content: str
@@ -33,42 +38,44 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True)
 class Passage:
-    """N characters that are analysed together: NFC `text`, where each begins and finishes in the text (or word) as
-    given, and the number of its given word. `breaks` are places where morphemes are cut besides. Unless it `opens` the
-    text, its start continues an eojeol."""
+    """N characters of a side that are analysed together.
 
-    opens: bool
+    `text` is NFC, `begins` and `finishes` are its places as given, and `words` the number of the given word of each
+    character; morphemes are split at `breaks`. Unless it `starts_text`, its start continues an eojeol.
+    """
+
+    starts_text: bool
     text: str = ""
     begins: list[int] = field(default_factory=list)
     finishes: list[int] = field(default_factory=list)
     words: list[int] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
-    added: list[Placed] = field(default_factory=list)
+    added: list[InsertedToken] = field(default_factory=list)
 
-    def write(self, text: str, begins: Sequence[int], finishes: Sequence[int], word: int) -> None:
-        """Append characters of a word."""
+    def append(self, text: str, begins: Sequence[int], finishes: Sequence[int], word: int) -> None:
+        """Append characters of a given word."""
         self.text += text
         self.begins += begins
         self.finishes += finishes
         self.words += [word] * len(text)
 
-    def separate(self, separator: str) -> None:
-        """End a given word: the separator counts as an empty place at its end."""
+    def end_word(self, separator: str) -> None:
+        """End a given word: the separator, which nobody gave, counts as an empty span at the word's end."""
         self.breaks.append(len(self.text))
         end = self.finishes[-1] if self.finishes else 0
-        self.write(separator, [end] * len(separator), [end] * len(separator), self.words[-1] if self.words else 0)
+        self.append(separator, [end] * len(separator), [end] * len(separator), self.words[-1] if self.words else 0)
 
     def insert(self, content: str, span: Span, word: int) -> None:
-        """Put an added token here."""
+        """Insert an added token after the characters so far."""
         self.breaks.append(len(self.text))
-        self.added.append(Placed(len(self.text), content, span, word))
+        self.added.append(InsertedToken(len(self.text), content, span, word))
 
-    def morphemes(self, cut: Segmentation) -> Iterator[tuple[int, int, str, bool]]:
-        """Start, end, spelling and whether it begins an eojeol, of every morpheme of `cut`. One that reaches over a
-        break is cut there, and its parts are spelled as the text spells them."""
-        rows = zip(cut, cut.initial.tolist(), strict=True)
+    def morphemes(self, segmentation: Segmentation) -> Iterator[tuple[int, int, str, bool]]:
+        """Start, end, spelling and whether it starts an eojeol, for every morpheme. One that spans a break is split
+        there, and its parts are spelled as in the text."""
+        rows = zip(segmentation, segmentation.initial.tolist(), strict=True)
         for (start, end, _, spelling), first in rows:
-            initial = first and (self.opens or start > 0)
+            initial = first and (self.starts_text or start > 0)
             inner = self.breaks[bisect_right(self.breaks, start) : bisect_left(self.breaks, end)]
             if not inner:
                 yield start, end, self.text[start:end] if spelling is None else spelling, initial
@@ -82,12 +89,12 @@ class Passage:
 
 @dataclass(slots=True)
 class PreTokens:
-    """The P morphemes of a side, added tokens that are written in it included.
+    """The P morphemes of a side, and the added tokens in it, ready for the subword model.
 
-    `spellings` go to the subword model; `starts` and `ends` are their characters in the NFC text, whose N characters
-    begin at `begins` and end at `finishes` in the text (or word) as given; `exact` says whether a spelling is those
-    characters, `marks` counts the word mark before it (0 or 1); `words` is the given word of each, None where the side
-    was one text; `added` are the numbers of added tokens.
+    `spellings` are the subword model's input; `starts` and `ends` their characters in the NFC text of N characters;
+    `begins` and `finishes` (N each) the places of those characters as given; `exact` says whether a spelling equals the
+    characters, `marks` counts the word mark before it (0 or 1); `words` is the number of the given word, None where the
+    side was one text; `added` are the indices of added tokens.
     """
 
     spellings: list[str] = field(default_factory=list)
@@ -100,121 +107,123 @@ class PreTokens:
     words: list[int] | None = None
     added: set[int] = field(default_factory=set)
 
-    def locate(self, word: int, start: int, end: int) -> Span:
-        """Where the characters `start` to `end` of a spelling are in the text as given. A spelling that replaces the
-        text's has no places inside: all parts of it are where the morpheme is. An empty morpheme is at the end of the
-        character before it."""
-        left, right = self.starts[word], self.ends[word]
-        if self.exact[word]:
-            mark = self.marks[word]
+    def append(self, spelling: str, start: int, end: int, exact: bool, mark: bool, word: int) -> None:
+        """Append one morpheme or added token."""
+        self.spellings.append(spelling)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.exact.append(exact)
+        self.marks.append(mark)
+        if self.words is not None:
+            self.words.append(word)
+
+    def locate(self, index: int, start: int, end: int) -> Span:
+        """The span, in the text as given, of the characters `start` to `end` of the spelling at `index`."""
+        left, right = self.starts[index], self.ends[index]
+        # a spelling that differs from the text has no places inside: all its tokens get the span of the morpheme
+        if self.exact[index]:
+            mark = self.marks[index]
             left, right = left + max(start - mark, 0), left + max(end - mark, 0)
         if left < right:
             return self.begins[left], self.finishes[right - 1]
-        if self.starts[word] < self.ends[word]:  # the word mark alone
+        if self.starts[index] < self.ends[index]:  # the word mark alone
             return self.begins[left], self.begins[left]
+        # an empty morpheme is at the end of the character before it
         place = self.finishes[left - 1] if left else 0
         return place, place
 
 
-def pretokenize(sides: list[Side], cutter: Segmenter, added: AddedTokens | None) -> list[PreTokens]:
-    """The pieces of `sides`, cut as one batch, equal passages once. `added` finds what is not to be cut."""
-    read = [_text(side, added) or list(_passages(side, added)) for side in sides]
-    texts = (one.text for of_side in read for one in ([of_side] if isinstance(of_side, _Text) else of_side))
-    wanted = list(dict.fromkeys(text for text in texts if text))
-    cuts = dict(zip(wanted, cutter.segment(wanted), strict=True))
+def pretokenize(sides: list[Side], segmenter: Segmenter, added: AddedTokens | None) -> list[PreTokens]:
+    """The morphemes of `sides`, segmented as one batch. `added` finds the tokens that are not to be analysed (None:
+    there are none)."""
+    prepared = [_plain_text(side, added) or list(_passages(side, added)) for side in sides]
+    passages = (part for parts in prepared for part in ([parts] if isinstance(parts, _PlainText) else parts))
+    # a dict, not a list: equal texts of a batch are analysed once
+    texts = list(dict.fromkeys(passage.text for passage in passages if passage.text))
+    segmentations = dict(zip(texts, segmenter.segment(texts), strict=True))
     return [
-        _pretokens_of_text(of_side, cuts) if isinstance(of_side, _Text) else _pretokens(side, of_side, cuts)
-        for side, of_side in zip(sides, read, strict=True)
+        _from_plain_text(parts, segmentations)
+        if isinstance(parts, _PlainText)
+        else _from_passages(side, parts, segmentations)
+        for side, parts in zip(sides, prepared, strict=True)
     ]
 
 
-class _Text(NamedTuple):
-    """A side that is one passage without anything added, the common case: what a `Passage` holds for every character is
-    a range here."""
+class _PlainText(NamedTuple):
+    """A side that is one passage without added tokens, by far the most common case: its columns need no copies."""
 
     text: str
     begins: Sequence[int]
     finishes: Sequence[int]
 
 
-def _text(side: Side, added: AddedTokens | None) -> _Text | None:
+def _plain_text(side: Side, added: AddedTokens | None) -> _PlainText | None:
     if not isinstance(side, str):
         return None
-    text = _Text(*nfc_with_offsets(side))
+    text = _PlainText(*nfc_with_offsets(side))
     return None if added and added.find(text.text) else text
 
 
-def _pretokens_of_text(passage: _Text, cuts: dict[str, Segmentation]) -> PreTokens:
+def _from_plain_text(passage: _PlainText, segmentations: dict[str, Segmentation]) -> PreTokens:
     text, begins, finishes = passage
     if not text:
         return PreTokens()
-    cut = cuts[text]
-    exact = (
-        [True] * len(cut) if cut.spellings is None else [text[start:end] == spelling for start, end, _, spelling in cut]
-    )
-    return PreTokens(
-        cut.words(text), cut.starts.tolist(), cut.ends.tolist(), exact, cut.initial.tolist(), begins, finishes
-    )
+    found = segmentations[text]
+    if found.spellings is None:
+        exact = [True] * len(found)
+    else:
+        exact = [text[start:end] == spelling for start, end, _, spelling in found]
+    starts, ends, initial = found.starts.tolist(), found.ends.tolist(), found.initial.tolist()
+    return PreTokens(found.words(text), starts, ends, exact, initial, begins, finishes)
 
 
 def _passages(side: Side, added: AddedTokens | None) -> Iterator[Passage]:
     words = [side] if isinstance(side, str) else side
-    # words that come with the white space between them are characters of one text, not eojeols
+    # words that come with the white space between them are characters of one text (KLUE-NER), not eojeols
     separator = "" if any(word.isspace() for word in words) else " "
-    passage = Passage(opens=True)
+    passage = Passage(starts_text=True)
     for number, word in enumerate(words):
         text, begins, finishes = nfc_with_offsets(word)
         if number:
-            passage.separate(separator)
+            passage.end_word(separator)
         done = 0
         for token in added.find(text) if added else ():
-            passage.write(text[done : token.left], begins[done : token.left], finishes[done : token.left], number)
-            passage.insert(token.content, _span(token, begins, finishes), number)
+            passage.append(text[done : token.left], begins[done : token.left], finishes[done : token.left], number)
+            passage.insert(token.content, (begins[token.start], finishes[token.end - 1]), number)
+            # a marker is invisible to the analyzer; any other token stands for characters that it cannot know
             if not token.marker:
                 yield passage
-                passage = Passage(opens=False)
+                passage = Passage(starts_text=False)
             done = token.right
-        passage.write(text[done:], begins[done:], finishes[done:], number)
+        passage.append(text[done:], begins[done:], finishes[done:], number)
     yield passage
 
 
-def _span(token: FoundToken, begins: Sequence[int], finishes: Sequence[int]) -> Span:
-    return begins[token.start], finishes[token.end - 1]
-
-
-def _pretokens(side: Side, passages: Sequence[Passage], cuts: dict[str, Segmentation]) -> PreTokens:
-    """The pieces of all passages in a row. Before the characters of each is an empty place, for an empty morpheme at
-    its start."""
+def _from_passages(side: Side, passages: Sequence[Passage], segmentations: dict[str, Segmentation]) -> PreTokens:
+    """The morphemes and added tokens of all passages in a row."""
     begins: list[int] = []
     finishes: list[int] = []
-    found = PreTokens(begins=begins, finishes=finishes, words=None if isinstance(side, str) else [])
+    pretokens = PreTokens(begins=begins, finishes=finishes, words=None if isinstance(side, str) else [])
 
-    def append(spelling: str, start: int, end: int, exact: bool, mark: bool, word: int) -> None:
-        found.spellings.append(spelling)
-        found.starts.append(start)
-        found.ends.append(end)
-        found.exact.append(exact)
-        found.marks.append(mark)
-        if found.words is not None:
-            found.words.append(word)
-
-    def insert(token: Placed) -> None:
+    def insert(token: InsertedToken) -> None:
         begins.append(token.span[0])
         finishes.append(token.span[1])
-        found.added.add(len(found.spellings))
-        append(token.content, len(begins) - 1, len(begins), False, False, token.word)
+        pretokens.added.add(len(pretokens.spellings))
+        pretokens.append(token.content, len(begins) - 1, len(begins), False, False, token.word)
 
     for passage in passages:
+        # an empty place before the characters of each passage, for an empty morpheme at its start
         first, shift = passage.begins[0] if passage.begins else 0, len(begins) + 1
         begins += [first, *passage.begins]
         finishes += [first, *passage.finishes]
         waiting = deque(passage.added)
-        for start, end, spelling, initial in passage.morphemes(cuts[passage.text]) if passage.text else ():
+        morphemes = passage.morphemes(segmentations[passage.text]) if passage.text else ()
+        for start, end, spelling, initial in morphemes:
             while waiting and (waiting[0].place < start or waiting[0].place == start < end):
                 insert(waiting.popleft())
             word = passage.words[start if start < end else max(start - 1, 0)]
             exact = passage.text[start:end] == spelling
-            append(WORD_MARK * initial + spelling, start + shift, end + shift, exact, initial, word)
+            pretokens.append(WORD_MARK * initial + spelling, start + shift, end + shift, exact, initial, word)
         for token in waiting:
             insert(token)
-    return found
+    return pretokens

@@ -1,8 +1,8 @@
-"""How the saved backend spells raw text by itself, without an analyzer: eojeols and punctuation.
+"""The normalizer and pre-tokenizer with which the saved backend handles raw text without an analyzer.
 
-Whoever takes the `tokenizers.Tokenizer` out of ours, or reads `morphemes.json` with it, spells as the folder `plain/`
-does. Without this pipeline such a backend would silently find [UNK] for every text. Morphemes never go through it: they
-are spelled by the model alone.
+Whoever takes the `tokenizers.Tokenizer` out of a `MorphemeTokenizer`, or reads `morphemes.json` with `tokenizers`, gets
+the ids of the folder `plain/`. Without this pipeline such a backend would silently give [UNK] for every text. Morphemes
+never pass through it: they go to the subword model directly.
 """
 
 from pathlib import Path
@@ -12,15 +12,16 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from .morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
 
 WHITE_SPACE = r"[\s\x1c-\x1f]+"
-"""For the regular expressions of `tokenizers`, whose `\\s` lacks four characters that Python counts as white space."""
+"""For the regular expressions of `tokenizers`, whose `\\s` lacks four characters that `str.isspace` counts."""
 
 
 def add_pipeline(backend: Tokenizer) -> None:
-    """Let `backend` spell raw text."""
-    # after a special token a stretch of text begins anew: white space before an eojeol must stay, it becomes the mark
+    """Let `backend` split raw text into eojeols and punctuation."""
     backend.normalizer = normalizers.Sequence(
         [
             normalizers.NFC(),
+            # only trailing white space is removed: after a special token a new stretch of text starts, and white space
+            # before its first eojeol must stay, since it becomes the word mark
             normalizers.Replace(Regex(rf"{WHITE_SPACE}\z"), ""),
             normalizers.Replace(Regex(WHITE_SPACE), " "),
         ]
@@ -41,8 +42,16 @@ def remove_pipeline(backend: Tokenizer) -> Tokenizer:
     return backend
 
 
+def backend_json(backend: Tokenizer) -> str:
+    """`backend` as JSON, without truncation and padding that a call may have set on it."""
+    plain = Tokenizer.from_str(backend.to_str())
+    plain.no_truncation()
+    plain.no_padding()
+    return plain.to_str()
+
+
 def read_morpheme_backend(vocab_file: str | Path) -> Tokenizer:
-    """The backend in a `morphemes.json` for morphemes. Raises ValueError for a file that holds none."""
+    """The backend in a `morphemes.json`, ready for morphemes. Raises ValueError for a file without a vocabulary."""
     try:
         return remove_pipeline(Tokenizer.from_file(str(vocab_file)))
     except Exception as error:  # `tokenizers` raises nothing narrower

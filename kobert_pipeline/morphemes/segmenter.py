@@ -1,4 +1,5 @@
-"""From texts to `Cut`s, a batch at once: the one path that the analysis stage and the published tokenizer share."""
+"""From texts to `Segmentation`s in batches: the one code path of both the analysis stage and the published
+tokenizer."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from .morpheme import Segmentation
 from .segmentation import Span, Tokens, segment, units
 
 BATCH_CHARACTERS = 200_000
-"""Enough to keep all of an analyzer's threads busy, little enough to hold in memory."""
+"""Enough to keep all threads of an analyzer busy, little enough to hold in memory."""
 
 UserWord = tuple[str, str, float]
 """Form, tag and score."""
@@ -19,9 +20,11 @@ UserWord = tuple[str, str, float]
 
 @dataclass(frozen=True)
 class Segmenter:
-    """An analyzer and how it is used: everything that a cut depends on, but for `version`.
+    """An analyzer and its settings: together with `version`, everything that a segmentation depends on.
 
-    Raises ImportError where the analyzer's library is missing, ValueError for a name or style there is not.
+    The fields are also written as they are to `analyzer.json` and passed to `MorphemeTokenizer`.
+
+    Raises ImportError where the analyzer's library is missing, ValueError for an unknown name or style.
     """
 
     analyzer: str = "kiwi"
@@ -38,58 +41,63 @@ class Segmenter:
 
     @property
     def _module(self) -> ModuleType:
+        # looked up each time: a module as a field could be neither pickled to workers nor written as JSON
         try:
             return analyzer(self.analyzer)
         except ImportError as error:
-            raise ImportError(f"texts are cut by {self.analyzer} here, which cannot be imported: {error}") from error
+            raise ImportError(f"the analyzer {self.analyzer} cannot be imported: {error}") from error
 
     @property
     def library(self) -> str:
-        """What to `pip install` for it; empty where it needs nothing."""
+        """The name to `pip install`; empty where the analyzer needs no library."""
         return str(self._module.LIBRARY)
 
     @property
     def version(self) -> str:
-        """The analyzer and its model: another model cuts otherwise, so this belongs to a vocabulary."""
+        """The analyzer and its model; recorded with every vocabulary, since another model segments differently."""
         return str(self._module.version())
 
     def segment(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Segmentation]:
-        """The cuts of `texts` in order. Texts are NFC and hold no lone surrogates (`cleaning` and the tokenizer see to
-        it)."""
-        waiting: deque[_Batch] = deque()
+        """The segmentations of `texts` in order, on `num_workers` threads of the analyzer (None: one per core).
+
+        Texts must be NFC without lone surrogates, which the corpus stage and the tokenizer see to. Raises RuntimeError
+        for an analyzer that does not answer once per unit.
+        """
+        pending: deque[_Batch] = deque()
         tokens: list[Tokens] = []
-        for columns in self._module.tokens(_units(texts, waiting), self.style, self.user_words, num_workers):
+        for columns in self._module.tokens(_queue_units(texts, pending), self.style, self.user_words, num_workers):
             tokens.append(Tokens(*columns))
-            while waiting and len(tokens) >= waiting[0].total:  # the analyzer goes on with the next batch meanwhile
-                yield from self._cut(waiting.popleft(), tokens)
-        while waiting:
-            yield from self._cut(waiting.popleft(), tokens)
+            # a batch as soon as it is complete, while the analyzer's threads already work on the next one
+            while pending and len(tokens) >= pending[0].unit_count:
+                yield from self._segment_batch(pending.popleft(), tokens)
+        while pending:
+            yield from self._segment_batch(pending.popleft(), tokens)
         if tokens:
             raise RuntimeError(f"the analyzer {self.analyzer} gave {len(tokens)} analyses more than it got texts")
 
-    def _cut(self, batch: "_Batch", tokens: list[Tokens]) -> list[Segmentation]:
-        if len(tokens) < batch.total:  # all that follows would be cut by another text's analysis
+    def _segment_batch(self, batch: "_Batch", tokens: list[Tokens]) -> list[Segmentation]:
+        # one analysis too few would shift all later ones to the wrong text, and nobody would notice
+        if len(tokens) < batch.unit_count:
             raise RuntimeError(
-                f"the analyzer {self.analyzer} gave {batch.total - len(tokens)} analyses fewer than it got texts"
+                f"the analyzer {self.analyzer} gave {batch.unit_count - len(tokens)} analyses fewer than it got texts"
             )
-        own, tokens[:] = tokens[: batch.total], tokens[batch.total :]
+        own, tokens[:] = tokens[: batch.unit_count], tokens[batch.unit_count :]
         return segment(batch.texts, batch.spans, own, self.style)
 
 
 class _Batch(NamedTuple):
-    """Texts that are cut together, the spans of each that are analysed one by one, and how many spans that are."""
+    """Texts that are segmented together, and the spans of each that the analyzer gets one by one."""
 
     texts: list[str]
     spans: list[list[Span]]
-    total: int
+    unit_count: int
 
 
-def _units(texts: Iterable[str], waiting: deque[_Batch]) -> Iterator[str]:
-    """What is analysed, of one text after the other; puts the texts in batches behind one another in `waiting` as it
-    goes."""
+def _queue_units(texts: Iterable[str], pending: deque[_Batch]) -> Iterator[str]:
+    """The strings for the analyzer; as they are consumed, each batch is appended to `pending` before its units."""
     for batch in _batches(texts):
         spans = [list(units(text)) for text in batch]
-        waiting.append(_Batch(batch, spans, sum(map(len, spans))))
+        pending.append(_Batch(batch, spans, sum(map(len, spans))))
         yield from (text[start:end] for text, of_text in zip(batch, spans, strict=True) for start, end in of_text)
 
 

@@ -1,2 +1,4 @@
-"""Token ids with all their boundaries, flat and memory mapped; pairs, masks and packs are made from them at load
-time."""
+"""The corpus as flat, memory-mapped token ids with all their boundaries.
+
+Sentence pairs, masks and packed sequences are made from them at load time, so one set of shards serves every objective.
+"""

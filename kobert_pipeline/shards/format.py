@@ -1,8 +1,9 @@
-"""The noun of pretraining data: a `Shard`, flat token ids with the boundaries of everything larger, and `Shards`, many
-seen as one.
+"""The data type of pretraining: a `Shard`, flat token ids with the boundaries of all larger units, and `Shards`, many
+of them as one sequence.
 
-Files of a shard: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.boundaries.npy` (N,) uint8, bits below;
-`NAME.documents.npy` (D + 1,) int64, where documents begin; `NAME.ordered.npy` (D,) bool.
+Files of a shard of N tokens and D documents: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.boundaries.npy` (N,) uint8,
+the bits below; `NAME.documents.npy` (D + 1,) int64, the first token of each document, and N; `NAME.ordered.npy` (D,)
+bool, whether a document's paragraphs have a meaningful order.
 """
 
 from collections.abc import Iterator
@@ -15,15 +16,15 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import write_array
 
 MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
-"""A token that begins one of these has its bit. A document begins a paragraph, a paragraph a sentence, and so on
-down."""
+"""Bits of the first token of each unit. The start of a document is also the start of a paragraph, that of a paragraph
+also the start of a sentence and an eojeol, and so on down."""
 
 FIELDS = ("ids", "boundaries", "documents", "ordered")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """N tokens of D documents. See the module for shapes."""
+    """N tokens of D documents; the module docstring gives the shapes."""
 
     ids: np.ndarray
     boundaries: np.ndarray
@@ -32,7 +33,7 @@ class Shard:
 
 
 def shard_path(folder: Path, name: str, field: str) -> Path:
-    """Where one array of a shard lies."""
+    """The file of one array of a shard."""
     return folder / f"{name}.{field}.npy"
 
 
@@ -43,17 +44,15 @@ def write_shard(folder: Path, name: str, shard: Shard) -> None:
 
 
 def open_shard(folder: Path, name: str) -> Shard:
-    """Map a shard into memory. Raises UserError when its arrays do not fit together."""
+    """Memory-map a shard. Raises UserError for arrays that are unreadable or do not fit together."""
     try:
         shard = Shard(*(np.load(shard_path(folder, name, field), mmap_mode="r") for field in FIELDS))
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(
-            f"shard {name} in {folder} cannot be read ({error}); make it again with --redo shards"
-        ) from None
+        raise UserError(f"shard {name} in {folder} cannot be read ({error}); rebuild it with --redo shards") from None
     tokens = len(shard.ids)
     ends = shard.documents[-1:].tolist()
     if len(shard.boundaries) != tokens or ends != [tokens] or len(shard.ordered) != len(shard.documents) - 1:
-        raise UserError(f"the arrays of shard {name} in {folder} do not fit together; make it again with --redo shards")
+        raise UserError(f"the arrays of shard {name} in {folder} do not fit together; rebuild it with --redo shards")
     return shard
 
 
@@ -66,38 +65,42 @@ class Shards:
 
     @classmethod
     def open(cls, folder: Path, split: str) -> "Shards":
-        """The shards of `split` ("train" or "held_out") in order. Raises UserError where there is none."""
+        """The shards of `split` ("train" or "held_out") in order. Raises UserError where there are none."""
         names = sorted(path.name.removesuffix(".ids.npy") for path in folder.glob(f"{split}-*.ids.npy"))
         if not names:
-            raise UserError(f"{folder} holds no shard of the split {split!r}; make them with kobert shards")
+            raise UserError(f"{folder} holds no shard of the split {split!r}; build them with kobert shards")
         return cls([open_shard(folder, name) for name in names])
 
     def __len__(self) -> int:
         return int(self.offsets[-1])
 
     def __iter__(self) -> Iterator[tuple[int, Shard]]:
-        """Each shard, after the position of its first token."""
+        """The global position of each shard's first token, and the shard."""
         return zip(self.offsets.tolist(), self.shards, strict=False)
 
     def tokens(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and boundaries of the tokens from `start` to `end` (exclusive), which lie in one shard: two arrays of
+        """Ids and boundaries of the tokens from `start` to `end` (exclusive), which must be in one shard: two arrays of
         shape (end - start,)."""
         return self.gather(np.array([start]), np.array([end - start]))
 
     def gather(self, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The stretches of `lengths` tokens from `starts`, behind one another, each of which lies in one shard: ids
-        (T,) int64 and boundaries (T,) uint8."""
+        """Many spans of tokens at once, concatenated: ids (T,) int64 and boundaries (T,) uint8.
+
+        Span i has `lengths[i]` tokens from the global position `starts[i]`, all in one shard.
+        """
+        # one indexing operation per shard instead of one per span
         numbers = np.searchsorted(self.offsets, starts, side="right") - 1
         targets = np.cumsum(lengths) - lengths
         ids, boundaries = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)
         for number in np.unique(numbers).tolist():
             shard, chosen = self.shards[number], np.flatnonzero(numbers == number)
             source = ranges(starts[chosen] - self.offsets[number], lengths[chosen])
+            # in the common case of one shard the result is in order already
             target = slice(None) if len(chosen) == len(starts) else ranges(targets[chosen], lengths[chosen])
             ids[target], boundaries[target] = shard.ids[source], shard.boundaries[source]
         return ids, boundaries
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """`lengths[0]` numbers from `starts[0]`, then `lengths[1]` from `starts[1]`, and so on: (T,)."""
+    """`lengths[0]` consecutive numbers from `starts[0]`, then `lengths[1]` from `starts[1]`, and so on: (T,)."""
     return np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)

@@ -1,5 +1,8 @@
-"""Analysed documents + tokenizer -> shards. Ids come from the stored cuts, so no analyzer runs here; they equal the ids
-that the saved tokenizer gives for the raw text."""
+"""Analysed documents + tokenizer -> shards.
+
+The morphemes are those that the analysis stored, so no analyzer runs here; the ids equal those that the saved tokenizer
+gives for the raw text.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,18 +37,18 @@ WRITES = tuple(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS)
 
 
 class ShardsOptions(Options):
-    """How to split."""
+    """How to split documents into training and held-out data."""
 
     held_out: float = Field(0.005, gt=0, lt=0.5)
-    """Share of documents kept from training, for the held-out loss; chosen by a hash of their ids."""
+    """Share of documents that are not trained on but measure the held-out loss; chosen by a hash of their ids."""
 
 
 def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
-    """Write a train and a held-out shard per part of the analysis. Raises UserError when a split would be empty, before
-    any work."""
+    """Write a train and a held-out shard per part of the analysis; returns counts. Raises UserError, before any work,
+    when a split would be empty."""
     refuse_empty_split(options, analysis)
     backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
-    backend.encode_special_tokens = True  # a document that says "[MASK]" says six characters
+    backend.encode_special_tokens = True  # "[MASK]" in a document is six characters, not the special token
     total = {"train_documents": 0, "train_tokens": 0, "held_out_documents": 0, "held_out_tokens": 0}
     for path in analysis_parts(analysis):
         number = path.stem.removeprefix("part-")
@@ -53,27 +56,25 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
         counts = finished_part(mark)
         if counts is None:
             counts = write_part(options, backend, path, out, number)
-            finish_part(
-                mark, counts, *(shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
-            )
+            files = (shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
+            finish_part(mark, counts, *files)
         total = {key: total[key] + counts[key] for key in total}
     return total
 
 
 def refuse_empty_split(options: ShardsOptions, analysis: Path) -> None:
-    """Raise UserError unless both splits get documents."""
+    """Raise UserError unless both splits get at least one document."""
     ids = [id_ for part in analysis_parts(analysis) for id_ in read_ids(part)]
     held_out = sum(in_split(id_, options.held_out) for id_ in ids)
     if not 0 < held_out < len(ids):
         raise UserError(
-            f"shards.held_out = {options.held_out} keeps {held_out} of {len(ids)} documents from training, and both "
-            "sides need some; "
-            f"change the share or add documents"
+            f"shards.held_out = {options.held_out} holds out {held_out} of {len(ids)} documents, but both splits need "
+            "at least one; change the share or add documents"
         )
 
 
 def write_part(options: ShardsOptions, backend: Tokenizer, source: Path, out: Path, number: str) -> dict[str, int]:
-    """One part; returns its counts."""
+    """Write both shards of one part of the analysis; returns its counts."""
     splits: dict[str, list[AnalyzedDocument]] = {"held_out": [], "train": []}
     for document in read_analysis(source):
         splits["held_out" if in_split(document.document.id, options.held_out) else "train"].append(document)
@@ -86,34 +87,37 @@ def write_part(options: ShardsOptions, backend: Tokenizer, source: Path, out: Pa
 
 
 def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
-    """Encode the cuts of `documents`."""
+    """The shard of `documents`, encoded from their stored morphemes."""
     encodings = backend.encode_batch(
         [document.words() for document in documents], is_pretokenized=True, add_special_tokens=False
     )
+    # two bytes per token wherever the vocabulary allows it
     kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
     words = [np.array(encoding.word_ids, np.int64) for encoding in encodings]
     boundaries = [boundaries_of(document, word) for document, word in zip(documents, words, strict=True)]
     return Shard(
-        ids=_joined([np.array(encoding.ids, kind) for encoding in encodings], kind),
-        boundaries=_joined(boundaries, np.uint8),
+        ids=_concatenate([np.array(encoding.ids, kind) for encoding in encodings], kind),
+        boundaries=_concatenate(boundaries, np.uint8),
         documents=np.cumsum([0] + [len(word) for word in words], dtype=np.int64),
         ordered=np.array([document.document.ordered for document in documents], bool),
     )
 
 
 def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
-    """Border bits (uint8) of each token; `words` says which morpheme each belongs to."""
-    text, cut = document.document.text, document.segmentation
-    kinds = np.full(len(cut), MORPHEME, np.uint8)
-    breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
-    lines = np.cumsum(breaks)[cut.starts]
-    kinds[cut.initial] |= EOJEOL
-    kinds[cut.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
-    kinds[np.diff(cut.sentences, prepend=-1) != 0] |= SENTENCE
-    kinds[:1] |= DOCUMENT
+    """The boundary bits of each token, (N,) uint8; `words` (N,) is the index of its morpheme."""
+    text, found = document.document.text, document.segmentation
+    bits = np.full(len(found), MORPHEME, np.uint8)
+    # the extra space is there for a morpheme of the empty span at the very end of the text
+    line_breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
+    lines = np.cumsum(line_breaks)[found.starts]
+    bits[found.initial] |= EOJEOL
+    bits[found.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
+    bits[np.diff(found.sentences, prepend=-1) != 0] |= SENTENCE
+    bits[:1] |= DOCUMENT
+    # of a morpheme's tokens only the first starts anything
     first = np.diff(words, prepend=-1) != 0
-    return np.where(first, kinds[words] if len(words) else kinds, 0).astype(np.uint8)
+    return np.where(first, bits[words] if len(words) else bits, 0).astype(np.uint8)
 
 
-def _joined(arrays: Iterable[np.ndarray], kind: Any) -> np.ndarray:
+def _concatenate(arrays: Iterable[np.ndarray], kind: Any) -> np.ndarray:
     return np.concatenate([np.empty(0, kind), *arrays]).astype(kind)

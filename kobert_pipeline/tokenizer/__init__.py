@@ -1,1 +1,1 @@
-"""Train the subword model on the morphemes and save the tokenizer that everything after uses."""
+"""Train the subword model on the morphemes and save the tokenizer that all later stages use."""

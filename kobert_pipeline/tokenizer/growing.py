@@ -1,8 +1,8 @@
-"""A vocabulary for a domain, from one that a model already knows: grown (all old pieces keep their ids) or swapped
-(trained anew).
+"""A domain vocabulary derived from the vocabulary of an existing model.
 
-Either way every new piece knows its `origins`, the old ids that spell it, so that its embedding can start as their mean
-instead of at random (as in Gee et al. 2022, "Fast Vocabulary Transfer").
+It is either grown (all old tokens keep their ids) or swapped (trained from scratch). In both cases every new token has
+`origins`, the old ids that spell it, so that its embedding can start as their mean instead of at random (as in Gee et
+al. 2022, "Fast Vocabulary Transfer").
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
 ORIGINS_FILE = "origins.json"
-"""For each id of the new vocabulary a list of old ids; empty where the old vocabulary could not spell the piece."""
+"""A list of old ids for each id of the new vocabulary; empty where the old vocabulary could not spell the token."""
 VOCABULARY_FILE, CONFIG_FILE = "morphemes.json", "tokenizer_config.json"
 
 
 def base_files(base: Path) -> list[Path]:
-    """What of a published checkpoint (or a tokenizer's folder) a vocabulary is made from. Raises UserError where it is
-    missing."""
+    """The files of a published checkpoint (or a tokenizer folder) that a new vocabulary depends on. Raises UserError
+    for a missing one."""
     files = [base / VOCABULARY_FILE, base / CONFIG_FILE]
     for path in files:
         if not path.is_file():
@@ -35,19 +35,19 @@ def base_files(base: Path) -> list[Path]:
 
 
 def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
-    """The backend of `base`. Raises UserError when it was made with another analyzer or style than the analysis: its
-    pieces would not fit the morphemes."""
+    """The backend of `base`. Raises UserError when it was made with another analyzer or style than the analysis, whose
+    morphemes its tokens would not fit."""
     vocabulary, config = base_files(base)
     settings = read_json(config)
     if not isinstance(settings, dict):
         raise UserError(
-            f"tokenizer.base: {config} holds no settings of a tokenizer; name a folder that `kobert` published"
+            f"tokenizer.base: {config} does not hold the settings of a tokenizer; name a folder that `kobert` published"
         )
     for key in ("analyzer", "style"):
-        theirs = settings.get(key, "surface" if key == "style" else None)
-        if theirs != analyzer[key]:
+        in_base = settings.get(key, "surface" if key == "style" else None)
+        if in_base != analyzer[key]:
             raise UserError(
-                f"tokenizer.base: {base} was made with {key} {theirs!r}, the analysis with {analyzer[key]!r}; make "
+                f"tokenizer.base: {base} was made with {key} {in_base!r}, the analysis with {analyzer[key]!r}; make "
                 "them the same"
             )
     try:
@@ -56,44 +56,47 @@ def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
         raise UserError(f"tokenizer.base: {error}") from None
 
 
-def grown(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:
-    """`base` with the special tokens and then the first pieces of `trained` that it lacks, up to `vocab_size`. Both are
-    WordPiece: it needs nothing but the pieces. Raises UserError where there is no room for that."""
+def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:
+    """`base` with the special tokens and then the first tokens of `trained` that it lacks, up to `vocab_size`. Raises
+    UserError where `base` is not WordPiece or `vocab_size` is too small."""
+    # WordPiece needs nothing but a list of tokens: it takes the longest match, without merges or scores
     if not isinstance(base.model, models.WordPiece):
         kind = type(base.model).__name__
         raise UserError(
-            f"tokenizer.base: a {kind} vocabulary cannot grow, its pieces need merges or scores; say keep: nothing to "
-            "swap it"
+            f"tokenizer.base: a {kind} vocabulary cannot grow, since its tokens need merges or scores; set keep: "
+            "nothing to swap it"
         )
     vocabulary = base.get_vocab()
     special = {
-        token.content: token for one in (trained, base) for _, token in sorted(one.get_added_tokens_decoder().items())
+        token.content: token
+        for backend in (trained, base)
+        for _, token in sorted(backend.get_added_tokens_decoder().items())
     }
     if (needed := len(vocabulary.keys() | special)) > vocab_size:
         raise UserError(
-            f"tokenizer.subword.vocab_size is {vocab_size}, but the {len(vocabulary)} pieces of tokenizer.base and the "
-            "special tokens and "
-            f"unused slots that it lacks are {needed}; raise it to {needed} or more, or say keep: nothing"
+            f"tokenizer.subword.vocab_size is {vocab_size}, but the {len(vocabulary)} tokens of tokenizer.base and the "
+            f"special tokens and unused slots that it lacks are {needed}; raise it to {needed} or more, or set keep: "
+            "nothing"
         )
-    for piece, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1]):
+    for token, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1]):
         if len(vocabulary) >= vocab_size:
             break
-        vocabulary.setdefault(piece, len(vocabulary))
-    made = Tokenizer(
+        vocabulary.setdefault(token, len(vocabulary))
+    grown = Tokenizer(
         models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix="", max_input_chars_per_word=200)
     )
-    made.add_special_tokens(list(special.values()))
-    return made
+    grown.add_special_tokens(list(special.values()))
+    return grown
 
 
 def origins(base: Tokenizer, made: Tokenizer) -> list[list[int]]:
-    """For each id of `made`, the ids of `base` that spell its piece, unknown ones left out."""
+    """For each id of `made`, the ids of `base` that spell its token, unknown ones left out."""
     old = base.get_vocab()
-    pieces = [piece for piece, _ in sorted(made.get_vocab().items(), key=lambda item: item[1])]
-    return [[old[piece]] if piece in old else spelled(base, piece) for piece in pieces]
+    tokens = [token for token, _ in sorted(made.get_vocab().items(), key=lambda item: item[1])]
+    return [[old[token]] if token in old else ids_in(base, token) for token in tokens]
 
 
-def spelled(base: Tokenizer, piece: str) -> list[int]:
-    """The ids of `base` for the morpheme `piece`."""
-    ids: Iterable[int] = base.encode([piece], is_pretokenized=True, add_special_tokens=False).ids
+def ids_in(base: Tokenizer, token: str) -> list[int]:
+    """The ids of `base` for `token`, encoded as a morpheme."""
+    ids: Iterable[int] = base.encode([token], is_pretokenized=True, add_special_tokens=False).ids
     return [id_ for id_ in ids if id_ != UNK_ID]

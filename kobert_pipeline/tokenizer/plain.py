@@ -1,8 +1,10 @@
-"""The same vocabulary for people without an analyzer: eojeols and punctuation, spelled by the subword model. Its cuts
-differ from the morphemes' where the model would not have cut, which the report measures.
+"""The folder `plain/`: the same vocabulary for people without an analyzer.
 
-A limit: offsets in decomposed text end at the first jamo of a token's last syllable, because the NFC of `tokenizers`
-gives a composed syllable that place alone. The ids are those of the composed text.
+Text is split into eojeols and punctuation, and those by the subword model. Where the model alone does not find the
+morphemes, its tokens differ; the report counts how often they agree.
+
+A limit: offsets in decomposed text (NFD) end at the first jamo of a token's last syllable, because the NFC of
+`tokenizers` gives a composed syllable only that place. The ids are those of the composed text.
 """
 
 import re
@@ -17,16 +19,16 @@ from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, MASK, PAD, SEP
 EOJEOL = re.compile(r"\S+")
 
 
-def plain(backend: Tokenizer) -> Tokenizer:
-    """A tokenizer of eojeols with the model and ids of `backend`."""
-    made = Tokenizer.from_str(backend.to_str())
-    add_pipeline(made)
-    frame(made)
-    return made
+def plain_backend(backend: Tokenizer) -> Tokenizer:
+    """A copy of `backend` that takes raw text."""
+    copy = Tokenizer.from_str(backend.to_str())
+    add_pipeline(copy)
+    add_template(copy)
+    return copy
 
 
-def frame(backend: Tokenizer) -> None:
-    """Dress a backend for BERT's input: [CLS] A [SEP] B [SEP], and tokens that join to eojeols."""
+def add_template(backend: Tokenizer) -> None:
+    """Let `backend` build BERT's input, [CLS] A [SEP] B [SEP], and decode tokens to eojeols."""
     backend.no_padding()
     backend.no_truncation()
     backend.decoder = decoders.Metaspace(replacement=WORD_MARK, prepend_scheme="always")
@@ -36,24 +38,25 @@ def frame(backend: Tokenizer) -> None:
 
 
 def save_plain(backend: Tokenizer, out: Path) -> None:
-    """Save `plain(backend)` as a tokenizer that `AutoTokenizer` loads without any code of ours."""
+    """Save `plain_backend(backend)` as a tokenizer that `AutoTokenizer` loads without any code of ours."""
+    # not at the top: transformers takes half a second to import, and `kobert check` reads only options
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=plain(backend), pad_token=PAD, unk_token=UNK, cls_token=CLS, sep_token=SEP, mask_token=MASK,
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        tokenizer_object=plain_backend(backend), pad_token=PAD, unk_token=UNK, cls_token=CLS, sep_token=SEP,
+        mask_token=MASK, model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )  # fmt: skip
     tokenizer.save_pretrained(out)
 
 
-def by_eojeol(text: str, ids: list[int], spans: list[tuple[int, int]]) -> list[list[int]]:
-    """The ids of each eojeol; a token belongs to the eojeol that holds its end."""
+def ids_by_eojeol(text: str, ids: list[int], spans: list[tuple[int, int]]) -> list[list[int]]:
+    """The token ids of each eojeol; a token belongs to the eojeol that holds its end."""
     ends = [match.end() for match in EOJEOL.finditer(text)]
-    found: list[list[int]] = [[] for _ in ends]
-    eojeol = 0
-    for token, (_, end) in zip(ids, spans, strict=True):
-        while eojeol < len(ends) - 1 and end > ends[eojeol]:
-            eojeol += 1
+    eojeols: list[list[int]] = [[] for _ in ends]
+    current = 0
+    for id_, (_, end) in zip(ids, spans, strict=True):
+        while current < len(ends) - 1 and end > ends[current]:
+            current += 1
         if ends:
-            found[eojeol].append(token)
-    return found
+            eojeols[current].append(id_)
+    return eojeols

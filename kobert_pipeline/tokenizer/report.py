@@ -1,5 +1,5 @@
-"""What a vocabulary does to texts: tokens per eojeol, unknown rates, losses, how much of it is used, and the best EM it
-allows."""
+"""What a vocabulary does to texts: tokens per eojeol, unknown rates, lost characters, how much of it is used, and the
+best exact match (EM) it allows in extractive question answering."""
 
 import re
 import string
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.tokenizer.plain import by_eojeol
+from kobert_pipeline.tokenizer.plain import ids_by_eojeol
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
 Encode = Callable[[list[str]], Any]
@@ -31,12 +31,19 @@ KINDS = {
 """What a Korean vocabulary is most likely to lack: emoji, runs of jamo (ㅋㅋ), Hanja, old Hangul and its tone marks."""
 
 UNSEEN_MARKS = frozenset(string.punctuation + "《》〈〉‘’")
-"""What EM does not see at the ends of an answer, besides white space, by KorQuAD's official definition (as in
-`features.metrics`)."""
+"""What EM ignores at the ends of an answer, besides white space, by KorQuAD's official definition. The same characters
+as in `features.metrics`, which this room may not import."""
 
 BATCH = 256
 SAMPLES = 5
 USE_POINTS = 12
+
+COLUMNS = {
+    "tokens / eojeol": "tokens_per_eojeol", "tokens / morpheme": "tokens_per_morpheme",
+    "characters / token": "characters_per_token",
+    "unknown": "unknown_rate", "texts with loss": "texts_with_loss",
+    "eojeols equal in `plain/`": "agreement_with_plain",
+}  # fmt: skip
 
 
 @dataclass
@@ -58,15 +65,15 @@ class Tally:
     def add(
         self, text: str, ids: list[int], spans: list[tuple[int, int]], morphemes: int, plain_ids: list[list[int]]
     ) -> None:
-        """Count one text. `plain_ids` are the ids of each eojeol by the plain tokenizer."""
-        own = by_eojeol(text, ids, spans)
+        """Count one text. `plain_ids` are the ids of each eojeol by the tokenizer in `plain/`."""
+        own_ids = ids_by_eojeol(text, ids, spans)
         self.texts += 1
         self.characters += sum(not character.isspace() for character in text)
-        self.eojeols += len(own)
+        self.eojeols += len(own_ids)
         self.morphemes += morphemes
         self.tokens += len(ids)
         self.used.update(ids)
-        self.agreeing += sum(one == two for one, two in zip(own, plain_ids, strict=True))
+        self.agreeing += sum(own == plain for own, plain in zip(own_ids, plain_ids, strict=True))
         if not covered(text, spans):
             self.lossy.append(text[:100])
         self.unknown += ids.count(UNK_ID)
@@ -80,33 +87,33 @@ class Tally:
         """Rates and shares."""
         counts = np.sort(np.array(list(self.used.values()), np.int64))[::-1]
         ranks = sorted({min(2**power, vocab_size) for power in range(6, 6 + USE_POINTS)})
-        reach = np.cumsum(counts) / max(self.tokens, 1)
+        share = np.cumsum(counts) / max(self.tokens, 1)
+        unknown_rates = {kind: _rate(self.unknown_of_kind[kind], self.of_kind[kind], 6) for kind in KINDS}
         return {
             "texts": self.texts,
             "characters": self.characters,
-            "tokens_per_eojeol": round(self.tokens / max(self.eojeols, 1), 4),
-            "tokens_per_morpheme": round(self.tokens / max(self.morphemes, 1), 4),
-            "characters_per_token": round(self.characters / max(self.tokens, 1), 4),
-            "unknown_rate": round(self.unknown / max(self.tokens, 1), 6),
-            "unknown_rate_of": {
-                kind: {
-                    "tokens": self.of_kind[kind],
-                    "rate": round(self.unknown_of_kind[kind] / max(self.of_kind[kind], 1), 6),
-                }
-                for kind in KINDS
-            },
+            "tokens_per_eojeol": _rate(self.tokens, self.eojeols),
+            "tokens_per_morpheme": _rate(self.tokens, self.morphemes),
+            "characters_per_token": _rate(self.characters, self.tokens),
+            "unknown_rate": _rate(self.unknown, self.tokens, 6),
+            "unknown_rate_of": {kind: {"tokens": self.of_kind[kind], "rate": unknown_rates[kind]} for kind in KINDS},
             "texts_with_loss": len(self.lossy),
             "loss_samples": self.lossy[:SAMPLES],
-            "agreement_with_plain": round(self.agreeing / max(self.eojeols, 1), 4),
+            "agreement_with_plain": _rate(self.agreeing, self.eojeols),
             "tokens_used": len(counts),
             "share_of_text_by_commonest": {
-                str(rank): round(float(reach[min(rank, len(reach)) - 1]), 4) for rank in ranks if len(reach)
+                str(rank): round(float(share[min(rank, len(share)) - 1]), 4) for rank in ranks if len(share)
             },
         }
 
 
+def _rate(count: int, total: int, digits: int = 4) -> float:
+    """A rounded quotient, 0 for no texts at all."""
+    return round(count / max(total, 1), digits)
+
+
 def covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
-    """Whether spans never run back, stay inside `text`, and reach every character that is not white space."""
+    """Whether spans never run backwards, stay inside `text`, and reach every character that is not white space."""
     reach = left = 0
     for start, end in spans:
         if start < left or end < start or end > len(text) or text[reach:start].strip():
@@ -115,22 +122,22 @@ def covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
     return not text[reach:].strip()
 
 
-def measure(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: int) -> dict[str, Any]:
-    """The figures of a tokenizer on `texts`. `plain` is its plain export."""
+def evaluate_texts(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: int) -> dict[str, Any]:
+    """The figures of a tokenizer on `texts`. `plain` is its export without an analyzer."""
     tally = Tally()
     for batch in batches(texts):
         encoded = encode(batch)
-        others = plain.encode_batch(batch, add_special_tokens=False)
-        for row, (text, other) in enumerate(zip(batch, others, strict=True)):
-            words = encoded.word_ids(row)
+        plain_encodings = plain.encode_batch(batch, add_special_tokens=False)
+        for row, (text, other) in enumerate(zip(batch, plain_encodings, strict=True)):
             ids, spans = encoded["input_ids"][row], encoded["offset_mapping"][row]
-            tally.add(text, ids, spans, len(set(words)), by_eojeol(text, other.ids, other.offsets))
+            morphemes = len(set(encoded.word_ids(row)))
+            tally.add(text, ids, spans, morphemes, ids_by_eojeol(text, other.ids, other.offsets))
     return tally.figures(vocab_size)
 
 
-def answered(path: Path) -> Iterator[dict[str, Any]]:
-    """The paragraphs of a file in SQuAD form. Raises UserError for a question without the key `answers` (an empty list
-    is one)."""
+def paragraphs_with_answers(path: Path) -> Iterator[dict[str, Any]]:
+    """The paragraphs of a file in SQuAD format. Raises UserError for a question without the key `answers`; an empty
+    list, which marks an unanswerable question, is allowed."""
     for paragraph in paragraphs(path):
         for question in paragraph["qas"]:
             if "answers" not in question:
@@ -142,25 +149,27 @@ def answered(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, Any]:
-    """How many questions (SQuAD form) have an answer that tokens can spell: no model over this tokenizer can have a
-    better EM. `answers_on_borders_percent` asks for both ends on token borders; `ceiling_exact_match` forgives white
-    space and marks at the ends, as the metric does."""
+    """The share of answers (SQuAD format) that whole tokens can spell: no model over this tokenizer has a better EM.
+
+    `answers_on_borders_percent` requires both ends on token boundaries; `ceiling_exact_match` ignores white space and
+    punctuation at the ends, as the metric does.
+    """
     answers = exact = reachable = 0
     missed: list[str] = []
     rows = list(paragraphs)
-    for start in range(0, len(rows), BATCH):
-        batch = rows[start : start + BATCH]
-        spans = encode([paragraph["context"] for paragraph in batch])["offset_mapping"]
-        for paragraph, found in zip(batch, spans, strict=True):
-            text, begins, ends = paragraph["context"], {one for one, _ in found}, {two for _, two in found}
+    for first in range(0, len(rows), BATCH):
+        batch = rows[first : first + BATCH]
+        offsets = encode([paragraph["context"] for paragraph in batch])["offset_mapping"]
+        for paragraph, spans in zip(batch, offsets, strict=True):
+            text, starts, ends = paragraph["context"], {start for start, _ in spans}, {end for _, end in spans}
             for question in paragraph["qas"]:
                 places = [
                     (answer["answer_start"], answer["answer_start"] + len(answer["text"]))
                     for answer in question["answers"]
                 ]
                 answers += bool(places)
-                exact += any(left in begins and right in ends for left, right in places)
-                if any(same_answer(text, left, begins) and same_answer(text, right, ends) for left, right in places):
+                exact += any(left in starts and right in ends for left, right in places)
+                if any(same_answer(text, left, starts) and same_answer(text, right, ends) for left, right in places):
                     reachable += 1
                 elif places:
                     missed.append(around(text, *places[0]))
@@ -173,28 +182,28 @@ def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, A
     }
 
 
-def same_answer(text: str, place: int, borders: set[int]) -> bool:
-    """Whether a border lies at `place`, or beyond nothing from it but what EM does not see."""
+def same_answer(text: str, place: int, boundaries: set[int]) -> bool:
+    """Whether a token boundary is at `place`, or separated from it only by characters that EM ignores."""
     left = right = place
-    while left not in borders and left > 0 and unseen(text[left - 1]):
+    while left not in boundaries and left > 0 and unseen(text[left - 1]):
         left -= 1
-    while right not in borders and right < len(text) and unseen(text[right]):
+    while right not in boundaries and right < len(text) and unseen(text[right]):
         right += 1
-    return left in borders or right in borders
+    return left in boundaries or right in boundaries
 
 
 def unseen(character: str) -> bool:
-    """Whether the metric drops `character` at the ends of an answer."""
+    """Whether EM ignores `character` at the ends of an answer."""
     return character in UNSEEN_MARKS or character.isspace()
 
 
 def around(text: str, left: int, right: int) -> str:
-    """A span in brackets with some of the text on its sides."""
+    """A span in brackets, with ten characters of context on either side."""
     return f"{text[max(left - 10, 0) : left]}[{text[left:right]}]{text[right : right + 10]}"
 
 
 def batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Lists of `BATCH` texts."""
+    """Lists of `BATCH` texts; the last one may be shorter."""
     batch: list[str] = []
     for text in texts:
         batch.append(text)
@@ -203,3 +212,52 @@ def batches(texts: Iterable[str]) -> Iterator[list[str]]:
             batch = []
     if batch:
         yield batch
+
+
+def markdown(figures: dict[str, Any]) -> str:
+    """The report as a Markdown page. `figures` has `vocabulary`, `sources` (name -> result of `evaluate_texts`) and
+    optionally `answers` (result of `ceiling`)."""
+    lines = ["# Tokenizer report", "", *(f"- {name}: {value}" for name, value in figures["vocabulary"].items()), ""]
+    lines.append(_row(["texts", "number", *COLUMNS, *(f"unknown in {kind}" for kind in KINDS)]))
+    lines.append(_row(["---"] * (2 + len(COLUMNS) + len(KINDS))))
+    for name, source in figures["sources"].items():
+        rates = [source["unknown_rate_of"][kind] for kind in KINDS]
+        kinds = [f"{rate['rate']:.4%} of {rate['tokens']:,}" for rate in rates]
+        lines.append(_row([name, f"{source['texts']:,}", *(str(source[key]) for key in COLUMNS.values()), *kinds]))
+    if "answers" in figures:
+        answers = figures["answers"]
+        lines += [
+            "",
+            f"Best EM these tokens allow: **{answers['ceiling_exact_match']} %** of {answers['answers']:,} answers "
+            f"({answers['answers_on_borders_percent']} % without forgiving white space and punctuation at the ends).",
+        ]
+        if answers["missed_samples"]:
+            lines.append(f"Out of reach, for example: {'; '.join(answers['missed_samples'])}")
+    return "\n".join([*lines, "", "![Share of the text that the commonest tokens spell](vocabulary_use.png)", ""])
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def draw(figures: dict[str, Any], path: Any) -> None:
+    """Plot the use of the vocabulary to a PNG: number of commonest tokens against the share of the text they make."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, source in figures["sources"].items():
+        points = source["share_of_text_by_commonest"]
+        axes.plot([int(rank) for rank in points], list(points.values()), marker="o", label=name)
+    axes.set(
+        xscale="log",
+        xlabel="commonest tokens",
+        ylabel="share of the text",
+        ylim=(0, 1.02),
+        title="Use of the vocabulary",
+    )
+    axes.grid(alpha=0.3)
+    axes.legend()
+    # without the library's version in the file, the same figures give the same bytes
+    FigureCanvasAgg(figure).print_png(path, metadata={"Software": None})

@@ -6,5 +6,5 @@ PAD_ID, UNK_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
 
 
 def unused_tokens(count: int) -> list[str]:
-    """`[unused0]`, ...: slots that stand behind the special tokens and wait for a meaning."""
+    """`[unused0]`, ...: slots after the special tokens, to which a user can give a meaning later."""
     return [f"[unused{number}]" for number in range(count)]

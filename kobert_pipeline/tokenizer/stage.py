@@ -1,4 +1,4 @@
-"""Morphemes -> a subword vocabulary -> the tokenizer folder that `AutoTokenizer` loads, and a short report."""
+"""Morphemes -> a subword vocabulary -> the tokenizer folder that `AutoTokenizer` loads, and a report on it."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,19 +15,18 @@ from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes import tokenizer_files
-from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grown, load_base, origins
-from kobert_pipeline.tokenizer.plain import frame, save_plain
-from kobert_pipeline.tokenizer.report import answered, ceiling, measure
-from kobert_pipeline.tokenizer.report_page import draw, markdown
+from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grow_vocabulary, load_base, origins
+from kobert_pipeline.tokenizer.plain import add_template, save_plain
+from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, markdown, paragraphs_with_answers
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, unused_tokens
 from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Lines, Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
 VERSION = 3
 ANALYZER_FILE = "analyzer.json"
-"""In the analysis: what its cuts were made with."""
+"""In the analysis folder: the analyzer and its settings."""
 PLAIN = "plain"
-"""Folder of the tokenizer that needs no analyzer."""
+"""Subfolder with the tokenizer that needs no analyzer."""
 WRITES = (
     *tokenizer_files(), f"{PLAIN}/tokenizer.json", f"{PLAIN}/tokenizer_config.json", ORIGINS_FILE, "vocabulary.txt",
     "report.json",
@@ -35,16 +34,22 @@ WRITES = (
 )  # fmt: skip
 """Patterns of every file that the stage writes to its folder."""
 
+REPORTED = (
+    "tokens_per_morpheme", "tokens_per_eojeol", "unknown_rate", "texts_with_loss", "agreement_with_plain",
+    "tokens_used",
+)  # fmt: skip
+"""Figures on the corpus that become counts of the stage."""
+
 
 class ReportOptions(Options):
-    """What the report measures, besides the corpus itself."""
+    """The texts that the report covers."""
 
     documents: int = Field(1000, gt=0)
-    """Documents of the corpus that are measured, spread over its parts."""
+    """Number of documents of the corpus in the report, spread over its parts."""
     sources: dict[str, Reader] = {}
-    """Further texts by name, such as a test set's."""
+    """Further texts by name, such as those of a test set."""
     answers: str | None = None
-    """File in SQuAD form below data_dir, for the best EM that the tokens allow."""
+    """File in SQuAD format below data_dir, for the best exact match that the tokens allow."""
 
     @field_validator("sources")
     @classmethod
@@ -54,31 +59,31 @@ class ReportOptions(Options):
 
 
 class TokenizerOptions(Options):
-    """The vocabulary."""
+    """How to train the vocabulary."""
 
     subword: Subword = WordPiece()
     """The subword model."""
     limit_alphabet: int | None = Field(None, gt=0)
-    """Characters that get a token of their own; the rest is [UNK]. Default: all of them, up to a quarter of the
-    vocabulary (half of a small one, up to 2,000)."""
+    """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
+    quarter of the vocabulary (half of a small one, up to 2,000)."""
     unused: int = Field(0, ge=0)
-    """Slots `[unused0]`, ... behind the special tokens, for tokens that a user names later."""
+    """Number of slots `[unused0]`, ... after the special tokens, for tokens that a user adds later."""
     base: str | None = None
     """Checkpoint (published folder, below data_dir) whose vocabulary is grown or swapped for this corpus."""
     base_license: str | None = Field(None, exclude=True)
-    """Licence of `base`, which a published model's card names; with `keep: all` its vocabulary is passed on."""
+    """Licence of `base`, for the model card; with `keep: all` the published model redistributes its vocabulary."""
     keep: Literal["all", "nothing"] = "all"
-    """With `base`: `all` of its tokens keep their ids and new ones are added up to vocab_size (WordPiece), or `nothing`
-    is kept and the vocabulary is trained anew. Either way `origins.json` says which old tokens spell a new one, for the
-    embeddings to start from."""
+    """With `base`: `all` of its tokens keep their ids and new ones are added up to vocab_size (WordPiece only), or
+    `nothing` is kept and the vocabulary is trained from scratch. Either way `origins.json` lists the old tokens that
+    spell each new one, so that its embedding can start as their mean."""
     report: ReportOptions = ReportOptions()
-    """What is measured."""
+    """What the report covers."""
 
     @model_validator(mode="after")
     def _grows(self) -> "TokenizerOptions":
         if self.base and self.keep == "all" and not self.subword.grows:
             raise ValueError(
-                f"a {self.subword.name} vocabulary cannot grow, its tokens need merges or scores; say keep: nothing"
+                f"a {self.subword.name} vocabulary cannot grow: its tokens need merges or scores; set keep: nothing"
             )
         return self
 
@@ -97,18 +102,20 @@ def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
 
 
 def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Train on the parts in `analysis`, save to `out` and report. Raises UserError when the text is too small."""
+    """Train on the parts in `analysis`, save to `out` and report; returns counts. Raises UserError for a corpus that
+    is too small for the vocabulary."""
     analyzer = read_json(analysis / ANALYZER_FILE)
-    lines: Lines = lambda: corpus_lines(analysis)  # noqa: E731
+    lines = partial(corpus_lines, analysis)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
     alphabet, backend = train(options, lines)
     if base is not None:
-        backend = grown(base, backend, options.subword.vocab_size) if options.keep == "all" else backend
+        if options.keep == "all":
+            backend = grow_vocabulary(base, backend, options.subword.vocab_size)
         write_json(out / ORIGINS_FILE, origins(base, backend))
-    if (found := backend.get_vocab_size()) < options.subword.vocab_size:
+    if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
         raise UserError(
-            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {found} tokens; "
-            + smaller(found, len(alphabet), options.limit_alphabet)
+            f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported} "
+            f"tokens; {advice(supported, len(alphabet), options.limit_alphabet)}"
         )
     save(backend, analyzer, out)
     return {
@@ -119,38 +126,37 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
 
 
 def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer]:
-    """The alphabet, and a backend with at most `vocab_size` tokens. Raises UserError when the special tokens and the
-    alphabet alone are more."""
+    """The alphabet, and a backend with at most `vocab_size` tokens. Raises UserError when special tokens and alphabet
+    alone exceed that."""
     size = options.subword.vocab_size
     alphabet = alphabet_of(lines(), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
     special_tokens = SPECIAL_TOKENS + unused_tokens(options.unused)
     if len(alphabet) + len(special_tokens) > size:
-        largest = (
-            f"unused (now {options.unused})"
-            if options.unused > len(alphabet)
-            else f"limit_alphabet (now {len(alphabet)})"
-        )
+        largest = f"limit_alphabet (now {len(alphabet)})"
+        if options.unused > len(alphabet):
+            largest = f"unused (now {options.unused})"
         raise UserError(
             f"tokenizer.subword.vocab_size is {size}, which has no room for {len(alphabet)} characters and "
-            f"{len(special_tokens)} special "
-            f"tokens and unused slots; raise it, or lower tokenizer.{largest}"
+            f"{len(special_tokens)} special tokens and unused slots; raise it, or lower tokenizer.{largest}"
         )
     return alphabet, options.subword.train(lines, alphabet, special_tokens)
 
 
-def smaller(found: int, alphabet: int, limit_alphabet: int | None) -> str:
-    """What to do about a corpus that supports `found` tokens over `alphabet` characters, too few for the size asked
-    for."""
-    if found >= MIN_VOCAB_SIZE:
-        return f"set it to {found} with tokenizer.limit_alphabet {alphabet}, or add text"
-    more = (
-        "add text" if limit_alphabet is None else f"raise tokenizer.limit_alphabet (now {limit_alphabet}), or add text"
+def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
+    """What to do when the corpus supports only `supported` tokens with an alphabet of `alphabet` characters."""
+    if supported >= MIN_VOCAB_SIZE:
+        # with the alphabet named too: its default depends on the size, so the smaller size alone would change it
+        return f"set it to {supported} with tokenizer.limit_alphabet {alphabet}, or add text"
+    if limit_alphabet is None:
+        return f"the smallest vocabulary has {MIN_VOCAB_SIZE}, so add text"
+    return (
+        f"the smallest vocabulary has {MIN_VOCAB_SIZE}, so raise tokenizer.limit_alphabet (now {limit_alphabet}), or "
+        "add text"
     )
-    return f"the smallest vocabulary has {MIN_VOCAB_SIZE}, so {more}"
 
 
 def corpus_lines(analysis: Path) -> Iterator[str]:
-    """What the trainers read: a document a line, marked morphemes separated by spaces."""
+    """The input of the trainers: one document per line, its marked morphemes separated by spaces."""
     for document in documents(analysis):
         yield " ".join(document.words())
 
@@ -162,13 +168,13 @@ def documents(analysis: Path) -> Iterator[AnalyzedDocument]:
 
 
 def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
-    """Save the backend as a `MorphemeTokenizer` with the settings `analyzer`, and below `plain/` as one that needs no
-    analyzer."""
-    # imported here: transformers takes half a second, and `kobert check` reads only this file's options
+    """Save the backend as a `MorphemeTokenizer` with the settings `analyzer`, and in `plain/` as a tokenizer that needs
+    no analyzer."""
+    # not at the top: transformers takes half a second to import, and `kobert check` reads only this file's options
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     backend.pre_tokenizer = None
-    frame(backend)
+    add_template(backend)
     MorphemeTokenizer(tokenizer_object=backend, **analyzer).save_pretrained(out)
     save_plain(backend, out / PLAIN)
     vocabulary = sorted(backend.get_vocab().items(), key=lambda item: item[1])
@@ -176,34 +182,27 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
 
 
 def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Measure the saved tokenizer and write report.json, report.md and a picture; returns the figures on the corpus."""
+    """Evaluate the saved tokenizer and write report.json, report.md and a plot; returns the figures on the corpus."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     tokenizer = MorphemeTokenizer.from_pretrained(out)
     encode = partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    without_analyzer = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
+    plain = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
     texts = {"corpus": sample(analysis, options.documents)}
     texts |= {name: (document.text for document in reader.read(data_dir)) for name, reader in options.sources.items()}
-    figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.cutter.style}}
+    figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.segmenter.style}}
     figures["sources"] = {
-        name: measure(of_source, encode, without_analyzer, len(tokenizer)) for name, of_source in texts.items()
+        name: evaluate_texts(of_source, encode, plain, len(tokenizer)) for name, of_source in texts.items()
     }
     if options.answers:
-        figures["answers"] = ceiling(answered(data_dir / options.answers), encode)
+        figures["answers"] = ceiling(paragraphs_with_answers(data_dir / options.answers), encode)
     write_json(out / "report.json", figures)
     (out / "report.md").write_text(markdown(figures), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")
-    told = (
-        "tokens_per_morpheme",
-        "tokens_per_eojeol",
-        "unknown_rate",
-        "texts_with_loss",
-        "agreement_with_plain",
-        "tokens_used",
-    )
-    return {name: figures["sources"]["corpus"][name] for name in told} | (
-        {"ceiling_exact_match": figures["answers"]["ceiling_exact_match"]} if options.answers else {}
-    )
+    counts = {name: figures["sources"]["corpus"][name] for name in REPORTED}
+    if options.answers:
+        counts["ceiling_exact_match"] = figures["answers"]["ceiling_exact_match"]
+    return counts
 
 
 def sample(analysis: Path, documents: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The contract of a subword model: it learns to spell morphemes, and a `tokenizers` model carries it."""
+"""The contract of a subword model: it learns to split morphemes into pieces, and a `tokenizers` model stores it."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -13,7 +13,8 @@ from kobert_pipeline.config.options import Plugin
 MIN_VOCAB_SIZE = 100
 
 Lines = Callable[[], Iterator[str]]
-"""The corpus, as often as needed: a document a line, its morphemes (marked) separated by spaces."""
+"""Iterates over the corpus, as often as it is called: one document per line, its marked morphemes separated by
+spaces."""
 
 
 class Subword(Plugin):
@@ -22,31 +23,34 @@ class Subword(Plugin):
     family: ClassVar[str] = "subwords"
 
     grows: ClassVar[bool] = False
-    """Whether pieces can be added to a trained model without more (BPE would need merges, Unigram scores)."""
+    """Whether pieces can simply be added to a trained model (BPE would need merges, Unigram scores)."""
 
     vocab_size: int = Field(32_000, ge=MIN_VOCAB_SIZE, le=1_000_000)
-    """Pieces in the vocabulary, special tokens included."""
+    """Tokens in the vocabulary, special tokens included."""
 
     @abstractmethod
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
-        """A backend with a trained model, `special_tokens` as the first ids, no characters but those of `alphabet`, and
-        nothing else. Every character of `alphabet` has a piece, and `vocab_size` has room for them and
-        `special_tokens`. Nothing is ever merged across two morphemes. Deterministic."""
+        """A backend with a trained model and nothing else: no normalizer, no template.
+
+        `special_tokens` are its first ids; every character of `alphabet` is a piece, and no other character is part of
+        one. `vocab_size` has room for both. Training is deterministic and never merges across two morphemes.
+        """
 
 
-def spelled_by(lines: Lines, alphabet: list[str]) -> Iterator[str]:
-    """`lines` without the morphemes that hold other characters: trainers drop such a character and merge what stood on
-    its sides."""
+def lines_within_alphabet(lines: Lines, alphabet: list[str]) -> Iterator[str]:
+    """`lines` without the morphemes that hold characters outside `alphabet`."""
+    # a trainer would drop only the character, and merge what was on its two sides
     known = {" ", *alphabet}
-    return (" ".join(piece for piece in line.split(" ") if known.issuperset(piece)) for line in lines())
+    return (" ".join(word for word in line.split(" ") if known.issuperset(word)) for line in lines())
 
 
 def alphabet_of(lines: Iterable[str], limit: int) -> list[str]:
-    """The `limit` commonest characters in code order. Ties are broken by code, so that the same corpus gives the same
-    vocabulary (the trainers' own limit breaks them by chance)."""
+    """The `limit` commonest characters in code point order."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line)
     counts.pop(" ", None)
+    # ties are broken by code point: the trainers' own limit breaks them by chance, and the same corpus must give the
+    # same vocabulary
     commonest = sorted(counts, key=lambda character: (-counts[character], character))[:limit]
     return sorted(commonest)

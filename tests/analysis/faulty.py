@@ -1,4 +1,4 @@
-"""A cutter that does what native analyzers have done on absurd input; in a module of its own, since workers import
+"""A segmenter that does what native analyzers have done on absurd input; in a module of its own, since workers import
 it."""
 
 import os
@@ -10,10 +10,11 @@ from kobert_pipeline.morphemes.segmenter import Segmenter
 
 
 @dataclass(frozen=True)
-class Moody:
-    """Cuts at white space, but a text with 죽는다 kills the process, one with 멈춘다 hangs it, one with 거절한다 is refused."""
+class FaultySegmenter:
+    """Splits at white space, but a text with 죽는다 kills the process, one with 멈춘다 hangs it, and one with 거절한다
+    is refused."""
 
-    def cuts(self, texts, num_workers=None):
+    def segment(self, texts, num_workers=None):
         for text in texts:
             if "죽는다" in text:
                 os.kill(os.getpid(), signal.SIGKILL)

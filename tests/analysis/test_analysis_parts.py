@@ -1,4 +1,4 @@
-"""Cuts come back from their part as they were, and a part that is whole is not done again."""
+"""Segmentations come back from their part as they were, and a finished part is not analysed again."""
 
 import numpy as np
 import pytest
@@ -15,17 +15,17 @@ from kobert_pipeline.morphemes.morpheme import STYLES, Segmentation
 from kobert_pipeline.morphemes.segmentation import initials
 from kobert_pipeline.morphemes.segmenter import Segmenter
 
-CUTTERS = [Segmenter("whitespace"), *(Segmenter(style=style) for style in STYLES)]
+SEGMENTERS = [Segmenter("whitespace"), *(Segmenter(style=style) for style in STYLES)]
 
 
-@pytest.mark.parametrize("analyzer", CUTTERS, ids=lambda cutter: f"{cutter.analyzer}-{cutter.style}")
+@pytest.mark.parametrize("analyzer", SEGMENTERS, ids=lambda segmenter: f"{segmenter.analyzer}-{segmenter.style}")
 @PROPERTY
 @given(texts=st.lists(any_text, max_size=4))
 @example(texts=["", " \n", "가\n\n  나"])
-def test_cuts_come_back_as_they_were(tmp_path_factory, analyzer, texts):
+def test_segmentations_come_back_as_they_were(tmp_path_factory, analyzer, texts):
     rows = [
-        AnalyzedDocument(Document(str(i), "s", text, i % 2 == 0), cut)
-        for i, (text, cut) in enumerate(zip(texts, analyzer.cuts(texts, 1), strict=True))
+        AnalyzedDocument(Document(str(i), "s", text, i % 2 == 0), segmentation)
+        for i, (text, segmentation) in enumerate(zip(texts, analyzer.segment(texts, 1), strict=True))
     ]
     path = tmp_path_factory.mktemp("part") / "part-00000.parquet"
     write_analysis(path, rows)
@@ -46,11 +46,11 @@ def test_distances_are_wide_enough_for_far_and_long_morphemes(tmp_path):
 
 def test_tokens_are_the_marked_morphemes(kiwi):
     document = Document("1", "s", "나는 했다.\n그래")
-    tokens = AnalyzedDocument(document, next(kiwi.cuts([document.text], 1))).words()
+    tokens = AnalyzedDocument(document, next(kiwi.segment([document.text], 1))).words()
     assert tokens == ["▁나", "는", "▁했", "다", ".", "▁그래"]
 
 
-def test_the_stage_stores_the_analyzers_cuts_of_every_part(front_end, kiwi):
+def test_the_stage_stores_the_analyzers_morphemes_of_every_part(front_end, kiwi):
     assert [path.name for path in analysis_parts(front_end.analysis)] == [
         path.name for path in document_parts(front_end.corpus)
     ]
@@ -59,7 +59,7 @@ def test_the_stage_stores_the_analyzers_cuts_of_every_part(front_end, kiwi):
         documents = list(read_documents(path))
         rows = list(read_analysis(front_end.analysis / path.name))
         assert [row.document for row in rows] == documents
-        assert [row.segmentation for row in rows] == list(kiwi.cuts((document.text for document in documents), 1))
+        assert [row.segmentation for row in rows] == list(kiwi.segment((document.text for document in documents), 1))
 
 
 @pytest.fixture
@@ -92,11 +92,13 @@ def test_the_counts_are_those_of_the_texts(small):
 def test_sentences_within_a_line_are_counted(small, kiwi):
     counts = analyse(small, "kiwi")
     texts = [document.text for part in document_parts(small / "corpus") for document in read_documents(part)]
-    assert counts["sentences"] == sum(len({morpheme.sentence for morpheme in cut}) for cut in kiwi.cuts(texts, 1))
+    assert counts["sentences"] == sum(
+        len({morpheme.sentence for morpheme in found}) for found in kiwi.segment(texts, 1)
+    )
     assert counts["sentences"] > 4, "Kiwi finds two sentences in a line"
 
 
-def test_a_part_that_is_whole_is_not_done_again(small):
+def test_a_finished_part_is_not_analysed_again(small):
     counts = analyse(small)
     first, second = analysis_parts(small / "out")
     (small / "out" / f"{second.name}.done.json").unlink()

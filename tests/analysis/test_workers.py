@@ -8,13 +8,13 @@ import time
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from faulty import Moody
+from faulty import FaultySegmenter
 from pebble import ProcessFuture
 
 from kobert_pipeline.analysis import stage
 from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
 from kobert_pipeline.analysis.stage import AnalysisOptions, run
-from kobert_pipeline.analysis.workers import CHUNK_CHARACTERS, Failed, Workers, chunks_of
+from kobert_pipeline.analysis.workers import CHUNK_CHARACTERS, FailedDocument, Workers, chunks_of
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document, write_documents
 from kobert_pipeline.errors import UserError
@@ -24,16 +24,16 @@ GOOD = [f"{number}번 글이 왔다" for number in range(40)]
 
 
 def outcome(texts, num_workers=2, timeout=60.0):
-    with Workers(Moody(), num_workers, timeout) as workers:
+    with Workers(FaultySegmenter(), num_workers, timeout) as workers:
         return [
-            cut.reason if isinstance(cut, Failed) else cut.words(text)
-            for text, cut in zip(texts, workers.segment(texts), strict=True)
+            result.reason if isinstance(result, FailedDocument) else result.words(text)
+            for text, result in zip(texts, workers.segment(texts), strict=True)
         ]
 
 
 def alone(text):
-    (cut,) = Segmenter("whitespace").segment([text])
-    return cut.words(text)
+    (found,) = Segmenter("whitespace").segment([text])
+    return found.words(text)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_text_that_hangs_is_given_up(monkeypatch):
     assert found == [*map(alone, GOOD[:3]), "the analyzer took more than 2 s for it", alone(GOOD[3])]
 
 
-def test_order_and_cuts_do_not_depend_on_the_number_of_workers():
+def test_order_and_morphemes_do_not_depend_on_the_number_of_workers():
     texts = [f"{number} " + "가나 다 " * (number * 997 % 4001) for number in range(60)]
     assert sum(map(len, texts)) > 3 * CHUNK_CHARACTERS
     assert outcome(texts, 1) == outcome(texts, 3) == [alone(text) for text in texts]
@@ -96,8 +96,8 @@ def test_absurd_texts_are_analysed_like_others(tmp_path):
         assert "".join(text[one.start : one.end] for one in row.segmentation) == "".join(text.split())
 
 
-def test_a_pool_that_breaks_is_begun_anew_and_nothing_is_lost():
-    with Workers(Moody(), 1, 30) as workers:
+def test_a_pool_that_breaks_is_started_anew_and_nothing_is_lost():
+    with Workers(FaultySegmenter(), 1, 30) as workers:
         first = workers._schedule([GOOD[0]])
         assert len(workers._result([GOOD[0]], first)) == 1
         broken = workers.pool
@@ -110,7 +110,7 @@ def test_a_pool_that_breaks_is_begun_anew_and_nothing_is_lost():
 
 
 def test_a_document_that_fails_is_named_in_the_counts_and_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "Workers", lambda cutter, *rest: Workers(Moody(), *rest))
+    monkeypatch.setattr(stage, "Workers", lambda segmenter, *rest: Workers(FaultySegmenter(), *rest))
     corpus = corpus_of(tmp_path, [GOOD[0], "이것이 죽는다", GOOD[1]])
     counts = run(AnalysisOptions(analyzer="whitespace"), corpus, tmp_path, tmp_path / "out", num_workers=1)
     assert counts["documents_failed"] == 1
@@ -122,7 +122,7 @@ def test_a_document_that_fails_is_named_in_the_counts_and_left_out(tmp_path, mon
 
 
 def test_an_analyzer_that_fails_everywhere_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "Workers", lambda cutter, *rest: Workers(Moody(), *rest))
+    monkeypatch.setattr(stage, "Workers", lambda segmenter, *rest: Workers(FaultySegmenter(), *rest))
     with pytest.raises(UserError, match=r"failed on every document; the first: .*글-0"):
         run(
             AnalysisOptions(),
@@ -135,12 +135,12 @@ def test_an_analyzer_that_fails_everywhere_is_an_error(tmp_path, monkeypatch):
 
 SCRIPT = """
 import sys
-from faulty import Moody
+from faulty import FaultySegmenter
 from kobert_pipeline.analysis.workers import Workers
 if __name__ == "__main__":
-    with Workers(Moody(), 2, 1000) as workers:
+    with Workers(FaultySegmenter(), 2, 1000) as workers:
         print(*[child.pid for child in __import__("multiprocessing").active_children()], flush=True)
-        list(workers.cuts(["여기서 멈춘다"]))
+        list(workers.segment(["여기서 멈춘다"]))
 """
 
 
@@ -183,12 +183,12 @@ def alive(pid):
 class Unloadable:
     """An analyzer whose model cannot be loaded in the worker processes."""
 
-    def cuts(self, texts, num_workers=None):
+    def segment(self, texts, num_workers=None):
         raise OSError("no model here")
 
 
-def test_workers_that_cannot_begin_are_no_documents_fault():
-    with pytest.raises(UserError, match="worker processes cannot begin"), Workers(Unloadable(), 1, 60.0) as workers:
+def test_workers_that_cannot_start_are_no_documents_fault():
+    with pytest.raises(UserError, match="worker processes cannot start"), Workers(Unloadable(), 1, 60.0) as workers:
         list(workers.segment(GOOD))
 
 

@@ -509,7 +509,7 @@ def test_missing_library_of_the_analyzer_is_reported_before_the_corpus_is_read(
     monkeypatch.setattr(segmenter, "analyzer", gone)
     run_dir = tmp_path / "runs" / "x"
     for arguments in (["check"], ["run", "--run-dir", run_dir]):
-        assert "analysis.analyzer: texts are cut by kiwi" in kobert(*arguments, tiny.recipe).complaint
+        assert "analysis.analyzer: the analyzer kiwi cannot be imported" in kobert(*arguments, tiny.recipe).complaint
     assert not list(run_dir.glob("*/*")), "no stage has started"
 
 

@@ -25,10 +25,10 @@ TEXTS = [
 def both(tokenizer, texts, monkeypatch, **options):
     """The rows of a call by either way, and whether the short one was taken."""
     taken = []
-    monkeypatch.setattr(morpheme_tokenizer, "rows", _counting(fast_encoding.rows, taken))
+    monkeypatch.setattr(morpheme_tokenizer, "build_rows", _counting(fast_encoding.build_rows, taken))
     short = tokenizer(texts, **options)
     monkeypatch.undo()
-    monkeypatch.setattr(MorphemeTokenizer, "_is_plain", lambda self, located, kwargs: False)
+    monkeypatch.setattr(MorphemeTokenizer, "_can_encode_fast", lambda self, samples, kwargs: False)
     plain = tokenizer(texts, **options)
     monkeypatch.undo()
     return short, plain, bool(taken)
@@ -123,7 +123,7 @@ def test_any_texts_with_added_tokens_in_any_style_whole_or_in_words(front_end, t
     ],
 )
 def test_pairs_and_overflow_go_the_long_way(front_end, monkeypatch, arguments, options):
-    monkeypatch.setattr(morpheme_tokenizer, "rows", lambda *_: pytest.fail("the short way was taken"))
+    monkeypatch.setattr(morpheme_tokenizer, "build_rows", lambda *_: pytest.fail("the short way was taken"))
     MorphemeTokenizer.from_pretrained(front_end.tokenizer)(*arguments, **options)
 
 
@@ -134,7 +134,7 @@ def test_added_tokens_and_a_full_memory_change_nothing(front_end, monkeypatch):
     short, plain, _ = both(tokenizer, ["무대 위에서 <새것> 했다"], monkeypatch)
     same(short, plain)
     assert len(tokenizer) - 1 in short["input_ids"][0]
-    monkeypatch.setattr(fast_encoding, "REMEMBERED", 3)
+    monkeypatch.setattr(fast_encoding, "CACHE_SIZE", 3)
     tokenizer = MorphemeTokenizer.from_pretrained(front_end.tokenizer)
     for text in TEXTS:
         same(*both(tokenizer, [text], monkeypatch)[:2])

@@ -69,7 +69,7 @@ def test_an_entity_between_markers_is_spelled_as_without_them(marked, bundled):
         ("[SUBJ]새말뭉치[/SUBJ]는", "[SUBJ]새말뭉치[/SUBJ]는"),
     ],
 )
-def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_goes_on(
+def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_continues(
     marked, text, spelled
 ):
     assert "".join(token for token, _ in inner(ask(marked, text))) == spelled

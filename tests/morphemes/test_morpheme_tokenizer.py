@@ -29,7 +29,7 @@ DECOMPOSED = [*TEXTS, "가\u0301나다", "か゚ が했다", "e\u0301tude 했다
 
 
 def spans(encoded):
-    """Offsets of the pieces that are no special tokens."""
+    """Offsets of the tokens that are no special tokens."""
     return [
         span for span, special in zip(encoded.offset_mapping, encoded.special_tokens_mask, strict=True) if not special
     ]
@@ -90,8 +90,8 @@ def test_words_are_the_morphemes(tokenizer, kiwi, text):
     for word, (start, end) in zip(encoded.word_ids(), encoded.offset_mapping, strict=True):
         if word is not None:
             words.setdefault(word, []).append((start, end))
-    (found,) = kiwi.cuts([text], 1)
-    assert [(pieces[0][0], pieces[-1][1]) for _, pieces in sorted(words.items())] == [
+    (found,) = kiwi.segment([text], 1)
+    assert [(spans[0][0], spans[-1][1]) for _, spans in sorted(words.items())] == [
         (morpheme.start, morpheme.end) for morpheme in found
     ]
 
@@ -104,12 +104,12 @@ def test_every_character_finds_a_token_that_covers_it(tokenizer, text):
         assert start <= place < end
 
 
-def test_ids_are_those_of_the_pieces_on_every_bundled_document(front_end, tokenizer, kiwi, bundled):
+def test_ids_are_those_of_the_morphemes_on_every_bundled_document(front_end, tokenizer, kiwi, bundled):
     backend = read_morpheme_backend(front_end.tokenizer / VOCABULARY_FILE)
-    cuts = kiwi.cuts([document.text for document in bundled], 1)
+    segmentations = kiwi.segment([document.text for document in bundled], 1)
     wanted = [
         backend.encode(AnalyzedDocument(document, found).words(), is_pretokenized=True).ids
-        for document, found in zip(bundled, cuts, strict=True)
+        for document, found in zip(bundled, segmentations, strict=True)
     ]
     texts = [document.text for document in bundled]
     assert tokenizer(texts).input_ids == wanted
@@ -198,7 +198,7 @@ def test_truncation_keeps_the_front_of_each_side(tokenizer, strategy):
     )
     assert len(encoded.input_ids) == len(one) + len(other)
     sides = [
-        [piece for piece, of in zip(encoded.input_ids, encoded.sequence_ids(), strict=True) if of == side]
+        [id_ for id_, of in zip(encoded.input_ids, encoded.sequence_ids(), strict=True) if of == side]
         for side in (0, 1)
     ]
     assert sides == [one[: len(sides[0])], other[: len(sides[1])]]

@@ -1,4 +1,4 @@
-"""Cutting loses no character, whatever the text and whatever the analyzer says."""
+"""Segmentation loses no character, whatever the text and whatever the analyzer says."""
 
 from itertools import pairwise
 
@@ -46,45 +46,45 @@ def check_sentences(found):
     assert all(one.sentence <= other.sentence for one, other in pairwise(found))
 
 
-@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda cutter: cutter.analyzer)
+@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda segmenter: segmenter.analyzer)
 @PROPERTY
 @given(text=composed_text)
 @example(text="")
 @example(text=" \n\t ")
 @example(text="무대 위에서\n\n했다.  😀 갔다")
 def test_no_character_is_lost_by_a_real_analyzer(analyzer, text):
-    (found,) = analyzer.cuts([text], 1)
+    (found,) = analyzer.segment([text], 1)
     check_lossless(text, found)
     check_sentences(found)
 
 
-@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda cutter: cutter.analyzer)
+@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda segmenter: segmenter.analyzer)
 @pytest.mark.parametrize("text", LONG, ids=lambda text: f"{text[:6].strip()}-{len(text)}")
-def test_very_long_words_and_lines_are_cut_whole(analyzer, text):
-    (found,) = analyzer.cuts([text], 1)
+def test_very_long_words_and_lines_lose_nothing(analyzer, text):
+    (found,) = analyzer.segment([text], 1)
     check_lossless(text, found)
     check_sentences(found)
 
 
-def test_decomposed_text_is_cut_without_loss_too(kiwi):
+def test_decomposed_text_is_segmented_without_loss_too(kiwi):
     text = "".join(map(chr, range(0x1112, 0x1113))) + "ᅢᆻ다 갔다"
-    (found,) = kiwi.cuts([text], 1)
+    (found,) = kiwi.segment([text], 1)
     check_lossless(text, found)
 
 
-def test_bundled_documents_are_cut_without_loss(kiwi, bundled):
+def test_bundled_documents_are_segmented_without_loss(kiwi, bundled):
     texts = [document.text for document in bundled]
-    for text, found in zip(texts, kiwi.cuts(texts, 1), strict=True):
+    for text, found in zip(texts, kiwi.segment(texts, 1), strict=True):
         check_lossless(text, found)
         check_sentences(found)
         assert len(found)
 
 
-def test_real_documents_are_cut_without_loss(kiwi, real_data):
+def test_real_documents_are_segmented_without_loss(kiwi, real_data):
     for name in ("kowiki-00-of-08", "petitions", "informal-pseudodocs"):
         reader = JsonLines(path=f"corpora/{name}.jsonl.zst", limit_characters=40_000)
         texts = [nfc(document.text) for document in reader.read(real_data)]
-        for text, found in zip(texts, kiwi.cuts(texts, 1), strict=True):
+        for text, found in zip(texts, kiwi.segment(texts, 1), strict=True):
             check_lossless(text, found)
             check_sentences(found)
 
@@ -92,11 +92,11 @@ def test_real_documents_are_cut_without_loss(kiwi, real_data):
 def test_contracted_morphemes_that_share_a_character_stay_together(kiwi):
     starts, ends, _, _ = next(kiwi_module.tokens(["했다"], "surface", num_workers=1))
     assert [*zip(starts, ends, strict=True)] == [(0, 1), (0, 1), (1, 2)], "Kiwi restores 하 + 었 + 다"
-    assert [list(found) for found in kiwi.cuts(["했다"], 1)] == [[Morpheme(0, 1, 0), Morpheme(1, 2, 0)]]
+    assert [list(found) for found in kiwi.segment(["했다"], 1)] == [[Morpheme(0, 1, 0), Morpheme(1, 2, 0)]]
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
+    ("text", "morphemes"),
     [
         ("-20도", "- 20도"),
         ("Inc.은", "Inc.은"),
@@ -110,24 +110,30 @@ def test_contracted_morphemes_that_share_a_character_stay_together(kiwi):
         ("[가", "[ 가"),
     ],
 )
-def test_a_single_mark_at_either_end_of_a_token_is_cut_off(text, pieces):
+def test_a_single_mark_at_either_end_of_a_token_is_separated(text, morphemes):
     (found,) = Segmenter("whitespace").segment([text], 1)
-    assert [text[morpheme.start : morpheme.end] for morpheme in found] == pieces.split()
+    assert [text[morpheme.start : morpheme.end] for morpheme in found] == morphemes.split()
 
 
-def test_the_cut_of_a_text_depends_on_no_other_text(kiwi, bundled):
+def test_the_segmentation_of_a_text_depends_on_no_other_text(kiwi, bundled):
     texts = [document.text for document in bundled[:12]] + ["", " "]
-    assert list(kiwi.cuts(texts, 2)) == [next(kiwi.cuts([text], 1)) for text in texts]
+    assert list(kiwi.segment(texts, 2)) == [next(kiwi.segment([text], 1)) for text in texts]
 
 
 def test_texts_beyond_one_batch_come_back_in_order():
     texts = [f"{number} " + "가 " * (BATCH_CHARACTERS // 5) for number in range(5)]
-    cuts = list(Segmenter("whitespace").segment(texts))
-    assert [text[: found.ends[0]] for text, found in zip(texts, cuts, strict=True)] == ["0", "1", "2", "3", "4"]
+    segmentations = list(Segmenter("whitespace").segment(texts))
+    assert [text[: found.ends[0]] for text, found in zip(texts, segmentations, strict=True)] == [
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+    ]
 
 
-def cut_one(text, tokens, style="surface"):
-    """The cut of one text, from (start, end, sentence) of its tokens, a list a unit."""
+def segment_one(text, tokens, style="surface"):
+    """The segmentation of one text, from (start, end, sentence) of its tokens, a list a unit."""
     columns = [Tokens(*([token[column] for token in unit] for column in range(3))) for unit in tokens]
     return list(segment([text], [list(units(text))], columns, style)[0])
 
@@ -144,9 +150,9 @@ def token_lists(text, numbers):
 
 @PROPERTY
 @given(data=st.data(), text=any_text)
-def test_no_analyzer_however_wrong_makes_cut_lose_a_character(data, text):
+def test_no_analyzer_however_wrong_makes_it_lose_a_character(data, text):
     tokens = data.draw(token_lists(text, st.integers(-2, 5)))
-    check_lossless(text, cut_one(text, tokens))
+    check_lossless(text, segment_one(text, tokens))
 
 
 @PROPERTY
@@ -159,7 +165,7 @@ def test_sentences_are_dense_however_the_analyzer_numbers_them(data, text):
             for unit in data.draw(token_lists(text, st.integers(0, 9)))
         )
     ]
-    check_sentences(cut_one(text, tokens))
+    check_sentences(segment_one(text, tokens))
 
 
 @pytest.mark.parametrize(
@@ -175,12 +181,12 @@ def test_sentences_are_dense_however_the_analyzer_numbers_them(data, text):
     ids=["contraction", "empty", "across a blank", "reaching back over two", "gaps", "nothing"],
 )
 def test_what_overlapping_empty_and_missing_tokens_become(tokens, spans):
-    found = cut_one("했다 가나", [tokens])
+    found = segment_one("했다 가나", [tokens])
     assert [(morpheme.start, morpheme.end) for morpheme in found] == spans
 
 
 def test_a_token_of_white_space_only_takes_no_sentence_number():
-    found = cut_one(" 가 나", [[(0, 1, 0), (1, 2, 1), (2, 3, 2), (3, 4, 3)]])
+    found = segment_one(" 가 나", [[(0, 1, 0), (1, 2, 1), (2, 3, 2), (3, 4, 3)]])
     assert found == [Morpheme(1, 2, 0), Morpheme(3, 4, 1)]
 
 
@@ -208,7 +214,7 @@ def test_a_long_line_is_split_at_white_space_when_it_can():
 
 def test_a_line_begins_a_sentence(kiwi):
     text = "무대 위에서\n했다"
-    (found,) = kiwi.cuts([text], 1)
+    (found,) = kiwi.segment([text], 1)
     assert {morpheme.sentence for morpheme in found if morpheme.start < 6} == {0}
     assert {morpheme.sentence for morpheme in found if morpheme.start > 6} == {1}
 
@@ -218,8 +224,8 @@ def test_a_line_begins_a_sentence(kiwi):
 def test_eojeols_are_given_back_by_their_marks(text):
     text = text.replace(WORD_MARK, "_")
     (found,) = Segmenter().segment([text], 1)
-    pieces = "".join(found.words(text))
-    assert pieces.replace(WORD_MARK, " ").split(" ")[1:] == text.split()
+    joined = "".join(found.words(text))
+    assert joined.replace(WORD_MARK, " ").split(" ")[1:] == text.split()
 
 
 def test_unknown_analyzer_is_refused():
@@ -231,24 +237,24 @@ def test_unknown_analyzer_is_refused():
     ("change", "said"), [(lambda found: found[:-1], "1 analyses fewer"), (lambda found: found * 2, "4 analyses more")]
 )
 def test_an_analyzer_that_loses_count_is_an_error(change, said, monkeypatch):
-    """What follows would else be cut by another text's analysis, and nobody would see it."""
+    """What follows would else be segmented by another text's analysis, and nobody would see it."""
     real = whitespace_module.tokens
     monkeypatch.setattr(whitespace_module, "tokens", lambda *given: iter(change(list(real(*given)))))
     with pytest.raises(RuntimeError, match=said):
         list(Segmenter("whitespace").segment(TEXTS))
 
 
-@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda cutter: cutter.analyzer)
+@pytest.mark.parametrize("analyzer", ANALYZERS, ids=lambda segmenter: segmenter.analyzer)
 def test_a_source_that_fails_and_a_reader_that_leaves_do_no_harm(analyzer):
-    """Texts are asked for ahead of what is cut."""
+    """Texts are asked for ahead of what is segmented."""
 
     def source():
         yield from ["한 문장이 있다."] * 100
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        list(analyzer.cuts(source()))
-    left = analyzer.cuts(["한 문장이 있다." * 2000] * 100)
+        list(analyzer.segment(source()))
+    left = analyzer.segment(["한 문장이 있다." * 2000] * 100)
     next(left)
     left.close()
-    assert [len(list(found)) > 0 for found in analyzer.cuts([*TEXTS, "", ""])] == [True, True, True, False, False]
+    assert [len(list(found)) > 0 for found in analyzer.segment([*TEXTS, "", ""])] == [True, True, True, False, False]

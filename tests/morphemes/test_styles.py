@@ -1,4 +1,4 @@
-"""Every style: what morphemes are spelled as, where they lie in the raw text, and that the tokenizer built on it says
+"""Every style: what morphemes are spelled as, where they are in the raw text, and that the tokenizer built on it says
 so."""
 
 import unicodedata
@@ -23,14 +23,15 @@ SPELLED = {
     "surface": "▁나 는 ▁그 ▁배우 를 ▁사랑 했었 다 . ▁정말 ▁친구 다",
     "form": "▁나 는 ▁그 ▁배우 를 ▁사랑 하 었었 다 . ▁정말 ▁친구 이 다",
     "lemma": "▁나 는 ▁그 ▁배우 를 ▁사랑 하다 었었 다 . ▁정말 ▁친구 이다 다",
-    "tagged": "▁나/NP 는/JX ▁그/MM ▁배우/NNG 를/JKO ▁사랑/NNG 하/XSV 었었/EP 다/EF ./SF ▁정말/MAG ▁친구/NNG 이/VCP 다/EF",
+    "tagged": "▁나/NP 는/JX ▁그/MM ▁배우/NNG 를/JKO ▁사랑/NNG 하/XSV 었었/EP 다/EF ./SF "
+    "▁정말/MAG ▁친구/NNG 이/VCP 다/EF",
     "none": "▁나는 ▁그 ▁배우를 ▁사랑했었다. ▁정말 ▁친구다",
 }
-CUTTERS = [Segmenter(analyzer, style) for analyzer in ("kiwi", "mecab") for style in STYLES]
+SEGMENTERS = [Segmenter(analyzer, style) for analyzer in ("kiwi", "mecab") for style in STYLES]
 
 
-def named(cutter):
-    return f"{cutter.analyzer}-{cutter.style}"
+def named(segmenter):
+    return f"{segmenter.analyzer}-{segmenter.style}"
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -39,13 +40,13 @@ def test_a_sentence_is_spelled_as_the_style_says(style):
     assert " ".join(found.words(SENTENCE)) == SPELLED[style]
 
 
-@pytest.mark.parametrize("cutter", CUTTERS, ids=named)
+@pytest.mark.parametrize("segmenter", SEGMENTERS, ids=named)
 @PROPERTY
 @given(text=composed_text)
 @example(text="했다" * 50 + " " + "ㅋ" * 200)
 @example(text="")
-def test_spans_never_run_back_and_reach_every_character(cutter, text):
-    (found,) = cutter.cuts([text], 1)
+def test_spans_never_run_back_and_reach_every_character(segmenter, text):
+    (found,) = segmenter.segment([text], 1)
     morphemes = list(found)
     assert all(0 <= one.start <= one.end <= len(text) for one in morphemes)
     assert all(
@@ -54,17 +55,17 @@ def test_spans_never_run_back_and_reach_every_character(cutter, text):
     )
     reached = {place for one in morphemes for place in range(one.start, one.end)}
     assert {place for place, character in enumerate(text) if not character.isspace()} <= reached
-    pieces = found.pieces(text)
-    assert all(piece and not any(character.isspace() for character in piece) for piece in pieces)
-    assert all(len(piece) <= MAX_MORPHEME_CHARACTERS + 1 for piece in pieces)
+    words = found.words(text)
+    assert all(word and not any(character.isspace() for character in word) for word in words)
+    assert all(len(word) <= MAX_MORPHEME_CHARACTERS + 1 for word in words)
     assert int(found.initial.sum()) <= len(text.split())
-    if cutter.style not in REPLACING:
+    if segmenter.style not in REPLACING:
         assert int(found.initial.sum()) == len(text.split())
 
 
 @PROPERTY
 @given(data=st.data(), text=any_text)
-def test_no_analyzer_however_wrong_makes_a_respelled_cut_miss_a_character(data, text):
+def test_no_analyzer_however_wrong_makes_a_respelled_segmentation_miss_a_character(data, text):
     tokens = []
     for start, end in units(text):
         place = st.integers(0, end - start + 3)
@@ -79,19 +80,19 @@ def test_no_analyzer_however_wrong_makes_a_respelled_cut_miss_a_character(data, 
     assert all(0 < len(one.spelling) <= MAX_MORPHEME_CHARACTERS and not one.spelling.isspace() for one in found)
 
 
-def test_the_batch_around_a_text_does_not_change_its_respelled_cut():
+def test_the_batch_around_a_text_does_not_change_its_respelled_segmentation():
     texts = [SENTENCE, "", "친구다", " ", "했다\n\n갔다 친구이다", "친구다"]
     for style in REPLACING:
-        cutter = Segmenter(style=style)
-        assert list(cutter.segment(texts, 1)) == [next(cutter.segment([text], 1)) for text in texts]
+        segmenter = Segmenter(style=style)
+        assert list(segmenter.segment(texts, 1)) == [next(segmenter.segment([text], 1)) for text in texts]
 
 
 @pytest.fixture(scope="module", params=STYLES)
 def styled(request, tmp_path_factory):
     """A tokenizer of each style with its own vocabulary, saved and loaded."""
-    cutter = Segmenter(style=request.param)
+    segmenter = Segmenter(style=request.param)
     texts = [document.text for document in Text(path="documents/*.txt").read(CORPORA)][:40]
-    lines = [" ".join(found.words(text)) for text, found in zip(texts, cutter.segment(texts), strict=True)]
+    lines = [" ".join(found.words(text)) for text, found in zip(texts, segmenter.segment(texts), strict=True)]
     backend = Tokenizer(models.WordPiece(unk_token=UNK, continuing_subword_prefix="", max_input_chars_per_word=200))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
@@ -108,31 +109,31 @@ def spans(encoded):
     return [span for span, side in zip(encoded.offset_mapping, encoded.sequence_ids(), strict=True) if side is not None]
 
 
-def test_the_tokenizer_encodes_the_pieces_of_its_style(styled):
-    (found,) = styled.cutter.cuts([SENTENCE], 1)
+def test_the_tokenizer_encodes_the_morphemes_of_its_style(styled):
+    (found,) = styled.segmenter.segment([SENTENCE], 1)
     encoded = styled(SENTENCE, add_special_tokens=False)
     backend = remove_pipeline(Tokenizer.from_str(styled.backend_tokenizer.to_str()))
     assert (
-        encoded.input_ids == backend.encode(found.pieces(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
+        encoded.input_ids == backend.encode(found.words(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
     )
     assert encoded.word_ids() == sorted(encoded.word_ids()) and set(encoded.word_ids()) == set(range(len(found)))
-    assert styled.init_kwargs["style"] == styled.cutter.style
+    assert styled.init_kwargs["style"] == styled.segmenter.style
 
 
 @pytest.mark.parametrize("form", [str, nfd], ids=["as it is", "decomposed"])
 @pytest.mark.parametrize(
     "text", [SENTENCE, "  탭\t과 했다ㅋㅋ 😀 ", "大韓民國 갔다가 왔다. 쀍", "예뻐서 좋았던 그것은 친구였다"]
 )
-def test_a_token_lies_where_its_morpheme_lies(styled, text, form):
+def test_a_token_is_where_its_morpheme_is(styled, text, form):
     given = form(text)
     encoded = styled(given, return_offsets_mapping=True)
-    (found,) = styled.cutter.cuts([text], 1)
+    (found,) = styled.segmenter.segment([text], 1)
     surfaces = [text[one.start : one.end] for one in found]
     for word, span in zip(encoded.word_ids(), encoded.offset_mapping, strict=True):
         if word is not None:
             inside = unicodedata.normalize("NFC", given[slice(*span)])
             assert inside in surfaces[word]
-            if styled.cutter.style in REPLACING and found.spellings[word] != surfaces[word]:
+            if styled.segmenter.style in REPLACING and found.spellings[word] != surfaces[word]:
                 assert inside == surfaces[word]
     reached = {place for start, end in spans(encoded) for place in range(start, end)}
     assert {place for place, character in enumerate(given) if not character.isspace()} <= reached

@@ -55,7 +55,8 @@ first = AutoTokenizer.from_pretrained(sys.argv[2], trust_remote_code=True)
 first.save_pretrained(sys.argv[4])
 second = AutoTokenizer.from_pretrained(sys.argv[4], trust_remote_code=True)
 third = pickle.loads(pickle.dumps(first))
-rows = [(one(texts).input_ids, one(texts, return_offsets_mapping=True)["offset_mapping"]) for one in (first, second, third)]
+ask = lambda one: (one(texts).input_ids, one(texts, return_offsets_mapping=True)["offset_mapping"])
+rows = [ask(one) for one in (first, second, third)]
 print(json.dumps({"rows": rows, "package": "kobert_pipeline" in sys.modules}))
 """,
         front_end.tokenizer,
@@ -146,7 +147,8 @@ def test_calls_do_not_change_the_fingerprint(alone, front_end):
     calls = """
 def calls(own):
     own("한번")
-    own(["가", "나 다"], ["다", "라"], truncation=True, padding=True, max_length=8, stride=1, return_overflowing_tokens=True)
+    windows = {"truncation": True, "padding": True, "max_length": 8, "stride": 1, "return_overflowing_tokens": True}
+    own(["가", "나 다"], ["다", "라"], **windows)
     own(["가", "나"], padding="max_length", max_length=9).encodings[1].offsets
     own(["가", "[MASK] 나"], is_split_into_words=True, split_special_tokens=True)
     own.pad(own(["가", "나 다"]), padding=True)
@@ -243,14 +245,16 @@ print(json.dumps(codes))
 @pytest.mark.parametrize("how", ["AutoTokenizer", "MorphemeTokenizer"])
 def test_without_kiwi_it_says_what_to_install(alone, front_end, how):
     load = {
-        "AutoTokenizer": "from transformers import AutoTokenizer as T\noptions = {'trust_remote_code': True}",
-        "MorphemeTokenizer": "from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer as T\noptions = {}",
+        "AutoTokenizer": "from transformers import AutoTokenizer\noptions = {'trust_remote_code': True}",
+        "MorphemeTokenizer": (
+            "from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer\noptions = {}"
+        ),
     }[how]
     code = f"""
 import json
 {load}
 try:
-    answer = type(T.from_pretrained(sys.argv[2], **options)).__name__
+    answer = type({how}.from_pretrained(sys.argv[2], **options)).__name__
 except ImportError as error:
     answer = "ImportError: " + str(error)
 print("\\n" + json.dumps(answer))

@@ -51,7 +51,9 @@ def rows(front_end):
 
 def analysed(analyzer, texts, ordered=True):
     documents = [Document(str(i), "s", text, ordered) for i, text in enumerate(texts)]
-    return [AnalyzedDocument(document, cut) for document, cut in zip(documents, analyzer.cuts(texts, 1), strict=True)]
+    return [
+        AnalyzedDocument(document, found) for document, found in zip(documents, analyzer.segment(texts, 1), strict=True)
+    ]
 
 
 def ids_of(tokenizer, texts):
@@ -115,13 +117,13 @@ def test_boundaries_are_counted_by_the_text(front_end, rows):
     } == {
         "documents": len(rows),
         "paragraphs": sum(len(row.document.text.split("\n")) for row in rows),
-        "sentences": sum(int(row.cut.sentences[-1]) + 1 for row in rows),
+        "sentences": sum(int(row.segmentation.sentences[-1]) + 1 for row in rows),
         "eojeols": sum(len(row.document.text.split()) for row in rows),
-        "morphemes": sum(len(row.cut) for row in rows),
+        "morphemes": sum(len(row.segmentation) for row in rows),
     }
 
 
-def test_a_larger_border_is_a_smaller_one_too(front_end):
+def test_a_larger_boundary_is_a_smaller_one_too(front_end):
     for shard in Shards.open(front_end.shards, "train").shards:
         for larger, smaller in (
             (DOCUMENT, PARAGRAPH),
@@ -139,8 +141,8 @@ def test_boundaries_stand_where_the_text_has_them(backend, kiwi):
     shard = make_shard(backend, analysed(kiwi, [text, "", "또"]))
     tokens = [backend.id_to_token(i) for i in shard.ids]
     marks = [
-        "".join(letter for letter, bit in zip("mespd", (1, 2, 4, 8, 16), strict=True) if border & bit)
-        for border in shard.boundaries
+        "".join(letter for letter, bit in zip("mespd", (1, 2, 4, 8, 16), strict=True) if bits & bit)
+        for bits in shard.boundaries
     ]
     eojeols = [i for i, mark in enumerate(marks) if "e" in mark]
     assert all(tokens[i].startswith("▁") for i in eojeols)
@@ -201,7 +203,7 @@ def test_a_share_that_leaves_a_split_empty_is_refused(front_end, tmp_path):
         run(ShardsOptions(held_out=1e-9), front_end.analysis, front_end.tokenizer, tmp_path)
 
 
-def test_a_part_that_is_whole_is_not_done_again_and_one_that_changed_is_named(front_end, tmp_path):
+def test_a_finished_part_is_not_made_again_and_one_that_changed_is_named(front_end, tmp_path):
     out = tmp_path / "shards"
     shutil.copytree(front_end.shards, out)
     times = {path.name: path.stat().st_mtime_ns for path in out.glob("*.npy")}

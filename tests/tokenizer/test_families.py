@@ -84,19 +84,19 @@ def test_training_twice_gives_the_same_bytes(front_end, family, folder, tmp_path
 def test_pieces_join_back_to_the_marked_morphemes(backend, rows):
     known = total = 0
     for row in rows:
-        encoding = backend.encode(row.pieces(), is_pretokenized=True, add_special_tokens=False)
-        joined, unknown = [""] * len(row.cut), set()
+        encoding = backend.encode(row.words(), is_pretokenized=True, add_special_tokens=False)
+        joined, unknown = [""] * len(row.segmentation), set()
         for id_, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
             joined[word] += token
             unknown |= {word} if id_ == UNK_ID else set()
-        pairs = [pair for word, pair in enumerate(zip(joined, row.pieces(), strict=True)) if word not in unknown]
+        pairs = [pair for word, pair in enumerate(zip(joined, row.words(), strict=True)) if word not in unknown]
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
         known, total = known + len(pairs), total + len(joined)
     assert known > 0.9 * total
 
 
 def test_every_piece_is_a_part_of_some_morpheme(backend, rows):
-    corpus = "\n".join({piece for row in rows for piece in row.pieces()})
+    corpus = "\n".join({piece for row in rows for piece in row.words()})
     assert [piece for piece in backend.get_vocab() if piece not in FIRST and piece not in corpus] == []
 
 
@@ -136,7 +136,7 @@ def test_an_unknown_letter_in_a_text_has_its_place(folder):
 
 @pytest.mark.parametrize("size", [500_000, 3_600])
 def test_a_size_beyond_the_text_is_refused_with_one_that_works(front_end, family, tmp_path, size):
-    with pytest.raises(UserError, match=rf"vocab_size is {size}, but this corpus supports \d+ pieces") as raised:
+    with pytest.raises(UserError, match=rf"vocab_size is {size}, but this corpus supports \d+ tokens") as raised:
         train(front_end, tmp_path / "large", family, size)
     supported, named, letters = map(
         int, re.search(r"supports (\d+) .* set it to (\d+) with \S+ (\d+),", str(raised.value)).groups()
@@ -167,7 +167,7 @@ def test_a_size_of_special_tokens_and_alphabet_alone_will_do(front_end, family, 
 def test_an_alphabet_that_spells_nothing_is_refused(front_end, family, tmp_path):
     with pytest.raises(
         UserError,
-        match=r"supports \d pieces; the smallest .* 100, so raise tokenizer\.limit_alphabet \(now 1\), or add text",
+        match=r"supports \d tokens; the smallest .* 100, so raise tokenizer\.limit_alphabet \(now 1\), or add text",
     ):
         train(front_end, tmp_path / "nothing", family, 150, limit_alphabet=1)
 

@@ -113,7 +113,7 @@ def test_grown_slots_that_the_base_lacks_are_slots(front_end, tmp_path):
 
 def test_a_base_larger_than_the_size_asked_for_is_refused(front_end, tmp_path):
     with pytest.raises(
-        UserError, match=f"vocab_size is {NEW}, but the {VOCAB_SIZE} pieces of tokenizer.base .* keep: nothing"
+        UserError, match=f"vocab_size is {NEW}, but the {VOCAB_SIZE} tokens of tokenizer.base .* keep: nothing"
     ):
         train(front_end, tmp_path / "smaller", NEW, base=str(front_end.tokenizer))
 

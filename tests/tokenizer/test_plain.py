@@ -17,7 +17,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
-from kobert_pipeline.tokenizer.plain import by_eojeol
+from kobert_pipeline.tokenizer.plain import ids_by_eojeol
 from kobert_pipeline.tokenizer.report import covered
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.tokenizer.stage import PLAIN, TokenizerOptions, run
@@ -234,4 +234,4 @@ def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
     ],
 )
 def test_a_token_belongs_to_the_eojeol_of_its_end(text, spans, found):
-    assert by_eojeol(text, list(range(len(spans))), spans) == found
+    assert ids_by_eojeol(text, list(range(len(spans))), spans) == found

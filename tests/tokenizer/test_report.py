@@ -15,7 +15,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import KORQUAD_SYMBOLS, korquad_exact_match, korquad_normalize
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
-from kobert_pipeline.tokenizer.plain import frame, plain
+from kobert_pipeline.tokenizer.plain import add_template, plain_backend
 from kobert_pipeline.tokenizer.report import (
     BATCH,
     KINDS,
@@ -24,7 +24,7 @@ from kobert_pipeline.tokenizer.report import (
     batches,
     ceiling,
     covered,
-    measure,
+    evaluate_texts,
     same_answer,
     unseen,
 )
@@ -38,9 +38,9 @@ def dressed(model):
     """`encode` and the plain tokenizer over `model`: an eojeol is a morpheme, less a mark at its end."""
     backend = Tokenizer(model)
     backend.add_special_tokens(SPECIAL_TOKENS)
-    frame(backend)
+    add_template(backend)
     tokenizer = MorphemeTokenizer(tokenizer_object=backend, analyzer="whitespace")
-    return partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True), plain(backend)
+    return partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True), plain_backend(backend)
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +55,12 @@ def letters():
     return dressed(models.BPE(vocabulary, [], unk_token="[UNK]"))
 
 
-# measure
+# evaluate_texts
 
 
 def test_rates_are_those_counted_by_hand(words):
     # ▁우리 는 ▁집 에 . | ▁우리 는 [UNK] ▁집 에 | [UNK], which the plain one spells ▁우리 [UNK] 는
-    figures = measure(["우리는 집에.", "우리는 쀍 집에", "우리,는"], *words, 16)
+    figures = evaluate_texts(["우리는 집에.", "우리는 쀍 집에", "우리,는"], *words, 16)
     assert figures == {
         "texts": 3,
         "characters": 6 + 6 + 4,
@@ -78,7 +78,7 @@ def test_rates_are_those_counted_by_hand(words):
 
 
 def test_no_texts_have_figures_too(words):
-    figures = measure([], *words, 16)
+    figures = evaluate_texts([], *words, 16)
     assert (figures["texts"], figures["unknown_rate"], figures["tokens_used"]) == (0, 0.0, 0)
     assert figures["share_of_text_by_commonest"] == {}
 
@@ -93,7 +93,7 @@ def test_no_texts_have_figures_too(words):
     ],
 )
 def test_unknown_rates_by_kind(words, kind, text, tokens, rate):
-    found = measure([text], *words, 16)["unknown_rate_of"]
+    found = evaluate_texts([text], *words, 16)["unknown_rate_of"]
     assert found == {name: {"tokens": 0, "rate": 0.0} for name in KINDS} | {kind: {"tokens": tokens, "rate": rate}}
 
 
@@ -102,7 +102,7 @@ def test_unknown_rates_by_kind(words, kind, text, tokens, rate):
     [("ㅋㅋㅠ 나", 3, 0.333333), ("나ㅋㅋ나", 2, 0.0), ("ㅋ ㅋ ㅠ나ㅋ", 0, 0.0), ("나ㅠㅠㅋ ㅋㅋ", 5, 0.4)],
 )
 def test_jamo_of_a_run_are_slang_one_by_one_too(letters, text, tokens, rate):
-    assert measure([text], *letters, 8)["unknown_rate_of"]["slang"] == {"tokens": tokens, "rate": rate}
+    assert evaluate_texts([text], *letters, 8)["unknown_rate_of"]["slang"] == {"tokens": tokens, "rate": rate}
 
 
 class Encoded(dict):
@@ -117,10 +117,10 @@ def forgetful(texts):
 
 def test_texts_with_loss_are_counted_and_some_shown(words):
     texts = ["우리 ", *(f"{number} 우리" for number in range(6)), "가" * 300]
-    figures = measure(texts, forgetful, words[1], 16)
+    figures = evaluate_texts(texts, forgetful, words[1], 16)
     assert figures["texts_with_loss"] == 7
     assert figures["loss_samples"] == ["0 우리", "1 우리", "2 우리", "3 우리", "4 우리"]
-    assert measure(texts[-1:], forgetful, words[1], 16)["loss_samples"] == ["가" * 100]
+    assert evaluate_texts(texts[-1:], forgetful, words[1], 16)["loss_samples"] == ["가" * 100]
 
 
 def test_the_commonest_tokens_share_of_the_text():
@@ -141,7 +141,7 @@ def test_batches_hold_every_text_in_order(count):
 
 
 def test_texts_of_several_batches_are_all_counted(words):
-    figures = measure((text for text in ["우리는 집에"] * BATCH + ["쀍"]), *words, 16)
+    figures = evaluate_texts((text for text in ["우리는 집에"] * BATCH + ["쀍"]), *words, 16)
     assert figures["texts"] == BATCH + 1
     assert figures["unknown_rate"] == round(1 / (4 * BATCH + 1), 6)
 

@@ -12,7 +12,7 @@ from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MAR
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
-from kobert_pipeline.tokenizer.stage import TokenizerOptions, corpus_lines, run, smaller
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, advice, corpus_lines, run
 from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
@@ -64,15 +64,15 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(fr
 
 
 @pytest.mark.parametrize(
-    ("found", "limit_alphabet", "advice"),
+    ("found", "limit_alphabet", "remedy"),
     [
         (100, None, "set it to 100 with tokenizer.limit_alphabet 40, or add text"),
         (99, None, "the smallest vocabulary has 100, so add text"),
         (99, 40, "the smallest vocabulary has 100, so raise tokenizer.limit_alphabet (now 40), or add text"),
     ],
 )
-def test_what_is_advised_for_too_little_text_is_allowed(found, limit_alphabet, advice):
-    assert smaller(found, 40, limit_alphabet) == advice
+def test_what_is_advised_for_too_little_text_is_allowed(found, limit_alphabet, remedy):
+    assert advice(found, 40, limit_alphabet) == remedy
     with pytest.raises(ValueError, match="greater than or equal to 100"):
         WordPiece(vocab_size=99)
 
@@ -80,17 +80,17 @@ def test_what_is_advised_for_too_little_text_is_allowed(found, limit_alphabet, a
 def test_tokens_join_back_to_the_marked_morphemes(backend, rows):
     known = 0
     for row in rows:
-        encoding = backend.encode(row.tokens(), is_pretokenized=True, add_special_tokens=False)
-        joined = [""] * len(row.cut)
+        encoding = backend.encode(row.words(), is_pretokenized=True, add_special_tokens=False)
+        joined = [""] * len(row.segmentation)
         unknown = set()
-        for token, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
+        for id_, token, word in zip(encoding.ids, encoding.tokens, encoding.word_ids, strict=True):
             joined[word] += token
-            unknown |= {word} if token == UNK_ID else set()
+            unknown |= {word} if id_ == UNK_ID else set()
         assert [one for i, one in enumerate(joined) if i not in unknown] == [
-            one for i, one in enumerate(row.tokens()) if i not in unknown
+            one for i, one in enumerate(row.words()) if i not in unknown
         ]
         known += len(joined) - len(unknown)
-    assert known > 0.97 * sum(len(row.cut) for row in rows)
+    assert known > 0.97 * sum(len(row.segmentation) for row in rows)
 
 
 def test_a_letter_without_a_token_makes_its_morpheme_unknown(front_end, tmp_path):
@@ -119,15 +119,15 @@ def test_the_longest_morpheme_can_be_spelled(backend):
 
 def test_every_token_stands_in_some_morpheme_of_the_corpus(backend, rows):
     """Nothing is merged across morphemes, nor over a letter that was left out of the alphabet."""
-    corpus = "\n".join({token for row in rows for token in row.tokens()})
+    corpus = "\n".join({token for row in rows for token in row.words()})
     assert [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS and token not in corpus] == []
 
 
 def test_the_report_counts_what_it_says(front_end, tmp_path, backend, rows):
     counts = train(front_end, tmp_path / "again")
-    encodings = [backend.encode(row.tokens(), is_pretokenized=True, add_special_tokens=False).ids for row in rows]
+    encodings = [backend.encode(row.words(), is_pretokenized=True, add_special_tokens=False).ids for row in rows]
     tokens = sum(map(len, encodings))
-    assert counts["tokens_per_morpheme"] == pytest.approx(tokens / sum(len(row.cut) for row in rows), abs=1e-4)
+    assert counts["tokens_per_morpheme"] == pytest.approx(tokens / sum(len(row.segmentation) for row in rows), abs=1e-4)
     assert counts["tokens_per_eojeol"] == pytest.approx(
         tokens / sum(len(row.document.text.split()) for row in rows), abs=1e-4
     )
@@ -142,7 +142,7 @@ def test_the_saved_config_names_analyzer_and_version(front_end, kiwi):
 
 def test_the_corpus_is_a_document_a_line(front_end, rows):
     lines = list(corpus_lines(front_end.analysis))
-    assert [line.split(" ") for line in lines] == [row.tokens() for row in rows]
+    assert [line.split(" ") for line in lines] == [row.words() for row in rows]
 
 
 # the alphabet

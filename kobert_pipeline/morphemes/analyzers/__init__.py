@@ -1,10 +1,12 @@
-"""One file per analyzer. Each is shipped with the tokenizers made by it, so it imports nothing of ours. It defines
+"""One file per analyzer. A file is copied into the folders of tokenizers that use it, so it imports nothing of this
+package. It defines
 
 - `LIBRARY`: the name to `pip install`, empty where it needs none;
 - `STYLES`: the spellings it can give, out of `morpheme.STYLES`; `USER_WORDS`: whether it takes a user dictionary;
-- `version() -> str`: the library and its model, since another one cuts otherwise;
-- `tokens(texts, style, user_words, num_workers)`: for each text (one line, NFC, no lone surrogates) its columns `(starts, ends,
-  sentences, spellings)`: lists of one length, `spellings` None in the styles `surface` and `none`. `user_words` are (form, tag, score).
+- `version() -> str`: the library and its model, since another one segments differently;
+- `tokens(texts, style, user_words, num_workers)`: for each text (one line, NFC, no lone surrogates) its columns
+  `(starts, ends, sentences, spellings)`: lists of one length, `spellings` None in the styles `surface` and `none`.
+  `user_words` are (form, tag, score).
 
 Importing it raises ImportError, with what to install, where its library is missing.
 """

@@ -1,5 +1,4 @@
-"""Kiwi (Lee 2024). One `Kiwi` per process: its worker threads do not survive a fork, so instances are keyed by process
-id."""
+"""The analyzer Kiwi (Lee 2024), through kiwipiepy."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -18,14 +17,14 @@ STYLES = ("surface", "form", "lemma", "tagged", "none")
 USER_WORDS = True
 
 PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
-"""Tags of what the dictionary writes with 다: verbs, adjectives, auxiliaries, copulas, and the suffixes that make
+"""Tags of words whose dictionary form ends in 다: verbs, adjectives, auxiliaries, copulas, and the suffixes that form
 them."""
 
 _instances: dict[tuple[Any, ...], Kiwi] = {}
 
 
 def version() -> str:
-    """The analyzer and its model."""
+    """The versions of the analyzer and of its model."""
     return f"kiwipiepy {kiwipiepy.__version__}, model {kiwipiepy_model.__version__}"
 
 
@@ -33,6 +32,7 @@ def instance(user_words: tuple[tuple[str, str, float], ...] = (), num_workers: i
     """The process's Kiwi with `num_workers` threads (None: one per core). Raises ValueError for a word or tag that Kiwi
     refuses."""
     workers = num_workers or os.cpu_count() or 1
+    # Kiwi's threads do not survive a fork, so a child process, which inherits this cache, must make its own instance
     key = (os.getpid(), workers, user_words)
     if key not in _instances:
         kiwi = Kiwi(num_workers=workers)
@@ -48,25 +48,27 @@ def tokens(
     user_words: tuple[tuple[str, str, float], ...] = (),
     num_workers: int | None = None,
 ) -> Iterator[tuple[list[int], list[int], list[int], list[str] | None]]:
-    """Analyse `texts` on Kiwi's threads, which run ahead of what is asked for; a single one right here."""
-    kiwi, several = instance(user_words, num_workers), iter(texts)
-    first = list(islice(several, 2))
-    for found in kiwi.tokenize(chain(first, several)) if len(first) > 1 else map(kiwi.tokenize, first):
+    """Analyse `texts` on Kiwi's threads, which work ahead of what has been consumed."""
+    kiwi, remaining = instance(user_words, num_workers), iter(texts)
+    first = list(islice(remaining, 2))
+    # a single text needs no threads
+    several = len(first) > 1
+    for analysis in kiwi.tokenize(chain(first, remaining)) if several else map(kiwi.tokenize, first):
         yield (
-            [token.start for token in found],
-            [token.end for token in found],
-            [token.sent_position for token in found],
-            _spellings(found, style),
+            [token.start for token in analysis],
+            [token.end for token in analysis],
+            [token.sent_position for token in analysis],
+            _spellings(analysis, style),
         )
 
 
-def _spellings(found: Any, style: str) -> list[str] | None:
+def _spellings(analysis: Any, style: str) -> list[str] | None:
     match style:
         case "form":
-            return [token.form for token in found]
+            return [token.form for token in analysis]
         case "lemma":
-            return [token.form + "다" if token.tag.startswith(PREDICATES) else token.form for token in found]
+            return [token.form + "다" if token.tag.startswith(PREDICATES) else token.form for token in analysis]
         case "tagged":
-            return [f"{token.form}/{token.tag}" for token in found]
+            return [f"{token.form}/{token.tag}" for token in analysis]
         case _:
             return None

@@ -1,5 +1,7 @@
-"""MeCab-ko (Kudo 2006; dictionary of the Eunjeon project) through python-mecab-ko, an optional extra. It finds no
-sentences: after a sentence-final punctuation mark one begins."""
+"""MeCab-ko (Kudo 2006; dictionary of the Eunjeon project) through python-mecab-ko, an optional extra.
+
+It does not split sentences, so a sentence starts after every sentence-final punctuation mark.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -15,13 +17,13 @@ STYLES = ("surface", "form", "lemma", "tagged", "none")
 USER_WORDS = False
 
 PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
-"""Tags of what the dictionary writes with 다."""
+"""Tags of words whose dictionary form ends in 다."""
 
 _instances: dict[int, MeCab] = {}
 
 
 def version() -> str:
-    """The binding and the dictionary."""
+    """The versions of the Python binding and of the dictionary."""
     from importlib.metadata import version as installed
 
     return f"python-mecab-ko {installed('python-mecab-ko')}, dictionary {installed('python-mecab-ko-dic')}"
@@ -33,8 +35,10 @@ def tokens(
     user_words: tuple[tuple[str, str, float], ...] = (),
     num_workers: int | None = None,
 ) -> Iterator[tuple[list[int], list[int], list[int], list[str] | None]]:
-    """Analyse `texts` one after the other. An inflected word gives its morphemes, each over all of the word's
-    characters."""
+    """Analyse `texts` one after the other, on one thread whatever `num_workers` is.
+
+    An inflected word gives several morphemes, and each of them spans all of the word's characters.
+    """
     mecab = _instances.setdefault(os.getpid(), MeCab())
     for text in texts:
         starts, ends, sentences, spellings = [], [], [], []
@@ -51,7 +55,7 @@ def tokens(
 
 
 def _parts(morpheme: Any) -> Iterator[tuple[str, str]]:
-    """(form, tag) of a token, or of each morpheme in an inflected one, which the dictionary writes as
+    """(form, tag) of a token, or of each morpheme of an inflected one, which the dictionary lists as
     하/XSV/*+었/EP/*."""
     feature = morpheme.feature
     if feature.type == "Inflect" and feature.expression:

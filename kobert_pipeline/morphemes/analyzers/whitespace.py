@@ -1,5 +1,7 @@
-"""The control without an analyzer: an eojeol is one token (in the style `surface` less a mark at its end), a line one
-sentence."""
+"""The baseline without an analyzer: an eojeol is one token, and a line is one sentence.
+
+In the style `surface` punctuation at either end of an eojeol is split off afterwards, as for every analyzer.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +14,7 @@ EOJEOL = re.compile(r"\S+")
 
 
 def version() -> str:
-    """Cutting at white space has one version."""
+    """Splitting at white space has only one version."""
     return "whitespace 1"
 
 

@@ -1,5 +1,7 @@
-"""Byte-pair encoding over characters (Sennrich et al. 2016): the merges of training are replayed. A character without a
-piece is [UNK] alone, not with its morpheme."""
+"""Byte-pair encoding over characters (Sennrich et al. 2016): a morpheme is encoded by replaying the merges of training.
+
+A character that is not in the vocabulary becomes one [UNK]; the rest of its morpheme is encoded as usual.
+"""
 
 from typing import Literal
 
@@ -7,18 +9,19 @@ from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
-from kobert_pipeline.tokenizer.subword import Lines, Subword, spelled_by
+from kobert_pipeline.tokenizer.subword import Lines, Subword, lines_within_alphabet
 
 
 class Bpe(Subword):
-    """Merges learned and replayed."""
+    """BPE: pieces come from merges, which encoding replays."""
 
     name: Literal["bpe"] = "bpe"
     min_frequency: int = Field(2, ge=0)
     """A pair seen less often is not merged."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
-        """Train on the morphemes."""
+        """Train with the trainer of `tokenizers`."""
+        # white space separates morphemes in `lines`, so nothing is merged across two of them
         backend = Tokenizer(models.BPE(unk_token=UNK))
         backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         trainer = trainers.BpeTrainer(
@@ -29,5 +32,5 @@ class Bpe(Subword):
             limit_alphabet=len(alphabet),
             show_progress=False,
         )
-        backend.train_from_iterator(spelled_by(lines, alphabet), trainer)
+        backend.train_from_iterator(lines_within_alphabet(lines, alphabet), trainer)
         return backend

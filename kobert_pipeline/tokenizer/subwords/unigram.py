@@ -1,7 +1,7 @@
 """The unigram language model (Kudo 2018): the most probable segmentation, learned by pruning a large vocabulary.
-Characters without a piece that stand side by side in a morpheme are one [UNK], and the rest of the morpheme is spelled.
 
-Trained by SentencePiece on one thread, because the trainer of `tokenizers` gives other scores each time it is run.
+Adjacent characters of a morpheme that are not in the vocabulary become one [UNK]; the rest is encoded as usual.
+Training uses SentencePiece on one thread, because the trainer of `tokenizers` gives different scores each time.
 """
 
 import io
@@ -13,33 +13,35 @@ from pydantic import Field
 from tokenizers import Tokenizer, models
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
-from kobert_pipeline.tokenizer.subword import Lines, Subword, spelled_by
+from kobert_pipeline.tokenizer.subword import Lines, Subword, lines_within_alphabet
 
 RESERVED = "\0▅"
 """Characters (U+0000 and U+2585) that SentencePiece uses itself and cannot learn."""
 
 
 class Unigram(Subword):
-    """Pieces with probabilities."""
+    """Unigram: pieces have probabilities."""
 
     name: Literal["unigram"] = "unigram"
     max_piece_length: int = Field(16, ge=1)
-    """Characters of the longest piece."""
+    """Most characters of a piece."""
     shrinking_factor: float = Field(0.75, gt=0, lt=1)
-    """Share of the pieces that a round of pruning keeps."""
+    """Share of the pieces that each round of pruning keeps."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
-        """Train on the morphemes and their counts, less those that hold a special token. A character that was not
-        learned with them gets the lowest score."""
+        """Train with SentencePiece on the morphemes and their counts."""
         learnable = [character for character in alphabet if character not in RESERVED]
-        counts = Counter(piece for line in spelled_by(lines, learnable) for piece in line.split(" ") if piece)
+        words = (word for line in lines_within_alphabet(lines, learnable) for word in line.split(" "))
+        counts = Counter(word for word in words if word)
+        # a morpheme that contains the text of a special token would teach pieces that equal it
         special = re.compile("|".join(map(re.escape, special_tokens)))
-        counts = Counter({piece: count for piece, count in counts.items() if not special.search(piece)})
-        wanted = self.vocab_size - len(special_tokens)
-        learned = self.learn(counts, wanted) if counts else []
+        counts = Counter({word: count for word, count in counts.items() if not special.search(word)})
+        size = self.vocab_size - len(special_tokens)
+        learned = self.learn(counts, size) if counts else []
         longer = [piece for piece, _ in learned if len(piece) > 1]
-        kept = {*alphabet, *longer[: wanted - len(alphabet)]}
+        kept = {*alphabet, *longer[: size - len(alphabet)]}
         scores = dict.fromkeys(special_tokens, 0.0) | {piece: score for piece, score in learned if piece in kept}
+        # characters that SentencePiece could not learn get the lowest score
         lowest = min(scores.values())
         scores |= {character: lowest for character in alphabet if character not in scores}
         backend = Tokenizer(models.Unigram(list(scores.items()), unk_id=special_tokens.index(UNK)))
@@ -47,20 +49,21 @@ class Unigram(Subword):
         return backend
 
     def learn(self, counts: Counter[str], size: int) -> list[tuple[str, float]]:
-        """At most `size` pieces by SentencePiece with their scores, the best first; no special tokens."""
+        """At most `size` pieces with their scores (log probabilities), the best first; no special tokens."""
         import sentencepiece
 
         trained = io.BytesIO()
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=(f"{piece}\t{count}" for piece, count in sorted(counts.items())),
+            sentence_iterator=(f"{word}\t{count}" for word, count in sorted(counts.items())),
             input_format="tsv",
             model_writer=trained,
             model_type="unigram",
-            vocab_size=size + 1,  # its own token for the unknown is left out below
-            hard_vocab_limit=False,
+            vocab_size=size + 1,  # SentencePiece counts its own unknown token, which is left out below
+            hard_vocab_limit=False,  # a small corpus has fewer pieces; the stage reports how many
             character_coverage=1.0,
             max_sentencepiece_length=self.max_piece_length,
             shrinking_factor=self.shrinking_factor,
+            # everything that changes or splits text is off: the analyzer has done it
             normalization_rule_name="identity",
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,

@@ -1,7 +1,7 @@
-"""WordPiece (Schuster & Nakajima 2012; as BERT uses it: longest match first).
+"""WordPiece (Schuster & Nakajima 2012; as in BERT: longest match first).
 
-Pieces inside a morpheme carry no `##`: the word mark says already where an eojeol begins, and joining pieces gives the
-text back.
+Pieces inside a morpheme have no prefix `##`: the word mark already shows where an eojeol starts, and joining pieces
+gives the text back.
 """
 
 from typing import ClassVar, Literal
@@ -10,11 +10,11 @@ from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
-from kobert_pipeline.tokenizer.subword import Lines, Subword, spelled_by
+from kobert_pipeline.tokenizer.subword import Lines, Subword, lines_within_alphabet
 
 
 class WordPiece(Subword):
-    """Merges learned like BPE, spelled by the longest match."""
+    """WordPiece: pieces come from merges as in BPE, and encoding takes the longest match."""
 
     name: Literal["wordpiece"] = "wordpiece"
     grows: ClassVar[bool] = True
@@ -22,7 +22,8 @@ class WordPiece(Subword):
     """A pair seen less often is not merged."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
-        """Train on the morphemes."""
+        """Train with the trainer of `tokenizers`."""
+        # 200: no morpheme is that long (MAX_MORPHEME_CHARACTERS), so none is [UNK] for its length
         backend = Tokenizer(models.WordPiece(unk_token=UNK, continuing_subword_prefix="", max_input_chars_per_word=200))
         backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         trainer = trainers.WordPieceTrainer(
@@ -34,5 +35,5 @@ class WordPiece(Subword):
             limit_alphabet=len(alphabet),
             show_progress=False,
         )
-        backend.train_from_iterator(spelled_by(lines, alphabet), trainer)
+        backend.train_from_iterator(lines_within_alphabet(lines, alphabet), trainer)
         return backend
