@@ -178,4 +178,4 @@ def test_special_tokens_in_the_text_do_not_disturb_the_vocabulary(front_end):
 
 def test_an_unknown_subword_model_is_answered_with_a_guess():
     with pytest.raises(UserError, match="did you mean 'wordpiece'"):
-        Subword.variant("word_token")
+        Subword.variant("word_piece")
