@@ -1,1 +1,2 @@
-"""Fine-tuning: a pretrained (or random) encoder, featurized sets, one run per seed; selected on dev, tested once."""
+"""Fine-tuning: a pretrained (or randomly initialised) encoder trained on featurized sets, one run per seed. The model
+is selected on dev and tested once."""

@@ -1,5 +1,5 @@
-"""Windows -> padded batches of about equal length, as a function of (seed, step). Windows that are choices of one
-example stay together."""
+"""Windows -> padded batches of about equal length, as a function of (seed, step). The windows of one example's answer
+choices stay in one batch."""
 
 from functools import lru_cache
 
@@ -10,18 +10,18 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.tagging import IGNORE_INDEX
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
-POOL = 64
-"""Batches whose rows are sorted by length together: less padding, still a random order."""
-
-
-FILLS = {"input_ids": PAD_ID, "token_type_ids": 0}
-"""What of the features a model takes, and what it is padded with."""
+SORTED_BATCHES = 64
+"""Batches whose rows are sorted by length together: less padding, and the order is still random."""
+PADDING_VALUES = {"input_ids": PAD_ID, "token_type_ids": 0}
+"""The arrays of `Features` that are model inputs, and what each is padded with."""
 
 
 class Batches:
-    """Training batches of `features` by number, epoch after epoch. `targets` hold a value per row or per token; a row
-    is a window, or the windows of one example's choices. Windows are padded to a multiple of `pad_to_multiple_of`, but
-    not beyond the longest of all."""
+    """Training batches of `features` by number, epoch after epoch.
+
+    A row is one window, or the windows of one example's choices; `targets` hold a value per row or per token. Widths
+    are rounded up to a multiple of `pad_to_multiple_of`, but not beyond the longest window of all.
+    """
 
     def __init__(
         self,
@@ -34,43 +34,45 @@ class Batches:
         self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
         self.pad_to_multiple_of, self.longest = pad_to_multiple_of, int(features.lengths.max())
         self.per_epoch = -(-len(features) // batch_size)
-        self.weights = np.ones(len(features), np.int64)  # (n,): what each row counts in the loss, which is a mean
-        for array in filter(self._of_tokens, targets.values()):
+        # (n,): the terms that each row adds to the loss, a mean over rows, or over labelled tokens
+        self.weights = np.ones(len(features), np.int64)
+        for array in filter(self._per_token, targets.values()):
             self.weights = np.add.reduceat(array != IGNORE_INDEX, features.arrays["windows"][:-1], dtype=np.int64)
         self.epoch = lru_cache(maxsize=1)(self._epoch)
 
     def _epoch(self, epoch: int) -> list[np.ndarray]:
+        """The rows of each batch of an epoch."""
         rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, epoch]))
         order = rng.permutation(len(self.features))
-        lengths = self.features.lengths
-        pools = [order[i : i + POOL * self.batch_size] for i in range(0, len(order), POOL * self.batch_size)]
+        lengths, pool_size = self.features.lengths, SORTED_BATCHES * self.batch_size
+        pools = [order[i : i + pool_size] for i in range(0, len(order), pool_size)]
         order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
         batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+        # shuffled once more, or lengths would grow from batch to batch within each pool
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def batch(self, step: int, part: int, parts: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
-        """Part `part` of `parts` of the batch of step `step`, all from 0, under the names that `transformers` models
-        take, and `share`: how much of the step it is (0 where there are more parts than rows, and some row stands
-        in)."""
+        """Part `part` of `parts` of the batch of step `step`, all from 0, under the argument names of `transformers`
+        models, with `share`: the part's share of the step's loss."""
         rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
-        mine = np.array_split(rows, parts)[part]
-        chosen = mine if len(mine) else rows[:1]
-        width = int(
-            self.features.lengths[rows].max()
-        )  # that of the whole step: the softmax over a window's places counts its padding
+        own = np.array_split(rows, parts)[part]
+        # with more parts than rows some are empty; every rank must run the model, so they get a row with share 0
+        chosen = own if len(own) else rows[:1]
+        # padded to the width of the whole step, since the softmax of span logits goes over padding, too
+        width = int(self.features.lengths[rows].max())
         width = min(-(-width // self.pad_to_multiple_of) * self.pad_to_multiple_of, self.longest)
-        share = float(self.weights[mine].sum() / self.weights[rows].sum())
-        of_tokens = {name: array for name, array in self.targets.items() if self._of_tokens(array)}
-        batch = padded(self.features, chosen, device, width, of_tokens) | {"share": torch.tensor(share, device=device)}
-        of_rows = {name: array[chosen] for name, array in self.targets.items() if name not in of_tokens}
-        return batch | {name: torch.from_numpy(array).to(device) for name, array in of_rows.items()}
+        share = float(self.weights[own].sum() / self.weights[rows].sum())
+        per_token = {name: array for name, array in self.targets.items() if self._per_token(array)}
+        batch = padded(self.features, chosen, device, width, per_token) | {"share": torch.tensor(share, device=device)}
+        per_row = {name: array[chosen] for name, array in self.targets.items() if name not in per_token}
+        return batch | {name: torch.from_numpy(array).to(device) for name, array in per_row.items()}
 
-    def _of_tokens(self, array: np.ndarray) -> bool:
-        return len(array) != len(self.features)  # a row holds two tokens at least, [CLS] and [SEP]
+    def _per_token(self, array: np.ndarray) -> bool:
+        return len(array) != len(self.features)  # every row has at least two tokens, [CLS] and [SEP]
 
 
 def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
-    """All rows, shortest first, in batches: for prediction."""
+    """The numbers of all rows in batches, shortest first: for prediction."""
     order = np.argsort(features.lengths, kind="stable")
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
 
@@ -82,21 +84,21 @@ def padded(
     width: int | None = None,
     labels: dict[str, np.ndarray] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """`input_ids, token_type_ids, attention_mask` and `labels` (tokens,), each (n, L), of choices (n, choices, L); L is
-    `width`, or that of the longest."""
+    """`input_ids`, `token_type_ids`, `attention_mask` and per-token `labels` of `rows`: (n, L) each, or (n, choices,
+    L). L is `width`, by default the length of the longest row."""
     index, real = cells(features, rows, width or int(features.lengths[rows].max()))
-    arrays = {name: np.where(real, features.arrays[name][index], fill) for name, fill in FILLS.items()} | {
-        "attention_mask": real
-    }
+    arrays = {name: np.where(real, features.arrays[name][index], pad) for name, pad in PADDING_VALUES.items()}
+    arrays |= {"attention_mask": real}
     arrays |= {name: np.where(real, array[index], IGNORE_INDEX) for name, array in (labels or {}).items()}
     return {name: torch.from_numpy(array.astype(np.int64)).to(device) for name, array in arrays.items()}
 
 
 def cells(features: Features, rows: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which token stands where, and where one stands at all: (n, width) each, of choices (n, choices, width)."""
+    """For each cell of a padded batch the number of its token, and whether it has one: (n, width) each, or
+    (n, choices, width)."""
     windows = rows[:, None] * features.choices + np.arange(features.choices)  # (n, C)
     begins, ends = features.arrays["windows"][windows, None], features.arrays["windows"][windows + 1, None]
     index = begins + np.arange(width)  # (n, C, L)
     real = index < ends
-    shown = slice(None) if features.choices > 1 else 0
-    return np.where(real, index, 0)[:, shown], real[:, shown]
+    choices = slice(None) if features.choices > 1 else 0  # without choices the dimension C is dropped
+    return np.where(real, index, 0)[:, choices], real[:, choices]

@@ -1,5 +1,5 @@
-"""Train on one split, measure on another, keep the best. It is handed those two and no other, so that no choice can
-rest on a test set."""
+"""Train on one split, evaluate on another, keep the best model. Only those two splits are passed in, so that no choice
+can depend on a test set."""
 
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
-from kobert_pipeline.finetune.layers import layerwise_lr_decay
+from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.training.device import device
@@ -18,55 +18,67 @@ from kobert_pipeline.training.loop import train
 
 
 class DevEvaluator:
-    """Called with a step, it measures the model on dev, and keeps it in the folder `kept`, if there is one, when it is
-    the best so far."""
+    """Called with a step, evaluates the model on dev. The best model so far is saved in `best_folder`, if one is
+    given."""
 
-    def __init__(self, model: Any, task: Task, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None) -> None:
-        self.model, self.task, self.dev, self.plan, self.kept = model, task, dev, plan, kept
-        self.found = Evaluations(out / EVALUATIONS)
+    def __init__(
+        self, model: Any, task: Task, dev: Features, plan: FinetunePlan, out: Path, best_folder: Path | None
+    ) -> None:
+        self.model, self.task, self.dev, self.plan, self.best_folder = model, task, dev, plan, best_folder
+        self.evaluations = Evaluations(out / EVALUATIONS)
 
     def __call__(self, step: int) -> dict[str, float]:
         """The scores of `step`."""
         scores = predict(self.model, self.task, self.dev, device(), calibrate=True).scores
-        # the first of equals is kept, and a step measured again after a resume is not better than itself
-        earlier = [values[self.task.metric] for other, values in self.found.values.items() if other < step]
-        better = all(rounded(scores)[self.task.metric] > score for score in earlier)
-        kept = self.kept if better and is_main_process() else None
-        if kept:
-            self.model.save_pretrained(kept)
-        return self.found.add(step, scores, kept)
+        # compared with earlier steps only: of equal scores the first wins, and after a resume a step evaluated again
+        # must not lose against its own score
+        metric, evaluations = self.task.metric, self.evaluations.values
+        earlier = [values[metric] for other_step, values in evaluations.items() if other_step < step]
+        is_best = all(rounded(scores)[metric] > score for score in earlier)
+        best_folder = self.best_folder if is_best and is_main_process() else None
+        if best_folder:
+            self.model.save_pretrained(best_folder)
+        return self.evaluations.add(step, scores, best_folder)
 
     def best(self, until: int) -> int:
-        """The best step up to `until`, the first of equals."""
+        """The step with the best score up to step `until`, the first of equals."""
         return max(
-            (step for step in self.found.values if step <= until),
-            key=lambda step: (self.found[step][self.task.metric], -step),
+            (step for step in self.evaluations.values if step <= until),
+            key=lambda step: (self.evaluations[step][self.task.metric], -step),
         )
 
     def should_stop(self, step: int) -> bool:
-        """Whether as many evaluations as the plan has patience were no better than one before them. It looks at those
-        up to `step` alone: a run that goes on after a kill ends where it would have ended."""
+        """Whether the last `early_stopping_patience` evaluations were no better than an earlier one."""
         patience = self.plan.early_stopping_patience
-        return patience is not None and sum(self.best(step) < other <= step for other in self.found.values) >= patience
+        if patience is None:
+            return False
+        # evaluations after `step` are on disk where a killed run is resumed; it must stop at the same step all the same
+        best = self.best(step)
+        return sum(best < evaluated <= step for evaluated in self.evaluations.values) >= patience
 
 
 def train_and_select(
-    model: Any, task: Task, train_set: Features, dev: Features, plan: FinetunePlan, out: Path, kept: Path | None = None
+    model: Any,
+    task: Task,
+    train_set: Features,
+    dev: Features,
+    plan: FinetunePlan,
+    out: Path,
+    best_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """Train `model` by `plan`, whose seed is the run's. Steps, loss, the best step and its scores on dev; `kept` then
-    holds its weights."""
-    # under bf16 the CPU's library keeps memory for every shape it has met: gigabytes, for as many widths as windows
-    # have
+    """Train `model` with `plan`, whose seed is that of the run, and select the best step on dev. Returns steps, loss,
+    the best step and its scores; its weights are in `best_folder` afterwards."""
+    # in bf16 oneDNN keeps memory on the CPU for every shape it has seen: gigabytes, if every width may occur
     multiple = 8 if plan.mixed_precision == "bf16" else 1
     batches = Batches(train_set, task.targets(train_set), plan.batch_size, plan.seed, pad_to_multiple_of=multiple)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
-    on_dev = DevEvaluator(model, task, dev, plan, out, kept)
-    slower = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
+    on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
+    lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
     trained = train(
         TaskModule(model), partial(batches.batch, device=device()), plan, plan.epochs * batches.per_epoch, out, on_dev,
-        name="finetune", lr_scales=slower, should_stop=on_dev.should_stop,
+        name="finetune", lr_scales=lr_scales, should_stop=on_dev.should_stop,
     )  # fmt: skip
-    best = on_dev.best(trained.steps)
-    if kept and is_main_process():
-        on_dev.found.verify_kept(kept)
-    return {"steps": trained.steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": on_dev.found[best]}
+    best, evaluations = on_dev.best(trained.steps), on_dev.evaluations
+    if best_folder and is_main_process():
+        evaluations.verify_best(best_folder)
+    return {"steps": trained.steps, "train_loss": round(trained.loss, 4), "best_step": best, "dev": evaluations[best]}

@@ -1,5 +1,7 @@
-"""The plan of a training with what fine-tuning adds, and plans with lists, of which each setting is tried. No torch
-here."""
+"""The training plan with the options that fine-tuning adds, and plans with lists of values, which form a grid search.
+
+No torch here, because `kobert check` reads these options.
+"""
 
 from itertools import product
 from typing import Any
@@ -11,55 +13,53 @@ from kobert_pipeline.training.plan import Plan
 
 
 class FinetunePlan(Plan):
-    """The plan with fine-tuning's usual values."""
+    """A plan with the defaults and options of fine-tuning."""
 
     learning_rate: float = Field(1e-4, gt=0)
     """Peak learning rate."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
-    """AdamW's moments."""
+    """AdamW's beta1 and beta2."""
     epochs: int = Field(2, gt=0)
-    """Times that every training example is seen."""
+    """Number of passes over the training set."""
     batch_size: int = Field(32, gt=0)
-    """Examples in a step; of texts that are read in several windows (answers, entities), windows."""
+    """Examples per step; windows per step for tasks that split long texts into windows (answers, entities)."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Dropout of hidden states, those that the task's head reads included."""
-    # not in the fingerprint where they do nothing: runs from before they were there are still the same
+    """Dropout of hidden states, including the input of the task's head."""
+    # these two are in the fingerprint only where they have an effect, so that runs from before they existed stay valid
     layerwise_lr_decay: float = Field(1.0, gt=0, le=1, exclude_if=lambda value: value == 1)
-    """Each layer learns at this share of the rate of the layer above it, the head at the full one; 1: all learn
-    alike."""
+    """Factor between the learning rate of a layer and that of the layer above it; the head has the full rate. 1: all
+    layers have the same rate."""
     early_stopping_patience: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
-    """Evaluations in a row without a better score on dev after which the training ends; null: never. The schedule is
-    that of all epochs."""
+    """Stop after this many evaluations in a row without a better score on dev; null: never. The learning-rate schedule
+    is still that of all epochs."""
 
     @field_validator("fsdp")
     @classmethod
-    def _whole(cls, value: bool) -> bool:
+    def _no_fsdp(cls, value: bool) -> bool:
         if value:
             raise ValueError(
-                "fine-tuning keeps the whole model in every process; leave fsdp out here (pretraining has it)"
+                "fsdp is for pretraining only, and fine-tuning keeps the whole model on every rank; leave fsdp out"
             )
         return value
 
 
 class Plans(FinetunePlan):
-    """A plan in which some options may be lists. Each combination is tried with the first seed, and the one that is
-    best on dev is used."""
+    """A plan in which some options may be lists: each combination is tried with the first seed, and the one with the
+    best score on dev is used for all seeds."""
 
     learning_rate: float | tuple[float, ...] = 1e-4  # type: ignore[assignment]
-    """Peak learning rate, or a list of which the best on dev is taken."""
+    """Peak learning rate, or a list to select from on dev."""
     epochs: int | tuple[int, ...] = 2  # type: ignore[assignment]
-    """Times that every training example is seen, or a list of which the best on dev is taken."""
+    """Number of passes over the training set, or a list to select from on dev."""
 
     @field_validator("learning_rate", "epochs", mode="before")
     @classmethod
-    def _one_or_several(cls, given: Any, option: ValidationInfo) -> Any:
-        """Every value by the rules of a plan without lists."""
+    def _check_values(cls, given: Any, option: ValidationInfo) -> Any:
+        """Validate each value as a plan without lists would."""
         name = str(option.field_name)
+        candidates = given if isinstance(given, (list, tuple)) else [given]
         try:
-            values = [
-                getattr(FinetunePlan(**{name: value}), name)
-                for value in (given if isinstance(given, (list, tuple)) else [given])
-            ]
+            values = [getattr(FinetunePlan(**{name: value}), name) for value in candidates]
         except ValidationError as error:
             raise PydanticCustomError("one_of_several", "{message}", {"message": error.errors()[0]["msg"]}) from None
         if not values:
@@ -74,12 +74,11 @@ class Plans(FinetunePlan):
         return {name: value for name in ("learning_rate", "epochs") if isinstance(value := getattr(self, name), tuple)}
 
     def settings(self) -> dict[str, FinetunePlan]:
-        """Every combination by a name that can be a folder's, in the order of the lists; one called "" where there are
-        none."""
-        found = {}
+        """A plan for each combination, in the order of the lists, under a name that serves as a folder name, such as
+        `learning_rate=0.0001,epochs=2`. Without lists there is one, named ""."""
+        plans = {}
         for values in product(*self.varied.values()):
             chosen = dict(zip(self.varied, values, strict=True))
-            found[",".join(f"{name}={value}" for name, value in chosen.items())] = FinetunePlan(
-                **{**dict(self), **chosen}
-            )
-        return found
+            name = ",".join(f"{option}={value}" for option, value in chosen.items())
+            plans[name] = FinetunePlan(**{**dict(self), **chosen})
+        return plans

@@ -1,4 +1,4 @@
-"""Features + a pretrained model -> a fine-tuned model for one seed. The model is picked on dev; the test set is read
+"""Features + a pretrained model -> a fine-tuned model for one seed. The model is selected on dev; the test set is read
 once, at the end."""
 
 from collections.abc import Mapping
@@ -20,33 +20,35 @@ from kobert_pipeline.training.plan import TRAINING_WRITES
 
 VERSION = 1
 MODEL = "model"
-"""Folder of the best model below the run's."""
+"""Folder of the best model, inside the run's."""
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
 WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), "predictions.jsonl", *TRAINING_WRITES)
-"""Patterns of every file that the stage writes to its folder."""
+"""Patterns of all files that the stage writes to its folder."""
 
 
 class FinetuneOptions(Options):
-    """One fine-tuning."""
+    """Options of one fine-tuning."""
 
     features: str | None = None
-    """Name of the featurized set; default: the name of this fine-tuning."""
+    """Name of the features to train on; default: the name of this fine-tuning."""
     init: Literal["pretrained", "scratch"] = "pretrained"
-    """`scratch`: the same network without pretraining, as a control."""
+    """`pretrained`: start from the pretrained weights; `scratch`: the same architecture with random weights, as a
+    control."""
     seeds: list[Seed] = Field([1], min_length=1)
-    """One run each."""
+    """Random seeds, one run each."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
-    """`frozen`: the feature-based approach (Devlin et al. 2019, section 5.3), for tasks that tag: a BiLSTM learns over
-    the encoder's last four layers, which stay as they were. Such a model is not published."""
+    """`tuned`: train all weights; `frozen`: the feature-based approach (Devlin et al. 2019, section 5.3) for tagging
+    tasks, in which a BiLSTM is trained over the last four layers of an unchanged encoder. Such a model cannot be
+    published."""
     plan: Plans = Plans()
-    """Optimizer, schedule, epochs; lists of learning rates and epochs are tried."""
+    """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
 
     @model_validator(mode="after")
-    def _layers(self) -> "FinetuneOptions":
+    def _check_frozen(self) -> "FinetuneOptions":
         if self.encoder == "frozen" and self.plan.layerwise_lr_decay < 1:
             raise ValueError(
-                f"encoder is 'frozen' and plan.layerwise_lr_decay {self.plan.layerwise_lr_decay:g}, but no layer of it "
-                "learns; leave one out"
+                f"encoder is 'frozen' and plan.layerwise_lr_decay {self.plan.layerwise_lr_decay:g}, but the layers of "
+                "a frozen encoder are not trained; leave one out"
             )
         return self
 
@@ -59,74 +61,78 @@ def run(
     out: Path,
     trials: Mapping[str, Path] | None = None,
 ) -> dict[str, Any]:
-    """Train with `seed`, keep the best epoch in `out/model`, write `predictions.jsonl` for the test set. `trials`: the
-    folders of the settings that were tried, of which the best is taken."""
+    """Train with `seed`, keep the model of the best evaluation in `out/model`, and write `predictions.jsonl` for the
+    test set. `trials`: {setting: folder} of a grid search, of which the best setting is used. Returns the counts and
+    scores for the manifest."""
     task = task_of(features)
     plan = chosen_plan(options, task, trials or {})
-    counts = {name: getattr(plan, name) for name in options.plan.varied} | _fitted(
-        options, plan, seed, features, pretrained, out, MODEL
-    )
+    selected = {name: getattr(plan, name) for name in options.plan.varied}
+    counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL)
     if not is_main_process():
-        return {}  # what follows is read, measured and written by the first process alone
+        return {}  # rank 0 alone evaluates the test set and writes
     return counts | evaluate_test(task, features, out)
 
 
 def trial(
     options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path
 ) -> dict[str, Any]:
-    """Try one setting: train as `run` does and leave the scores on dev, but no model. The test set is not opened."""
+    """Train with one setting of a grid search, as `run` does, but keep only the scores on dev, and no model. The test
+    set is not opened."""
     from kobert_pipeline.training.loop import NotFinite
 
     try:
-        return _fitted(options, plan, seed, features, pretrained, out, None)
-    except (
-        NotFinite
-    ) as error:  # as happens to learning rates that are too high: it is not the one to take, and the others are tried
+        return _train_seed(options, plan, seed, features, pretrained, out, None)
+    except NotFinite as error:
+        # as happens when a learning rate is too high: this setting is not selected, but the search goes on. Without its
+        # evaluations `best_of` leaves it out
         (out / EVALUATIONS).unlink(missing_ok=True)
         return {"not_finite": str(error).partition(";")[0]}
 
 
 def chosen_setting(options: FinetuneOptions, features: Path, trials: Mapping[str, Path]) -> dict[str, str]:
-    """What a run depends on of the settings that were tried: the one that was chosen. Another list may choose the
-    same."""
+    """The part of a run's fingerprint that comes from the grid search: only the selected setting, so that a longer list
+    which selects the same one leaves the run valid."""
     return {"setting that is best on dev": best_of(trials, task_of(features))} if trials else {}
 
 
 def chosen_plan(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> FinetunePlan:
-    """The plan of the best setting, or the only one."""
+    """The plan of the best setting, or the only plan where there are no lists."""
     settings = options.plan.settings()
     return settings[best_of(trials, task)] if options.plan.varied else next(iter(settings.values()))
 
 
 def best_of(trials: Mapping[str, Path], task: Task) -> str:
-    """The setting whose best step has the best score on dev, the first of equals. Raises UserError where none came as
-    far as a score."""
+    """The setting whose best step has the best score on dev, the first of equals. Raises UserError where no setting
+    reached an evaluation."""
     scores = {}
     for name, folder in trials.items():
-        if found := read_evaluations(folder / EVALUATIONS):
-            scores[name] = max(values[task.metric] for values in found.values())
+        if evaluations := read_evaluations(folder / EVALUATIONS):
+            scores[name] = max(values[task.metric] for values in evaluations.values())
     if not scores:
         raise UserError(
-            f"no setting that was tried came as far as a score on dev ({', '.join(trials)}); give lower learning rates"
+            f"none of the settings {', '.join(trials)} reached an evaluation on dev, because their losses were not "
+            "finite; give lower learning rates"
         )
     return max(scores, key=lambda name: scores[name])
 
 
 def task_of(features: Path) -> Task:
-    """The task of a featurized set."""
+    """The task that the folder `features` was made for, with its options."""
     return Task.choose(read_json(features / "task.json")["task"])
 
 
-def _fitted(
+def _train_seed(
     options: FinetuneOptions,
     plan: FinetunePlan,
     seed: int,
     features: Path,
     pretrained: Path,
     out: Path,
-    kept: str | None,
+    model_folder: str | None,
 ) -> dict[str, Any]:
-    """Train on train and choose on dev; the other split of `features` is not touched."""
+    """Train on train and select on dev; the test split is not opened. The best model is saved in `out/model_folder`, if
+    that is given."""
+    # torch only from here on: `kobert check` reads the options above without it
     import torch
 
     from kobert_pipeline.finetune.fitting import train_and_select
@@ -138,21 +144,20 @@ def _fitted(
     positions = max_input_length(read_json(pretrained / "config.json"))
     if max_length > positions:
         raise UserError(
-            f"features were made with max_length {max_length}, beyond the model's {positions} positions; lower "
-            "max_length"
+            f"{features} was made with max_length {max_length}, but the model has {positions} positions; lower "
+            "max_length of these features"
         )
     train, dev = (Features.load(features / split) for split in ("train", "dev"))
     plan = plan.model_copy(update={"seed": seed})
     quiet_transformers()
     torch.manual_seed(seed)
-    model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen").to(
-        device()
-    )
-    return train_and_select(model, task, train, dev, plan, out, out / kept if kept else None)
+    model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen")
+    best_folder = out / model_folder if model_folder else None
+    return train_and_select(model.to(device()), task, train, dev, plan, out, best_folder)
 
 
 def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:
-    """Scores of `out/model` on the test set, if there is one, and its predictions in `out/predictions.jsonl`."""
+    """Evaluate `out/model` on the test set, if there is one, and write its predictions to `out/predictions.jsonl`."""
     from kobert_pipeline.finetune.model import load, predict
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.hf_config import fine_tuned_for
@@ -162,7 +167,8 @@ def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:
     test = Features.load(features / "test")
     model = load(out / MODEL).to(device())
     _, state = fine_tuned_for(model.config.to_dict())
-    found = predict(model, task.with_inference_state(state), test, device())
-    rows = zip(test.examples, found.predictions, strict=True)
-    write_json_lines(out / "predictions.jsonl", ({"id": example["id"], "prediction": given} for example, given in rows))
-    return {"test": {name: round(value, 4) for name, value in found.scores.items()}}
+    predicted = predict(model, task.with_inference_state(state), test, device())
+    rows = zip(test.examples, predicted.predictions, strict=True)
+    lines = ({"id": example["id"], "prediction": prediction} for example, prediction in rows)
+    write_json_lines(out / "predictions.jsonl", lines)
+    return {"test": {name: round(value, 4) for name, value in predicted.scores.items()}}

@@ -90,7 +90,7 @@ class Recipe(Options):
                 f"{did_you_mean(features, self.features)}"
             )
         task, architecture = self.features[features].task, self.pretrain.architecture
-        if task.auto_class in architecture.headless:
+        if task.auto_class in architecture.unsupported_heads:
             raise ValueError(
                 f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
                 f"(transformers' {task.auto_class}); choose another pretrain.architecture"

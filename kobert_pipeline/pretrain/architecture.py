@@ -1,4 +1,5 @@
-"""The contract of an architecture: sizes in, a `transformers` config and model out; weights are never renamed."""
+"""The contract of an architecture: sizes in, a `transformers` config and model out, with `transformers`' own weight
+names."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -16,35 +17,35 @@ if TYPE_CHECKING:
 
 
 class Architecture(Plugin):
-    """A model family with its sizes, under HF's names. Beside building models it tells objectives where a model's heads
-    are."""
+    """A model family with its sizes, under HF's names. It builds models, and calls their pretraining heads for the
+    objectives."""
 
     family: ClassVar[str] = "architectures"
 
     heads: ClassVar[tuple[str, ...]]
-    """The kinds of pretraining model it has; an objective needs one of them: `masked` (predicts tokens),
-    `pretraining` (tokens, and one of two classes for a pair), `discriminator` (with a generator), `causal` (predicts
-    the next token)."""
+    """The kinds of pretraining model it can build; an objective needs one of them: `masked` (predicts masked tokens),
+    `pretraining` (masked tokens, and one of two classes for a sequence pair), `discriminator` (with a generator),
+    `causal` (predicts the next token)."""
 
-    headless: ClassVar[tuple[str, ...]] = ()
-    """The classes of tasks' heads, as AutoModelForMultipleChoice, that `transformers` has not for it."""
+    unsupported_heads: ClassVar[tuple[str, ...]] = ()
+    """The Auto classes, such as AutoModelForMultipleChoice, for which `transformers` has no model of this family."""
 
     num_hidden_layers: int = Field(4, gt=0)
-    """Transformer layers."""
+    """Number of transformer layers."""
     hidden_size: int = Field(256, gt=0)
     """Width of the hidden states."""
     num_attention_heads: int = Field(4, gt=0)
-    """Attention heads; must divide hidden_size."""
+    """Number of attention heads; must divide hidden_size."""
     intermediate_size: int | None = Field(None, gt=0)
     """Width of the feed-forward layer; default: four times hidden_size."""
     max_position_embeddings: int = Field(512, gt=0)
-    """Longest sequence the model can ever take."""
+    """Longest sequence that the model can take, in tokens."""
     logits_chunk_size: int | None = Field(None, gt=0, exclude=True)
-    """Tokens to predict whose logits are in memory at once, for large vocabularies on small devices; null: all of a
-    batch. Changes nothing but rounding."""
+    """Number of predicted tokens whose logits are in memory at once, for large vocabularies on small devices; null: all
+    of a batch. Results change by rounding only."""
 
     def sizes(self, vocab_size: int) -> dict[str, Any]:
-        """The sizes under the names that most configs of `transformers` share; no dropout, and our padding."""
+        """The arguments that most configs of `transformers` share, without dropout and with our padding id."""
         return {
             "vocab_size": vocab_size,
             "hidden_size": self.hidden_size,
@@ -57,51 +58,51 @@ class Architecture(Plugin):
             "pad_token_id": PAD_ID,
         }
 
-    def matrices(self, head: str) -> int:
-        """Weights of the matrices that every token passes in a model for `head`, as often as it passes them: a step
-        costs six operations for each."""
+    def encoder_weights(self, head: str) -> int:
+        """Weights in the matrices that every token is multiplied with, for a model of the kind `head`; shared layers
+        count each time they are used. A training step costs six operations per token and weight."""
         inner = self.intermediate_size or 4 * self.hidden_size
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * inner)
 
-    def attended(self, head: str) -> int:
-        """The widths that two tokens of a sequence are compared by, summed over the layers."""
+    def attention_width(self, head: str) -> int:
+        """The width of queries and keys (all heads together), summed over the layers."""
         return self.num_hidden_layers * self.hidden_size
 
-    def head_matrices(self, vocab_size: int, head: str) -> int:
-        """The same for a token that is to be predicted."""
+    def head_weights(self, vocab_size: int, head: str) -> int:
+        """Weights of the output layer, through which only predicted tokens pass."""
         return self.hidden_size * (self.hidden_size + vocab_size)
 
     @abstractmethod
     def config(self, vocab_size: int) -> Any:
-        """A `transformers` config, dropout 0 (pretraining sees every text a few times only)."""
+        """A `transformers` config with dropout 0, because pretraining sees every text only a few times."""
 
     @abstractmethod
     def model(self, config: Any, head: str) -> Any:
-        """A model with random weights for an objective's `head`."""
+        """A randomly initialised model of the kind `head`, one of `heads`."""
 
     def hidden(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout") -> "torch.Tensor":
-        """The last hidden states of T packed tokens: (T, H)."""
+        """The last hidden states of T packed tokens, (T, H)."""
         states: torch.Tensor = model.base_model(**self.inputs(batch), packing=packing).last_hidden_state[0]
         return states
 
     def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
-        """What the encoder takes, each (1, T)."""
+        """The encoder's arguments, each (1, T): one row that holds all sequences of the batch."""
         return {name: batch[name][None] for name in ("input_ids", "token_type_ids", "position_ids")}
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """(K, H) -> (K, V)."""
+        """The logits of K tokens over the vocabulary: (K, H) -> (K, V)."""
         raise NotImplementedError(f"{self.name} predicts no tokens")
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
-        """Hidden states of the [CLS] of P pairs, (P, H) -> (P, 2)."""
-        raise NotImplementedError(f"{self.name} has no head for pairs")
+        """The logits of P sequence pairs, from the hidden states of their [CLS]: (P, H) -> (P, 2)."""
+        raise NotImplementedError(f"{self.name} has no head for sequence pairs")
 
     def save(self, model: Any, folder: Path) -> None:
-        """What others load, in `transformers`' form."""
+        """Save the model to publish and fine-tune, in the format of `transformers`."""
         model.save_pretrained(folder)
 
     def parameters(self, vocab_size: int) -> dict[str, int]:
-        """Parameter counts by part, from a model without memory."""
+        """Parameter counts by module, and their total, from a model on the meta device."""
         import torch
 
         with torch.device("meta"):

@@ -1,5 +1,4 @@
-"""What a model under way is measured by: its loss on held-out text, and how well it guesses whole words, by
-character."""
+"""Evaluation during pretraining: the loss on held-out text, and the perplexity per character of whole words."""
 
 import math
 from pathlib import Path
@@ -19,49 +18,52 @@ from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, round
 from kobert_pipeline.training.fsdp import full_params
 
 HELD_OUT_BATCHES = 8
+"""Batches per evaluation."""
 
 
 class HeldOutEvaluator:
-    """Called with a step, it evaluates the model on the same held-out batches as ever; `words` is how batches with
-    whole words hidden are made."""
+    """Called with a step, evaluates the model on the same held-out batches each time, and saves the best model so far
+    in `out/best`. `word_options` make the batches in which whole words are masked, for the perplexity."""
 
     def __init__(
         self,
         module: LossModule,
         options: LoaderOptions,
-        words: LoaderOptions,
+        word_options: LoaderOptions,
         mixed_precision: str,
         held_out: Shards,
         vocabulary: Tokenizer,
         out: Path,
     ) -> None:
         self.module, self.mixed_precision, self.best_folder = module, mixed_precision, out / "best"
-        self.found = Evaluations(out / EVALUATIONS)
+        self.evaluations = Evaluations(out / EVALUATIONS)
         self.held_out = Loader(held_out, options, vocabulary.get_vocab_size(), seed=0)
-        self.words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
+        self.held_out_words = Loader(held_out, word_options, vocabulary.get_vocab_size(), seed=0)
         self.characters = characters_of(vocabulary)
 
     def __call__(self, step: int) -> dict[str, float]:
-        """The means of `step`; keeps the model if it is the best so far."""
+        """The mean losses and accuracies of `step`, and its perplexity."""
         with torch.autocast(device().type, torch.bfloat16, enabled=self.mixed_precision == "bf16"):
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
-            values |= per_character(self.module, self.words, HELD_OUT_BATCHES, self.characters)
-        earlier = [known["loss"] for other, known in self.found.values.items() if other < step]
-        kept = None
-        with full_params(self.module):
+            values |= per_character(self.module, self.held_out_words, HELD_OUT_BATCHES, self.characters)
+        # compared with earlier steps only: after a resume, a step evaluated again must not lose against its own loss
+        evaluations = self.evaluations.values
+        earlier = [known["loss"] for other_step, known in evaluations.items() if other_step < step]
+        best_folder = None
+        with full_params(self.module):  # all ranks enter it, since gathering parameters is a collective
             if is_main_process() and rounded(values)["loss"] < min(earlier, default=math.inf):
-                kept = self.best_folder
-                self.module.architecture.save(self.module.model, kept)
-        return self.found.add(step, values, kept)
+                best_folder = self.best_folder
+                self.module.architecture.save(self.module.model, best_folder)
+        return self.evaluations.add(step, values, best_folder)
 
     @property
     def best(self) -> int:
         """The step with the lowest held-out loss, the first of equals."""
-        return min(self.found.values, key=lambda step: (self.found[step]["loss"], step))
+        return min(self.evaluations.values, key=lambda step: (self.evaluations[step]["loss"], step))
 
 
 def characters_of(vocabulary: Tokenizer) -> np.ndarray:
-    """(V,) how many characters each token stands for; a special or unknown one for one."""
+    """(V,) the number of characters of each token, 1 for special tokens."""
     tokens = sorted(vocabulary.get_vocab().items(), key=lambda item: item[1])
     return np.array(
         [1 if token in SPECIAL_TOKENS else max(len(token.removeprefix(WORD_MARK)), 1) for token, _ in tokens]
@@ -70,49 +72,47 @@ def characters_of(vocabulary: Tokenizer) -> np.ndarray:
 
 @torch.no_grad()
 def evaluate(module: LossModule, held_out: Loader, batches: int) -> dict[str, float]:
-    """Means over the first held-out batches, always the same ones, with the same random numbers; those of the training
-    are left as they were."""
+    """Means over the first held-out batches, always the same ones with the same random numbers. The random state of the
+    training does not change."""
     sums: dict[str, list[float]] = {}
-    for _, values in _measured(module, held_out, batches):
+    for _, values in _evaluate_batches(module, held_out, batches):
         for name, value in values.items():
             sums.setdefault(name, []).append(value)
+    # a batch without sequence pairs has NaN for their loss
     return {name: float(np.nanmean(values)) for name, values in sums.items() if not np.isnan(values).all()}
 
 
 @torch.no_grad()
 def per_character(module: LossModule, held_out: Loader, batches: int, characters: np.ndarray) -> dict[str, float]:
-    """The perplexity by character, which vocabularies of any size share: that of a causal model, or the
-    pseudo-perplexity of one that sees both sides (after Salazar et al. 2020, but with a share of whole words hidden at
-    once instead of one token after the other)."""
+    """The perplexity per character, which is comparable between vocabularies: of a causal model, or the
+    pseudo-perplexity of a masked one (after Salazar et al. 2020, but with a share of whole words masked at once instead
+    of one token at a time)."""
     nats, count, name = 0.0, 0, ""
-    for labels, values in _measured(module, held_out, batches):
-        name = next(one for one in ("mlm_loss", "clm_loss") if one in values)
+    for labels, values in _evaluate_batches(module, held_out, batches):
+        name = next(loss for loss in ("mlm_loss", "clm_loss") if loss in values)
         nats += values[name] * len(labels)
         count += int(characters[labels].sum())
-    return {
-        f"{'pseudo_' if name == 'mlm_loss' else ''}perplexity_per_character": math.exp(min(nats / max(count, 1), 50))
-    }
+    prefix = "pseudo_" if name == "mlm_loss" else ""
+    # capped at e^50, since the exponential of an untrained model's loss may overflow
+    return {f"{prefix}perplexity_per_character": math.exp(min(nats / max(count, 1), 50))}
 
 
-def _measured(module: LossModule, held_out: Loader, batches: int) -> list[tuple[np.ndarray, dict[str, float]]]:
-    """The labels of each batch, and what the module says of it, the loss included."""
-    found = []
+def _evaluate_batches(module: LossModule, held_out: Loader, batches: int) -> list[tuple[np.ndarray, dict[str, float]]]:
+    """For each batch its labels, and the module's loss and logged values."""
+    results = []
     training = module.training
     module.eval()
     place = device()
-    own = [place] if place.type == "cuda" else []  # the state of every other GPU would cost memory on each of them
+    own_gpu = [place] if place.type == "cuda" else []  # saving the state of the other GPUs would use memory on each
     try:
-        with (
-            torch.random.fork_rng(own),
-            torch.compiler.set_stance("force_eager"),
-        ):  # every held-out batch has a shape of its own
+        # not compiled: every held-out batch has another shape, so each would be compiled anew
+        with torch.random.fork_rng(own_gpu), torch.compiler.set_stance("force_eager"):
             torch.manual_seed(0)
             for step in range(min(batches, held_out.steps_per_epoch())):
                 batch = held_out.batch(step)
                 loss, values = module(to_device(batch, place))
-                found.append(
-                    (batch.labels, {"loss": float(loss), **{name: float(value) for name, value in values.items()}})
-                )
+                scalars = {"loss": float(loss), **{name: float(value) for name, value in values.items()}}
+                results.append((batch.labels, scalars))
     finally:
         module.train(training)
-    return found
+    return results

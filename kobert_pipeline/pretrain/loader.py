@@ -1,5 +1,5 @@
-"""A batch is a function of (seed, epoch, step): a counter-based generator (Philox) makes every one from those numbers
-alone."""
+"""Batches as a function of (seed, epoch, step): a counter-based generator (Philox) draws the random numbers of each
+batch from those three alone."""
 
 from functools import lru_cache
 from threading import Lock
@@ -15,74 +15,76 @@ from kobert_pipeline.shards.format import Shards
 
 
 def generator(seed: int, epoch: int, step: int = 0) -> np.random.Generator:
-    """The generator of an epoch (step 0) or of one step of it (from 1)."""
+    """The random generator of an epoch (step 0), or of one of its steps (from 1)."""
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, step, epoch]))
 
 
 class LoaderOptions(Protocol):
-    """What a loader takes from the stage's options."""
+    """The part of the stage's options that a loader uses."""
 
     @property
     def objective(self) -> Objective:
-        """Makes sequences and batches."""
+        """Plans the sequences and builds the batches."""
 
     @property
     def max_length(self) -> int:
-        """Tokens in a sequence at most."""
+        """Largest number of tokens in a sequence."""
 
     @property
     def batch_tokens(self) -> int:
-        """Tokens in a batch at most."""
+        """Largest number of tokens in a batch."""
 
 
 class Loader:
-    """Batches of `batch_tokens` tokens by number, epoch after epoch."""
+    """Batches of at most `batch_tokens` tokens by the number of the step, epoch after epoch."""
 
     def __init__(self, shards: Shards, options: LoaderOptions, vocab_size: int, seed: int) -> None:
         self.shards, self.objective, self.vocab_size = shards, options.objective, vocab_size
         self.max_length, self.batch_tokens, self.seed = options.max_length, options.batch_tokens, seed
         self.epoch = lru_cache(maxsize=2)(self._epoch)
-        self.repeats = options.objective.epochs
-        self.ends: list[int] = []  # number of the first step behind each epoch
-        self.planning = Lock()  # threads that make batches plan an epoch once
+        self.distinct_epochs = options.objective.epochs
+        self.epoch_ends: list[int] = []  # the number of the first step after each epoch planned so far
+        self.planning_lock = Lock()  # several threads build batches, but an epoch is planned once
 
     def _epoch(self, epoch: int) -> tuple[Sequences, list[np.ndarray]]:
         """The sequences of an epoch and the rows of each of its batches."""
-        rng = generator(self.seed, self._drawn(epoch))
+        rng = generator(self.seed, self._seed_epoch(epoch))
         sequences = self.objective.sequences(self.shards, self.max_length, rng)
         return sequences, group(sequences.lengths, rng.permutation(len(sequences)), self.batch_tokens)
 
-    def _drawn(self, epoch: int) -> int:
-        """The epoch whose numbers are drawn: with static masking they come again."""
-        return epoch if self.repeats is None else epoch % self.repeats
+    def _seed_epoch(self, epoch: int) -> int:
+        """The epoch whose random numbers are used: with static masking, epochs repeat."""
+        return epoch if self.distinct_epochs is None else epoch % self.distinct_epochs
 
     def batch(self, step: int) -> Batch:
         """The batch of step `step`, from 0."""
-        with self.planning:
-            epoch, inside = self._place(step)
+        with self.planning_lock:
+            epoch, inside = self._locate(step)
             sequences, batches = self.epoch(epoch)
-        rng = generator(self.seed, self._drawn(epoch), 1 + inside)
+        rng = generator(self.seed, self._seed_epoch(epoch), 1 + inside)
         return self.objective.batch(self.shards, sequences, batches[inside], self.vocab_size, rng)
 
-    def _place(self, step: int) -> tuple[int, int]:
-        """The epoch of a step and its number there."""
-        while not self.ends or step >= self.ends[-1]:
-            self.ends.append((self.ends[-1] if self.ends else 0) + len(self.epoch(len(self.ends))[1]))
-        epoch = next(i for i, end in enumerate(self.ends) if step < end)
-        return epoch, step - (self.ends[epoch - 1] if epoch else 0)
+    def _locate(self, step: int) -> tuple[int, int]:
+        """(epoch, number of the step within it)."""
+        while not self.epoch_ends or step >= self.epoch_ends[-1]:
+            self.epoch_ends.append(
+                (self.epoch_ends[-1] if self.epoch_ends else 0) + len(self.epoch(len(self.epoch_ends))[1])
+            )
+        epoch = next(i for i, end in enumerate(self.epoch_ends) if step < end)
+        return epoch, step - (self.epoch_ends[epoch - 1] if epoch else 0)
 
     def steps_per_epoch(self) -> int:
-        """Steps of the first epoch."""
+        """Number of steps of the first epoch."""
         return len(self.epoch(0)[1])
 
     def steps_for(self, tokens: int) -> int:
-        """How many steps see about `tokens` tokens."""
+        """The number of steps in which about `tokens` tokens are seen, at the first epoch's mean batch size."""
         sequences, batches = self.epoch(0)
         return max(1, round(tokens / (int(sequences.lengths.sum()) / len(batches))))
 
     def tokens_until(self, steps: int) -> int:
-        """How many tokens, special tokens included, the first `steps` steps see."""
-        last, inside = self._place(steps - 1)
-        whole = sum(int(self.epoch(epoch)[0].lengths.sum()) for epoch in range(last))
+        """The number of tokens in the first `steps` steps, including special tokens."""
+        last, inside = self._locate(steps - 1)
+        full_epochs = sum(int(self.epoch(epoch)[0].lengths.sum()) for epoch in range(last))
         sequences, batches = self.epoch(last)
-        return whole + sum(int(sequences.lengths[rows].sum()) for rows in batches[: inside + 1])
+        return full_epochs + sum(int(sequences.lengths[rows].sum()) for rows in batches[: inside + 1])

@@ -1,5 +1,7 @@
-"""BERT's masking (Devlin et al. 2019): of the chosen tokens 80 % become [MASK], 10 % a random token, 10 % stay. Whole
-units (tokens, morphemes or eojeols) are chosen together, never special tokens."""
+"""BERT's masking (Devlin et al. 2019): of the chosen tokens 80 % become [MASK], 10 % a random token, and 10 % stay.
+
+Whole units (tokens, morphemes or eojeols) are chosen together; special tokens are never chosen.
+"""
 
 from typing import Literal
 
@@ -12,34 +14,34 @@ Unit = Literal["token", "morpheme", "eojeol"]
 
 
 def unit_starts(boundaries: np.ndarray, unit: Unit) -> np.ndarray:
-    """(T,) bool: the tokens that begin a unit."""
+    """(T,) bool: the tokens at which a unit begins."""
     if unit == "token":
         return np.ones(len(boundaries), bool)
     return (boundaries & (MORPHEME if unit == "morpheme" else EOJEOL)) != 0
 
 
 def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random.Generator) -> np.ndarray:
-    """The positions to predict, ascending: whole units in random order until `rate` of the maskable tokens are reached.
+    """The positions to predict, ascending: whole units in random order until `rate` of the maskable tokens is reached.
 
-    `begins`, `maskable`: (T,) bool. The last unit is taken only with the chance that keeps the expected share at
-    `rate`, whatever the units' lengths.
+    `begins`, `maskable`: (T,) bool.
     """
-    places = np.flatnonzero(maskable)
-    if not len(places):
-        return places
-    starts = begins[places] | (np.diff(places, prepend=-2) > 1)  # a unit does not reach over a special token
-    unit = np.cumsum(starts) - 1  # (P,) which unit each maskable token belongs to
+    positions = np.flatnonzero(maskable)
+    if not len(positions):
+        return positions
+    starts = begins[positions] | (np.diff(positions, prepend=-2) > 1)  # a special token ends a unit
+    unit = np.cumsum(starts) - 1  # (P,) the unit of each maskable token
     lengths = np.bincount(unit)
     order = rng.permutation(len(lengths))
-    wanted = rate * len(places)
+    target = rate * len(positions)
     reached = np.cumsum(lengths[order])
-    count = int(np.searchsorted(reached, wanted, side="right"))
+    count = int(np.searchsorted(reached, target, side="right"))
     if count < len(order):
-        missing = wanted - (reached[count - 1] if count else 0)
+        # the last unit would exceed the target; it is taken with the probability that makes `rate` the expected share
+        missing = target - (reached[count - 1] if count else 0)
         count += int(rng.random() < missing / lengths[order[count]])
     chosen = np.zeros(len(lengths), bool)
     chosen[order[:count]] = True
-    return places[chosen[unit]]
+    return positions[chosen[unit]]
 
 
 def replace(
@@ -50,8 +52,8 @@ def replace(
     mask_share: float = 0.8,
     random_share: float = 0.1,
 ) -> np.ndarray:
-    """A copy of `input_ids` with the tokens at `positions` replaced: [MASK] for `mask_share` of them, a random token
-    for `random_share`."""
+    """A copy of `input_ids` in which the tokens at `positions` become [MASK] with probability `mask_share`, a random
+    token with `random_share`, and else stay."""
     masked = input_ids.copy()
     draw = rng.random(len(positions))
     masked[positions[draw < mask_share]] = MASK_ID

@@ -1,5 +1,5 @@
-"""The contract of a pretraining objective: shards -> sequences -> batches (NumPy, pure), and a model's loss on a batch
-(torch)."""
+"""The contract of a pretraining objective: shards -> sequences -> batches (pure functions, NumPy), and a model's loss
+on a batch (torch)."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,9 +10,10 @@ from pydantic import Field
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.batch import Batch
+from kobert_pipeline.pretrain.losses import token_and_pair_loss
 from kobert_pipeline.pretrain.masking import Unit, choose, replace, unit_starts
 from kobert_pipeline.pretrain.packing import pack
-from kobert_pipeline.pretrain.segments import Sequences
+from kobert_pipeline.pretrain.segments import PairTask, Sequences, plan_sequences
 from kobert_pipeline.shards.format import Shards
 
 if TYPE_CHECKING:
@@ -22,68 +23,67 @@ if TYPE_CHECKING:
 
 
 class Objective(Plugin):
-    """What the model learns to predict."""
+    """What a model learns to predict in pretraining."""
 
     family: ClassVar[str] = "objectives"
 
     causal: ClassVar[bool] = False
-    """Whether nobody may see what comes after."""
+    """Whether no token may attend to later ones."""
 
     @property
     @abstractmethod
     def head(self) -> str:
-        """The kind of model it needs; an architecture lists the kinds it `heads`."""
+        """The kind of model it needs, one of an architecture's `heads`."""
 
     @property
     def epochs(self) -> int | None:
-        """After how many epochs the batches repeat themselves; None: never."""
+        """The number of epochs after which the batches repeat; None: never."""
         return None
 
     @abstractmethod
     def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-        """The sequences of one epoch, of at most `max_length` tokens."""
+        """The sequences of one epoch, each of at most `max_length` tokens."""
 
     @abstractmethod
     def batch(
         self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator
     ) -> Batch:
-        """The batch of the sequences `rows`."""
+        """The batch of the sequences with the numbers `rows`, (n,)."""
 
     @abstractmethod
     def loss(
         self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """The loss, and numbers to log. `batch` holds the arrays of `Batch` and `starts`, as tensors on the model's
+        """The loss, and scalars to log. `batch` holds the arrays of `Batch` and `starts`, as tensors on the model's
         device."""
 
 
-class Masking(Objective):
-    """Objectives that hide tokens and ask for them. Not a variant itself: it lies with the contract, where no name
-    leads to it."""
+class MaskedObjective(Objective):
+    """Base class of objectives that mask tokens and predict them; not a variant itself."""
 
     name: str
     mlm_probability: float = Field(0.15, gt=0, lt=1)
-    """Share of tokens to predict."""
+    """Share of the tokens that are predicted."""
     mask_unit: Unit = "morpheme"
-    """What is masked together."""
+    """The unit whose tokens are masked together."""
     dupe_factor: int | None = Field(None, gt=0)
-    """Static masking (BERT's duplication factor): so many epochs are drawn, and then repeated. null draws every epoch
-    anew (dynamic)."""
+    """Static masking (BERT's dupe_factor): pairs and masks of this many epochs are drawn and then repeated; null: every
+    epoch is drawn anew (dynamic masking)."""
 
     mask_share: ClassVar[float] = 0.8
     """Share of the chosen tokens that become [MASK]."""
     random_share: ClassVar[float] = 0.1
-    """Share that becomes another token; the rest stays."""
+    """Share of them that becomes a random token; the rest stays."""
 
     @property
     def epochs(self) -> int | None:
-        """`duplicates`."""
+        """`dupe_factor`."""
         return self.dupe_factor
 
     def batch(
         self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator
     ) -> Batch:
-        """Packed and masked."""
+        """The sequences packed, with a share of their tokens masked."""
         packed = pack(shards, sequences, rows)
         positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, self.mlm_probability, rng)
         return Batch(
@@ -95,3 +95,30 @@ class Masking(Objective):
             labels=packed.input_ids[positions],
             next_sentence_label=sequences.next_sentence_label[rows],
         )
+
+
+class MaskedPairObjective(MaskedObjective):
+    """Base class of objectives that mask tokens in segment pairs and also classify the pairs; not a variant itself."""
+
+    short_seq_prob: float = Field(0.1, ge=0, le=1)
+    """Share of sequences that get a random length below max_length."""
+
+    pair_task: ClassVar[PairTask]
+    """What is predicted for a pair."""
+    pair_loss_name: ClassVar[str]
+    """The name of the pairs' loss and accuracy in logs."""
+
+    @property
+    def head(self) -> str:
+        """A model for masked tokens and pairs."""
+        return "pretraining"
+
+    def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
+        """Segment pairs of ordered documents, single paragraphs of the others."""
+        return plan_sequences(shards, max_length, self.short_seq_prob, self.pair_task, rng)
+
+    def loss(
+        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
+    ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
+        """Mean cross-entropy over masked tokens plus mean cross-entropy over pairs, as in HF's `BertForPreTraining`."""
+        return token_and_pair_loss(architecture, model, batch, packing, self.pair_loss_name)

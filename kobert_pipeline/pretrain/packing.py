@@ -1,4 +1,4 @@
-"""Sequences -> one flat run of tokens with [CLS], [SEP], segments and positions, and the grouping of sequences into
+"""Sequences -> one flat array of tokens with [CLS], [SEP], segments and positions; and the grouping of sequences into
 batches."""
 
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.shards.format import EOJEOL, MORPHEME, Shards, ranges
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 
-SPECIAL = MORPHEME | EOJEOL
-"""Border bits of a special token: it begins a unit of its own and ends the one before."""
+SPECIAL_TOKEN_BOUNDARY = MORPHEME | EOJEOL
+"""The boundary bits of a special token: it is a unit of its own, whatever is masked together."""
 
 
 class Packed(NamedTuple):
-    """T tokens of n sequences: all (T,) but `lengths` (n,). `maskable` is False at special tokens."""
+    """T tokens of n sequences: `lengths` is (n,), all other arrays (T,). `maskable` is False at special tokens."""
 
     input_ids: np.ndarray
     token_type_ids: np.ndarray
@@ -25,26 +25,29 @@ class Packed(NamedTuple):
 
 
 def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
-    """Lay the sequences `rows` out behind one another: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with a [SEP] more at
-    every border of documents inside A."""
-    runs = sequences.text_spans
-    counts = runs.bounds[rows + 1] - runs.bounds[rows]
-    chosen = ranges(runs.bounds[rows], counts)  # (R,) the runs of text in these sequences
-    text = runs.ends[chosen] - runs.starts[chosen]
+    """The sequences `rows` one after another, each as [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with another [SEP] at
+    every document boundary inside A."""
+    spans = sequences.text_spans
+    counts = spans.bounds[rows + 1] - spans.bounds[rows]
+    chosen = ranges(spans.bounds[rows], counts)  # (R,) the spans of these sequences
+    text = spans.ends[chosen] - spans.starts[chosen]
     firsts = np.cumsum(counts) - counts
-    opens = np.zeros(len(chosen), np.int64)
-    opens[firsts] = 1  # the first run of a sequence has a [CLS] before it, each a [SEP] behind it
-    sizes = opens + text + 1
+    # every span has a [SEP] after it, and the first of a sequence a [CLS] before it
+    has_cls = np.zeros(len(chosen), np.int64)
+    has_cls[firsts] = 1
+    sizes = has_cls + text + 1
     begins = np.cumsum(sizes) - sizes
-    total, places = int(sizes.sum()), ranges(begins + opens, text)
-    input_ids, boundaries, maskable = np.full(total, SEP_ID), np.full(total, SPECIAL, np.uint8), np.zeros(total, bool)
+    total, places = int(sizes.sum()), ranges(begins + has_cls, text)
+    # filled with [SEP], and then all but the [SEP]s is overwritten
+    input_ids, boundaries = np.full(total, SEP_ID), np.full(total, SPECIAL_TOKEN_BOUNDARY, np.uint8)
     input_ids[begins[firsts]] = CLS_ID
-    input_ids[places], boundaries[places] = shards.gather(runs.starts[chosen], text)
+    input_ids[places], boundaries[places] = shards.gather(spans.starts[chosen], text)
+    maskable = np.zeros(total, bool)
     maskable[places] = True
     lengths = np.add.reduceat(sizes, firsts)
     return Packed(
         input_ids=input_ids,
-        token_type_ids=np.repeat(runs.second[chosen].astype(np.int64), sizes),
+        token_type_ids=np.repeat(spans.second[chosen].astype(np.int64), sizes),
         position_ids=ranges(np.zeros(len(rows), np.int64), lengths),
         boundaries=boundaries,
         maskable=maskable,
@@ -53,7 +56,8 @@ def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
 
 
 def group(lengths: np.ndarray, order: np.ndarray, tokens: int) -> list[np.ndarray]:
-    """Cut `order` into batches of at most `tokens` tokens (a longer sequence is a batch of its own)."""
+    """Split `order`, numbers of sequences, into batches of at most `tokens` tokens; a longer sequence is a batch of its
+    own."""
     totals = np.cumsum(lengths[order])
     batches, start, before = [], 0, 0
     while start < len(order):

@@ -1,6 +1,7 @@
-"""The course of a pretraining: one phase after the other, each with its own length of sequences and size of batches.
-Short sequences first (Devlin et al. 2019: 90 % of the steps at 128, then 512) and batches that grow (the ramp of GPT-3
-and others) are both just phases.
+"""The phases of a pretraining, each with its own sequence length and batch size.
+
+Short sequences first (Devlin et al. 2019: 90 % of the steps at 128, then 512) and growing batches (as in GPT-3) are
+both sequences of phases.
 """
 
 from collections.abc import Sequence
@@ -16,59 +17,60 @@ from kobert_pipeline.shards.format import Shards
 
 
 class Phase(Options):
-    """A part of the budget."""
+    """A part of the token budget with its own settings."""
 
     share: float = Field(gt=0, le=1)
-    """Share of `tokens` that this phase sees; all shares make 1."""
+    """Share of `total_tokens` that this phase sees; the shares of all phases must add up to 1."""
     max_length: int | None = Field(None, ge=16)
-    """Tokens in a sequence; null: as in pretrain."""
+    """Tokens per sequence in this phase; null: pretrain.max_length."""
     batch_tokens: int | None = Field(None, ge=64)
-    """Tokens in a step; null: as in pretrain."""
+    """Tokens per step in this phase; null: pretrain.batch_tokens."""
 
 
 class PhaseSchedule:
-    """Batches of all phases by the number of the step: a function of (seed, step), as a loader's. `phases`: the tokens
-    that each sees, and how its batches are made."""
+    """The batches of all phases by the number of the step, a function of (seed, step). `phases`: the number of tokens
+    that each sees, and its loader's options."""
 
     def __init__(self, shards: Shards, phases: Sequence[tuple[int, LoaderOptions]], vocab_size: int, seed: int) -> None:
-        # the first phase has the given seed, others draw numbers of their own
+        # the first phase uses the seed itself, as a training without phases would; Philox keys have 128 bits, so the
+        # upper 64 tell the phases apart
         self.loaders = [
-            Loader(shards, how, vocab_size, seed + (number << 64)) for number, (_, how) in enumerate(phases)
+            Loader(shards, options, vocab_size, seed + (number << 64)) for number, (_, options) in enumerate(phases)
         ]
-        self.ends = list(
-            accumulate(loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True))
-        )
-        self.last = local()  # of each thread that makes batches: the parts of a step are asked for one by one
+        steps = (loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True))
+        self.ends = list(accumulate(steps))  # the number of the first step after each phase
+        # the last batch of each prefetching thread, because the parts of a step are requested one by one
+        self.cached = local()
 
     @property
     def steps(self) -> int:
-        """Steps in all."""
+        """Number of steps of all phases."""
         return self.ends[-1]
 
     def batch(self, step: int) -> Batch:
         """The batch of step `step`, from 0."""
-        if getattr(self.last, "step", None) != step:
-            self.last.batch, self.last.step = self._made(step), step
-        batch: Batch = self.last.batch
+        if getattr(self.cached, "step", None) != step:
+            self.cached.batch, self.cached.step = self._build(step), step
+        batch: Batch = self.cached.batch
         return batch
 
     def loader_at(self, step: int) -> Loader:
         """The loader of the phase that a step belongs to."""
-        return self.loaders[self._number(step)]
+        return self.loaders[self._phase_at(step)]
 
-    def _made(self, step: int) -> Batch:
-        number = self._number(step)
-        return self.loaders[number].batch(step - self._begin(number))
+    def _build(self, step: int) -> Batch:
+        number = self._phase_at(step)
+        return self.loaders[number].batch(step - self._first_step(number))
 
-    def _number(self, step: int) -> int:
+    def _phase_at(self, step: int) -> int:
         return next(number for number, end in enumerate(self.ends) if step < end)
 
     def tokens(self) -> int:
-        """Tokens that all steps see, special tokens included."""
+        """Number of tokens in all steps, including special tokens."""
         return sum(
-            loader.tokens_until(end - self._begin(phase))
+            loader.tokens_until(end - self._first_step(phase))
             for phase, (loader, end) in enumerate(zip(self.loaders, self.ends, strict=True))
         )
 
-    def _begin(self, phase: int) -> int:
+    def _first_step(self, phase: int) -> int:
         return self.ends[phase - 1] if phase else 0

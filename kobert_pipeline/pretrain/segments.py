@@ -1,6 +1,8 @@
-"""Which stretches of text become sequences: pairs of segments or sentences, or as many sentences as fit (the four ways
-that Liu et al. 2019 compare); single paragraphs of unordered documents. A function of the shards, the options and a
-generator."""
+"""The spans of text that become sequences: pairs of segments or sentences, or as many sentences as fit (the four
+formats that Liu et al. 2019 compare); single paragraphs of unordered documents.
+
+All functions depend only on the shards, the options and a random generator.
+"""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,20 +11,23 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX
-from kobert_pipeline.pretrain.sequences import fitting, sequence_starts, units_of
+from kobert_pipeline.pretrain.sequences import sentences_of, sequence_ends, sequence_starts
 from kobert_pipeline.shards.format import Shards
 
 NEXT, RANDOM = 0, 1
-"""HF's `next_sentence_label`."""
-IN_ORDER, EXCHANGED = 0, 1
-"""The labels of ALBERT's order of segments."""
-Pairs = Literal["next", "order"] | None
-"""What a pair is asked about: whether B follows A (NSP), or in which order they stood (SOP)."""
+"""The values of `next_sentence_label` for NSP, as in HF."""
+IN_ORDER, SWAPPED = 0, 1
+"""Its values for ALBERT's sentence order prediction."""
+PairTask = Literal["next", "order"] | None
+"""What is predicted for a sequence pair: whether B follows A (NSP), or whether the two are in order (SOP)."""
 
 
 class TextSpans(NamedTuple):
-    """The stretches of text of all sequences in order, each followed by a [SEP]: `starts`, `ends`, `second` (whether it
-    is a B), (R,); `bounds` (N + 1,): the runs of sequence n are `bounds[n]` to `bounds[n + 1]`."""
+    """The R spans of text of N sequences in order, each followed by a [SEP] when packed.
+
+    `starts`, `ends`, `second` (whether the span is a segment B): (R,). The spans of sequence n are numbers `bounds[n]`
+    to `bounds[n + 1]` (exclusive); `bounds` is (N + 1,).
+    """
 
     starts: np.ndarray
     ends: np.ndarray
@@ -32,9 +37,12 @@ class TextSpans(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequences:
-    """N sequences as stretches of global positions. `a`, `b`: (N, 2) int64 start and end (exclusive); an empty `b` is
-    no pair. `next_sentence_label`: (N,) int64. `separators`: (S, 2) int64, in order: a row whose `a` runs over a border
-    of documents, and where that lies."""
+    """N sequences as spans of global positions in the shards.
+
+    `a`, `b`: (N, 2) int64 start and end (exclusive); where `b` is empty there is no pair. `next_sentence_label`: (N,)
+    int64. `separators`: (M, 2) int64, for each document boundary inside an `a` the number of the sequence and the
+    position of the boundary, in order.
+    """
 
     a: np.ndarray
     b: np.ndarray
@@ -46,134 +54,138 @@ class Sequences:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """(N,) tokens of each sequence with [CLS] and its [SEP]s."""
+        """(N,) the number of tokens of each sequence, including [CLS] and [SEP]s."""
         second = self.b[:, 1] - self.b[:, 0]
         lengths: np.ndarray = 2 + self.a[:, 1] - self.a[:, 0] + second + (second > 0)
         return lengths + np.bincount(self.separators[:, 0], minlength=len(self))
 
     @cached_property
     def text_spans(self) -> TextSpans:
-        """The stretches between separators."""
+        """The spans between separators."""
         paired = self.b[:, 1] > self.b[:, 0]
         rows, places = self.separators.T
         separated = np.bincount(rows, minlength=len(self))
         bounds = np.concatenate([[0], np.cumsum(1 + separated + paired)])
-        firsts, lasts = bounds[:-1], bounds[:-1] + separated  # of A
-        starts, ends, second = (
-            np.empty(bounds[-1], np.int64),
-            np.empty(bounds[-1], np.int64),
-            np.zeros(bounds[-1], bool),
-        )
+        firsts, lasts = bounds[:-1], bounds[:-1] + separated  # the first and the last span of each A
+        starts, ends = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
+        second = np.zeros(bounds[-1], bool)
         starts[firsts], ends[lasts] = self.a.T
+        # a separator ends the span before it and starts the one after it; `inside` numbers the spans before separators
         inside = firsts[rows] + np.arange(len(rows)) - (np.cumsum(separated) - separated)[rows]
         ends[inside] = starts[inside + 1] = places
-        (starts[lasts[paired] + 1], ends[lasts[paired] + 1]), second[lasts[paired] + 1] = self.b[paired].T, True
+        of_b = lasts[paired] + 1
+        (starts[of_b], ends[of_b]), second[of_b] = self.b[paired].T, True
         return TextSpans(starts, ends, second, bounds)
 
 
 def plan_sequences(
-    shards: Shards, max_length: int, short_seq_prob: float, pairs: Pairs, rng: np.random.Generator
+    shards: Shards, max_length: int, short_seq_prob: float, pairs: PairTask, rng: np.random.Generator
 ) -> Sequences:
-    """SEGMENT-PAIR: every token of the shards in one sequence of at most `max_length` tokens. For "next", B segments
-    are exchanged between documents, so that no text is lost to the random half; for "order", half of the pairs change
-    places."""
-    columns: list[np.ndarray] = []  # start, where B begins (end: nowhere), end, where the document begins
+    """SEGMENT-PAIR: every token of the shards in one sequence of at most `max_length` tokens.
+
+    For the task "next" half of the pairs get the B of another document's pair, so that no text is lost to the random
+    half; for "order" the segments of half of the pairs are swapped. Paragraphs of unordered documents stay single.
+    """
+    columns: list[np.ndarray] = []  # start of A, start of B (or the end, if there is no pair), end, document's start
     for offset, shard in shards:
-        units = units_of(shard, max_length - 3, max_length - 2)
-        alone = ~units.ordered | units.cut
-        opens = alone | units.open_documents | np.append(True, alone[:-1])[: len(alone)]
-        after = fitting(units.starts, units.ends, _room(len(alone), max_length, short_seq_prob, rng), opens)
-        heads, drawn = sequence_starts(after), rng.random(len(alone))
-        tails = after[heads]
-        starts, ends = units.starts[heads], units.ends[tails - 1]
-        several = tails - heads > 1 if pairs else np.zeros(len(heads), bool)
-        chosen = heads + several * (
-            1 + (drawn[heads] * (tails - heads - 1)).astype(np.int64)
-        )  # a random sentence but the first
-        middles = np.where(several, units.starts[chosen], ends)
-        columns.append(offset + np.stack([starts, middles, ends, units.documents[heads]]))
+        sentences = sentences_of(shard, max_length - 3, max_length - 2)  # [CLS] A [SEP] B [SEP], or [CLS] A [SEP]
+        alone = ~sentences.ordered | sentences.is_split
+        opens = alone | sentences.starts_document | np.append(True, alone[:-1])[: len(alone)]
+        room = _target_lengths(len(alone), max_length, short_seq_prob, rng)
+        after = sequence_ends(sentences.starts, sentences.ends, room, opens)
+        firsts, drawn = sequence_starts(after), rng.random(len(alone))
+        lasts = after[firsts]  # exclusive
+        starts, ends = sentences.starts[firsts], sentences.ends[lasts - 1]
+        is_pair = lasts - firsts > 1 if pairs else np.zeros(len(firsts), bool)
+        # B begins at a random sentence of the sequence, but not at its first
+        first_of_b = firsts + is_pair * (1 + (drawn[firsts] * (lasts - firsts - 1)).astype(np.int64))
+        middles = np.where(is_pair, sentences.starts[first_of_b], ends)
+        columns.append(offset + np.stack([starts, middles, ends, sentences.documents[firsts]]))
     start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
     a, b = np.stack([start, middle], 1), np.stack([middle, end], 1)
     label = np.where(end > middle, NEXT, IGNORE_INDEX)
     if pairs == "order":
-        return _reordered(a, b, label, rng)
-    return _partners(a, b, label, document, max_length, rng)
+        return _with_swapped_segments(a, b, label, rng)
+    return _with_random_partners(a, b, label, document, max_length, rng)
 
 
-def _room(count: int, max_length: int, short_seq_prob: float, rng: np.random.Generator) -> np.ndarray:
-    """BERT's `short_seq_prob`: a share of sequences is short, so that fine-tuning on short inputs finds a familiar
-    length."""
+def _target_lengths(count: int, max_length: int, short_seq_prob: float, rng: np.random.Generator) -> np.ndarray:
+    """(count,) the target length of a sequence that starts at each sentence. As with BERT's `short_seq_prob` a share of
+    them is short, because inputs of fine-tuning are often short, too."""
     return np.where(rng.random(count) < short_seq_prob, rng.integers(2, max_length - 2, count), max_length - 3)
 
 
-def _partners(
+def _with_random_partners(
     a: np.ndarray, b: np.ndarray, label: np.ndarray, documents: np.ndarray, max_length: int, rng: np.random.Generator
 ) -> Sequences:
-    """Half of the pairs with another document's B, cut to the room there is."""
-    _exchange(b, label, documents, rng)
-    room = np.maximum(max_length - 3 - (a[:, 1] - a[:, 0]), 0)  # a full A that has no B leaves less than nothing
+    """Half of the pairs with the B of another document, truncated to `max_length`."""
+    _rotate_segments(b, label, documents, rng)
+    room = np.maximum(max_length - 3 - (a[:, 1] - a[:, 0]), 0)  # < 0 where an A without a B is full
     b[:, 1] = np.minimum(b[:, 1], b[:, 0] + room)
     return Sequences(a, b, label)
 
 
-def _exchange(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rng: np.random.Generator) -> None:
-    """Half of the pairs, chosen at random, hand their B around a ring. A pair that got a B of its own document is no
-    example of either."""
+def _rotate_segments(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rng: np.random.Generator) -> None:
+    """Rotate the B of half of the pairs, chosen at random, in place: each gets the B of the one before."""
     paired = np.flatnonzero(label == NEXT)
-    ring = rng.permutation(paired)[: len(paired) // 2]
-    giver = np.roll(ring, 1)
-    b[ring] = b[giver]
-    label[ring] = np.where(documents[ring] == documents[giver], IGNORE_INDEX, RANDOM)
+    chosen = rng.permutation(paired)[: len(paired) // 2]
+    source = np.roll(chosen, 1)
+    b[chosen] = b[source]
+    # a B of the same document is neither the next nor a random segment
+    label[chosen] = np.where(documents[chosen] == documents[source], IGNORE_INDEX, RANDOM)
 
 
-def _reordered(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng: np.random.Generator) -> Sequences:
-    """Half of the pairs with their segments exchanged."""
+def _with_swapped_segments(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng: np.random.Generator) -> Sequences:
+    """The segments of half of the pairs, chosen at random, swapped."""
     paired = np.flatnonzero(label == NEXT)
-    turned = rng.permutation(paired)[: len(paired) // 2]
+    swapped = rng.permutation(paired)[: len(paired) // 2]
     a, label = a.copy(), label.copy()
-    a[turned], b[turned] = b[turned], a[turned]
-    label[paired], label[turned] = IN_ORDER, EXCHANGED
+    a[swapped], b[swapped] = b[swapped], a[swapped]
+    label[paired], label[swapped] = IN_ORDER, SWAPPED
     return Sequences(a, b, label)
 
 
 def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-    """SENTENCE-PAIR: two sentences of an ordered document, half of them with the second one of another. What has no
-    partner, or is too long for one, stands alone."""
-    columns: list[np.ndarray] = []
+    """SENTENCE-PAIR: two sentences of an ordered document, or for half of the pairs the second one of another document.
+    A sentence that is left over or too long for a pair is a sequence of its own."""
+    columns: list[np.ndarray] = []  # as in plan_sequences
     for offset, shard in shards:
-        units = units_of(shard, max_length - 3, max_length - 3)
-        count = len(units.starts)
-        whole = units.ordered & ~units.cut
-        joins = (
-            whole[:-1] & whole[1:] & ~units.open_documents[1:] & (units.ends[1:] - units.starts[:-1] <= max_length - 3)
+        sentences = sentences_of(shard, max_length - 3, max_length - 3)
+        starts, ends, count = sentences.starts, sentences.ends, len(sentences.starts)
+        pairable = sentences.ordered & ~sentences.is_split
+        fits = ends[1:] - starts[:-1] <= max_length - 3
+        joins_next = pairable[:-1] & pairable[1:] & ~sentences.starts_document[1:] & fits
+        after = np.arange(1, count + 1) + np.append(joins_next, False)[:count]
+        firsts = sequence_starts(after)
+        columns.append(
+            offset + np.stack([starts[firsts], ends[firsts], ends[after[firsts] - 1], sentences.documents[firsts]])
         )
-        after = np.arange(1, count + 1) + np.append(joins, False)[:count]
-        heads = sequence_starts(after)
-        middles, ends = units.ends[heads], units.ends[after[heads] - 1]
-        columns.append(offset + np.stack([units.starts[heads], middles, ends, units.documents[heads]]))
     start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
     label = np.where(end > middle, NEXT, IGNORE_INDEX)
-    return _partners(np.stack([start, middle], 1), np.stack([middle, end], 1), label, document, max_length, rng)
+    a, b = np.stack([start, middle], 1), np.stack([middle, end], 1)
+    return _with_random_partners(a, b, label, document, max_length, rng)
 
 
 def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
-    """FULL-SENTENCES (`across` the boundaries of documents, which are marked), or DOC-SENTENCES: as many sentences as
-    fit. Paragraphs of unordered documents are documents of their own here."""
+    """As many sentences as fit: FULL-SENTENCES (`across` document boundaries, each marked by a [SEP]), or
+    DOC-SENTENCES. A paragraph of an unordered document counts as a document of its own."""
     spans: list[np.ndarray] = []
     separators: list[np.ndarray] = []
     count = 0
     for offset, shard in shards:
-        units = units_of(shard, max_length - 2, max_length - 2)
-        boundaries = units.open_documents | (~units.ordered & units.first)
-        marks = np.cumsum(boundaries)  # every border inside a sequence costs a [SEP]
+        sentences = sentences_of(shard, max_length - 2, max_length - 2)
+        boundaries = sentences.starts_document | (~sentences.ordered & sentences.is_first_part)
+        # each boundary inside a sequence takes the room of a [SEP], as if the text after it were shifted by one token
+        shifts = np.cumsum(boundaries)
         opens = np.arange(len(boundaries)) == 0 if across else boundaries
-        after = fitting(units.starts + marks, units.ends + marks, max_length - 2, opens)
-        heads = sequence_starts(after)
-        spans.append(offset + np.stack([units.starts[heads], units.ends[after[heads] - 1]], 1))
-        inside = np.setdiff1d(np.flatnonzero(boundaries), heads)
-        rows = np.searchsorted(heads, inside, side="right") - 1
-        separators.append(np.stack([count + rows, offset + units.starts[inside]], 1))
-        count += len(heads)
+        after = sequence_ends(sentences.starts + shifts, sentences.ends + shifts, max_length - 2, opens)
+        firsts = sequence_starts(after)
+        spans.append(offset + np.stack([sentences.starts[firsts], sentences.ends[after[firsts] - 1]], 1))
+        inside = np.setdiff1d(np.flatnonzero(boundaries), firsts)
+        rows = np.searchsorted(firsts, inside, side="right") - 1
+        separators.append(np.stack([count + rows, offset + sentences.starts[inside]], 1))
+        count += len(firsts)
     none = np.empty((0, 2), np.int64)
     a = np.concatenate([none, *spans])
-    return Sequences(a, np.repeat(a[:, 1:], 2, 1), np.full(len(a), IGNORE_INDEX), np.concatenate([none, *separators]))
+    empty_b = np.repeat(a[:, 1:], 2, 1)
+    return Sequences(a, empty_b, np.full(len(a), IGNORE_INDEX), np.concatenate([none, *separators]))

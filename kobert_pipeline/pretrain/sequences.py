@@ -1,8 +1,7 @@
-"""The stretches that sequences are made of: sentences of ordered documents, paragraphs of the others, and which of them
-go together.
+"""The sentences of a shard, and which of them form a sequence.
 
-A corpus has a billion tokens, so nothing here takes a Python step for each sentence: where a sequence that begins at
-any unit would end is found for all units at once, and only the way from one beginning to the next is walked.
+A corpus has a billion tokens, so there is no Python loop over all sentences: where a sequence starting at any sentence
+would end is computed for all of them at once with NumPy, and only the step from one sequence to the next is a loop.
 """
 
 from typing import NamedTuple
@@ -12,28 +11,32 @@ import numpy as np
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE, Shard
 
 
-class Units(NamedTuple):
-    """U stretches of a shard in order, (U,) each: where they start and end (exclusive), where their document starts,
-    whether it is ordered, whether they are parts of a stretch that was too long (`cut`), and whether they begin that
-    stretch (`first`)."""
+class Sentences(NamedTuple):
+    """The S sentences of a shard in order: the spans of text that sequences are built from. In documents without an
+    order they are paragraphs, and long ones are split.
+
+    All (S,): `starts` and `ends` (exclusive) are positions in the shard, `documents` the start of each one's document,
+    `ordered` whether that is an ordered one, `is_split` whether this is a part of a sentence that was too long, and
+    `is_first_part` whether it begins one.
+    """
 
     starts: np.ndarray
     ends: np.ndarray
     documents: np.ndarray
     ordered: np.ndarray
-    cut: np.ndarray
-    first: np.ndarray
+    is_split: np.ndarray
+    is_first_part: np.ndarray
 
     @property
-    def open_documents(self) -> np.ndarray:
-        """(U,) bool: the units that begin a document."""
+    def starts_document(self) -> np.ndarray:
+        """(S,) bool: the first sentence of each document."""
         opens: np.ndarray = np.diff(self.documents, prepend=-1) != 0
         return opens
 
 
-def units_of(shard: Shard, ordered_room: int, unordered_room: int) -> Units:
-    """The sentences of ordered documents and the paragraphs of the others, cut into parts of `ordered_room` or
-    `unordered_room` tokens where they are longer."""
+def sentences_of(shard: Shard, ordered_room: int, unordered_room: int) -> Sentences:
+    """The sentences of ordered documents and the paragraphs of the others. Those longer than `ordered_room` or
+    `unordered_room` tokens are split into parts of that length."""
     bits = np.where(shard.ordered, SENTENCE, PARAGRAPH).astype(np.uint8).repeat(np.diff(shard.documents))
     starts = np.flatnonzero(shard.boundaries & bits)
     ends = np.append(starts[1:], len(shard.ids))[: len(starts)]
@@ -43,19 +46,20 @@ def units_of(shard: Shard, ordered_room: int, unordered_room: int) -> Units:
     part = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
     starts, ends, document, room, parts = (column.repeat(parts) for column in (starts, ends, document, room, parts))
     starts = starts + part * room
-    return Units(
-        starts,
-        np.minimum(starts + room, ends),
-        np.asarray(shard.documents)[document],
-        shard.ordered[document],
-        parts > 1,
-        part == 0,
+    return Sentences(
+        starts=starts,
+        ends=np.minimum(starts + room, ends),
+        documents=np.asarray(shard.documents)[document],
+        ordered=shard.ordered[document],
+        is_split=parts > 1,
+        is_first_part=part == 0,
     )
 
 
-def fitting(starts: np.ndarray, ends: np.ndarray, room: np.ndarray | int, opens: np.ndarray) -> np.ndarray:
-    """For each unit the first one behind it that no longer goes with it: (U,). As many go together as lie within
-    `room`, at least one; those that `opens` begin anew."""
+def sequence_ends(starts: np.ndarray, ends: np.ndarray, room: np.ndarray | int, opens: np.ndarray) -> np.ndarray:
+    """For each sentence, where a sequence that starts with it ends: the number of the first sentence that is not part
+    of it, (S,). A sequence has at least one sentence and as many as fit into `room` tokens, up to the next one of which
+    `opens` says that it starts a sequence."""
     count = len(starts)
     barriers = np.append(np.flatnonzero(opens), count)
     barrier = barriers[np.searchsorted(barriers, np.arange(count), side="right")]
@@ -63,9 +67,10 @@ def fitting(starts: np.ndarray, ends: np.ndarray, room: np.ndarray | int, opens:
 
 
 def sequence_starts(after: np.ndarray) -> np.ndarray:
-    """The units that begin a sequence: the first, the one `after` it, the one after that, and so on. (U,) -> (H,)"""
-    follow, place, heads = after.tolist(), 0, []
-    while place < len(follow):
-        heads.append(place)
-        place = follow[place]
-    return np.array(heads, np.int64)
+    """The numbers of the sentences at which a sequence starts, (N,): the first, the one after its sequence, and so on.
+    `after`: the result of `sequence_ends`, (S,)."""
+    following, sentence, starts = after.tolist(), 0, []  # a list, because single elements of an array are slow to read
+    while sentence < len(following):
+        starts.append(sentence)
+        sentence = following[sentence]
+    return np.array(starts, np.int64)

@@ -13,7 +13,7 @@ from kobert_pipeline.files import remove_files, remove_if_empty
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
-from kobert_pipeline.pretrain.objective import Masking, Objective
+from kobert_pipeline.pretrain.objective import MaskedObjective, Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.phases import Phase, PhaseSchedule
 from kobert_pipeline.pretrain.starting import base_files, start_from
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MODEL, BEST = "model", "best"
-"""Folders below the stage's: of the finished model, and of the one with the lowest held-out loss where that is not the
-last."""
+"""Folders inside the stage's: of the final model, and of the one with the lowest held-out loss where that is not the
+final one."""
 MODEL_FILES = (
     "config.json",
     "generation_config.json",
@@ -35,47 +35,47 @@ MODEL_FILES = (
     "generator/model.safetensors",
 )
 WRITES = (*(f"{folder}/{name}" for folder in (MODEL, BEST) for name in MODEL_FILES), *TRAINING_WRITES)
-"""Patterns of every file that the stage writes to its folder."""
+"""Patterns of all files that the stage writes to its folder."""
 
 
 class PretrainOptions(Options):
-    """Objective, architecture and budget."""
+    """Options of pretraining: objective, architecture and token budget."""
 
     objective: Objective = MlmNsp()
-    """What is learned."""
+    """The pretraining objective."""
     architecture: Architecture = Bert()
-    """What learns it."""
+    """The model architecture and its sizes."""
     max_length: int = Field(128, ge=16)
-    """Tokens in a sequence, special tokens included."""
+    """Largest number of tokens in a sequence, including special tokens."""
     batch_tokens: int = Field(8192, ge=64)
-    """Tokens in a step."""
+    """Tokens per step, over all ranks and accumulation steps."""
     total_tokens: int = Field(16_000_000, gt=0)
-    """Tokens seen in all: the budget."""
+    """Token budget: how many tokens are seen in total."""
     phases: tuple[Phase, ...] = ()
-    """Parts of the budget with their own length or batch, in order: [{share: 0.9, max_length: 128}, {share: 0.1,
-    max_length: 512}]."""
+    """Parts of the budget with their own sequence length or batch size, in order: [{share: 0.9, max_length: 128},
+    {share: 0.1, max_length: 512}]."""
     base: str | None = None
-    """Checkpoint (published folder, or a BERT in transformers' form, below data_dir) whose weights to start from.
-    Tokens that its vocabulary lacks start as the mean of those that spell them."""
+    """Continue from the weights of this checkpoint, a folder below data_dir: one that kobert published, or a BERT in
+    the format of transformers. Tokens missing from its vocabulary start as the mean of the tokens that spell them."""
     base_license: str | None = Field(None, exclude=True)
-    """Licence of that checkpoint. What is published is held against it."""
+    """Licence of that checkpoint. The licence of what is published must be compatible with it."""
     plan: Plan = Plan()
     """Optimizer, schedule, checkpoints."""
 
     def parts(self) -> list[tuple[int, "PretrainOptions"]]:
-        """The tokens of each phase, and these options with its own."""
-        return [
-            (round(self.total_tokens * phase.share), self.of_phase(phase)) for phase in self.phases or (Phase(share=1),)
-        ]
+        """For each phase its number of tokens, and these options with the phase's own values."""
+        phases = self.phases or (Phase(share=1),)
+        return [(round(self.total_tokens * phase.share), self.of_phase(phase)) for phase in phases]
 
     def of_phase(self, phase: Phase) -> "PretrainOptions":
-        """These options with a phase's own."""
+        """These options with the values that a phase sets."""
         own = {name: value for name in ("max_length", "batch_tokens") if (value := getattr(phase, name)) is not None}
         return self.model_copy(update=own)
 
     def with_whole_word_masking(self) -> "PretrainOptions":
-        """These options where whole eojeols are hidden together: seen parts of a word would tell the rest of it."""
-        if not isinstance(self.objective, Masking):
+        """These options with whole eojeols masked together, because visible parts of a word would give away the
+        rest."""
+        if not isinstance(self.objective, MaskedObjective):
             return self
         return self.model_copy(update={"objective": self.objective.model_copy(update={"mask_unit": "eojeol"})})
 
@@ -83,17 +83,17 @@ class PretrainOptions(Options):
     def _lengths(self) -> "PretrainOptions":
         if self.phases and abs(sum(phase.share for phase in self.phases) - 1) > 1e-6:
             raise ValueError(
-                f"the shares of phases make {sum(phase.share for phase in self.phases):g}; they must make 1"
+                f"the shares of phases add up to {sum(phase.share for phase in self.phases):g}; they must add up to 1"
             )
-        for one in (self, *(self.of_phase(phase) for phase in self.phases)):
-            if one.max_length > self.architecture.max_position_embeddings:
+        for options in (self, *(self.of_phase(phase) for phase in self.phases)):
+            if options.max_length > self.architecture.max_position_embeddings:
                 raise ValueError(
-                    f"max_length {one.max_length} is beyond the architecture's max_position_embeddings "
+                    f"max_length {options.max_length} is beyond the architecture's max_position_embeddings "
                     f"{self.architecture.max_position_embeddings}; lower the one or raise the other"
                 )
-            if one.batch_tokens < one.max_length:
+            if options.batch_tokens < options.max_length:
                 raise ValueError(
-                    f"batch_tokens {one.batch_tokens} holds no sequence of max_length {one.max_length}; raise it"
+                    f"batch_tokens {options.batch_tokens} is less than max_length {options.max_length}; raise it"
                 )
         return self
 
@@ -105,21 +105,22 @@ class PretrainOptions(Options):
                 f"{self.architecture.hidden_size}"
             )
         if self.objective.head not in self.architecture.heads:
+            guess = did_you_mean(self.objective.head, self.architecture.heads)
             raise ValueError(
                 f"objective {self.objective.name} needs a model of kind '{self.objective.head}', "
-                f"which {self.architecture.name} has not{did_you_mean(self.objective.head, self.architecture.heads)}"
+                f"which {self.architecture.name} does not have{guess}"
             )
         return self
 
 
 def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
-    """The user's files that the stage reads."""
+    """The user's files that the stage reads: those of the checkpoint to start from."""
     return base_files(data_dir / options.base) if options.base else []
 
 
 def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Train and save the model to `out/model`, and to `out/best` that of the lowest held-out loss where it is not the
-    last."""
+    """Train and save the model to `out/model`, and the one with the lowest held-out loss to `out/best` where it is not
+    the final one. Returns counts and losses for the manifest."""
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
@@ -137,8 +138,8 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
     started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
     module = LossModule(model, options.objective, options.architecture).to(device())
-    course = PhaseSchedule(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
-    measure = HeldOutEvaluator(
+    schedule = PhaseSchedule(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
+    evaluator = HeldOutEvaluator(
         module,
         options,
         options.with_whole_word_masking(),
@@ -147,31 +148,31 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
         vocabulary,
         out,
     )
-    if 0 not in measure.found:
-        measure(0)
-    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, course.steps // 10)})
-    trained = train(module, batches(course, plan), plan, course.steps, out, measure, name="pretrain")
+    if 0 not in evaluator.evaluations:  # a resumed run has it already, and no longer the initial weights
+        evaluator(0)
+    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
+    trained = train(module, batches(schedule, plan), plan, schedule.steps, out, evaluator, name="pretrain")
     with full_params(module):
         if is_main_process():
             options.architecture.save(model, out / MODEL)
     if is_main_process():
-        _settle_best(measure.found, last_is_best=measure.best == course.steps, folder=out / BEST)
+        _settle_best(evaluator.evaluations, last_is_best=evaluator.best == schedule.steps, folder=out / BEST)
     return {
-        "steps": course.steps,
-        "tokens_seen": course.tokens(),
+        "steps": schedule.steps,
+        "tokens_seen": schedule.tokens(),
         **started,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),
-        "held_out_before": measure.found[0],
-        "held_out_after": measure.found[course.steps],
-        "best_step": measure.best,
+        "held_out_before": evaluator.evaluations[0],
+        "held_out_after": evaluator.evaluations[schedule.steps],
+        "best_step": evaluator.best,
     }
 
 
-def _settle_best(found: "Evaluations", last_is_best: bool, folder: Path) -> None:
-    """Keep the model of the lowest held-out loss, verified, where that is not the last one."""
+def _settle_best(evaluations: "Evaluations", last_is_best: bool, folder: Path) -> None:
+    """Verify the model with the lowest held-out loss in `folder`, or delete it where the final model is that one."""
     if last_is_best:
         remove_files(folder, MODEL_FILES)
         remove_if_empty(folder)
     else:
-        found.verify_kept(folder)
+        evaluations.verify_best(folder)

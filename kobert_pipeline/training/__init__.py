@@ -1,2 +1,2 @@
-"""The engine: one loop for pretraining and fine-tuning. It knows no objective and no task, only batches and a module
-with a loss."""
+"""The training engine: one loop for pretraining and fine-tuning, which knows neither objectives nor tasks, only batches
+and a module that returns a loss."""

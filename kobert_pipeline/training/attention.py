@@ -1,9 +1,8 @@
-"""Attention inside each of several sequences packed behind one another, without padding.
+"""Attention that stays inside each of several sequences packed one after another without padding.
 
-`transformers` v5 ignores packed `position_ids` in bidirectional models: packed sequences would silently see each other.
-So attention is restricted here, by an attention function of our own under the name "packed": sequences of about equal
-length are gathered into rectangles, attended, and laid back. Everything else in the model works on positions alone and
-needs no padding at all.
+In its bidirectional models `transformers` v5 ignores packed `position_ids`, so packed sequences would silently attend
+to each other. This module registers an attention function named "packed" that keeps them apart. All other layers work
+on single positions and need neither padding nor a mask.
 """
 
 import inspect
@@ -19,36 +18,38 @@ varlen_attn: Any = None
 with suppress(ImportError):  # PyTorch before 2.10
     from torch.nn.attention.varlen import varlen_attn
 
-ROUND = 16
-"""Lengths are rounded up to a multiple of this, so that few rectangles are needed."""
+LENGTH_MULTIPLE = 16
+"""Sequences whose lengths round up to the same multiple of this share a rectangle, so that there are few rectangles."""
 
 
 @dataclass(frozen=True)
 class SequenceLayout:
-    """How T packed positions are laid out: in rectangles, or (`bounds`) as they lie, for a kernel that knows where
-    sequences end.
+    """Where each of n sequences is among T packed positions, in one of two forms.
 
-    `rectangles`: (index (n * L,), n, L, mask (n, 1, 1, L) or None); `inverse` (T,): where each position went among all
-    cells of all rectangles; `bounds` (n + 1,) int32: where sequences begin and end; `longest`: the most positions of
-    one, as far as a kernel needs to know; `causal`: nobody sees what comes after."""
+    For plain PyTorch, `rectangles`: sequences of about equal length, each group as (index (n * L,), n, L, mask
+    (n, 1, 1, L) or None), and `inverse` (T,): the place of each position among the cells of all rectangles.
+    For PyTorch's variable-length kernel, `cu_seqlens` (n + 1,) int32: the cumulated lengths, and `max_seqlen`: an upper
+    bound of the lengths. `causal`: no position attends to later ones.
+    """
 
     rectangles: list[tuple[torch.Tensor, int, int, torch.Tensor | None]]
     inverse: torch.Tensor | None = None
-    bounds: torch.Tensor | None = None
-    longest: int = 0
+    cu_seqlens: torch.Tensor | None = None
+    max_seqlen: int = 0
     causal: bool = False
 
     @classmethod
     def of(
         cls, lengths: np.ndarray, device: torch.device | str = "cpu", causal: bool = False, varlen: bool = False
     ) -> "SequenceLayout":
-        """The layout for sequences of these lengths, (n,), packed in order. `varlen`: for PyTorch's kernel (CUDA, 16
-        bits)."""
+        """The layout of sequences of these `lengths`, (n,), packed in order; with `varlen` for PyTorch's kernel (CUDA,
+        16-bit types)."""
         if varlen:
-            bounds = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)).to(device)
-            return cls([], bounds=bounds, longest=-(-int(lengths.max()) // 128) * 128, causal=causal)
+            cu_seqlens = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)).to(device)
+            max_seqlen = -(-int(lengths.max()) // 128) * 128  # rounded up: few different values from batch to batch
+            return cls([], cu_seqlens=cu_seqlens, max_seqlen=max_seqlen, causal=causal)
         begins = np.cumsum(lengths) - lengths
-        rounded = -(-lengths // ROUND) * ROUND
+        rounded = -(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         inverse = np.empty(int(lengths.sum()), np.int64)
         rectangles, cells = [], 0
         for width in np.unique(rounded[rounded > 0]):
@@ -56,6 +57,7 @@ class SequenceLayout:
             longest = int(lengths[rows].max())
             column = np.arange(longest)
             real = column < lengths[rows, None]  # (n, L)
+            # padding cells read the sequence's first token: any valid index will do, since the mask hides them
             index = np.where(real, begins[rows, None] + column, begins[rows, None])
             inverse[index[real]] = cells + np.flatnonzero(real)
             mask = None if real.all() else torch.from_numpy(real[:, None, None, :]).to(device)
@@ -65,7 +67,7 @@ class SequenceLayout:
 
 
 def has_varlen() -> bool:
-    """Whether PyTorch brings its kernel for packed sequences (2.10 and later) with what is needed here."""
+    """Whether this PyTorch has the kernel for packed sequences (2.10 and later) with sliding windows."""
     return varlen_attn is not None and "window_size" in inspect.signature(varlen_attn).parameters
 
 
@@ -81,29 +83,31 @@ def packed_attention(
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """`query`, `key`, `value`: (1, H, T, W). Returns (1, T, H, W), as `transformers` attention functions do.
-    `sliding_window`: only positions less than this apart see each other."""
+    """An attention function as `transformers` calls it, for one row of packed sequences.
+
+    `query`, `key`, `value`: (1, H, T, W); returns (1, T, H, W). `packing` is the keyword argument that the model was
+    called with. With `sliding_window` only positions less than this far apart attend to each other. Raises ValueError
+    for attention dropout with the variable-length kernel.
+    """
     scale = scaling or query.shape[3] ** -0.5
-    if packing.bounds is None:
+    if packing.cu_seqlens is None:
         return _in_rectangles(query, key, value, packing, scale, dropout, sliding_window), None
     if dropout:
         raise ValueError(
-            "the kernel for packed sequences knows no dropout; set the architecture's attention dropout to 0"
+            "the kernel for packed sequences supports no dropout; set the architecture's attention dropout to 0"
         )
-    width = query.shape[3]
-    q, k, v = (_wide(part[0].transpose(0, 1)) for part in (query, key, value))  # (1, H, T, W) -> (T, H, W)
+    head_size = query.shape[3]
+    q, k, v = (_pad_head_size(states[0].transpose(0, 1)) for states in (query, key, value))  # (1, H, T, W) -> (T, H, W)
     reach = -1 if sliding_window is None else sliding_window - 1
     window = (reach, 0 if packing.causal else reach)
-    bounds, longest = packing.bounds, packing.longest
-    return varlen_attn(q, k, v, bounds, bounds, longest, longest, scale=scale, window_size=window)[
-        None, ..., :width
-    ], None
+    cu_seqlens, max_seqlen = packing.cu_seqlens, packing.max_seqlen
+    attended = varlen_attn(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, scale=scale, window_size=window)
+    return attended[None, ..., :head_size], None
 
 
-def _wide(part: torch.Tensor) -> torch.Tensor:
-    """(T, H, W), W filled up with zeros to a multiple of 8, as the kernel wants it: zeros add nothing to any
-    product."""
-    return torch.nn.functional.pad(part, (0, -part.shape[-1] % 8)).contiguous()
+def _pad_head_size(states: torch.Tensor) -> torch.Tensor:
+    """(T, H, W) with W padded to a multiple of 8, which the kernel requires; zeros change no dot product."""
+    return torch.nn.functional.pad(states, (0, -states.shape[-1] % 8)).contiguous()
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -116,31 +120,34 @@ def _in_rectangles(
     dropout: float,
     sliding_window: int | None,
 ) -> torch.Tensor:
-    """(1, H, T, W) -> (1, T, H, W). The shapes differ from batch to batch, so there is nothing to compile."""
-    heads, width = query.shape[1], query.shape[3]
+    """(1, H, T, W) -> (1, T, H, W). Not compiled: the rectangles' shapes differ from batch to batch, so every batch
+    would be compiled again."""
+    heads, head_size = query.shape[1], query.shape[3]
     stacked = torch.stack([query[0], key[0], value[0]]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
     attended = []
     for index, rows, longest, mask in packing.rectangles:
-        cells = stacked.index_select(0, index).view(rows, longest, 3, heads, width)
+        cells = stacked.index_select(0, index).view(rows, longest, 3, heads, head_size)
         q, k, v = cells.permute(2, 0, 3, 1, 4).unbind(0)  # (n, L, 3, H, W) -trans-> 3 x (n, H, L, W)
-        out = _attend(q, k, v, _seen(longest, packing.causal, sliding_window, mask, query.device), dropout, scale)
-        attended.append(out.transpose(1, 2).reshape(rows * longest, heads, width))
+        visible = _visible(longest, packing.causal, sliding_window, mask, query.device)
+        out = _attend(q, k, v, visible, dropout, scale)
+        attended.append(out.transpose(1, 2).reshape(rows * longest, heads, head_size))
     inverse: Any = packing.inverse
     return torch.cat(attended).index_select(0, inverse)[None]
 
 
-def _seen(
+def _visible(
     length: int, causal: bool, sliding_window: int | None, mask: torch.Tensor | None, device: torch.device
 ) -> torch.Tensor | None:
-    """`mask` (n, 1, 1, L), narrowed to what each position may see: (n, 1, L, L), (L, L), or None where all see all."""
+    """The mask of which position attends to which: (n, 1, L, L), (L, L), or None where all attend to all. `mask`
+    (n, 1, 1, L) marks the cells that are no padding."""
     reach = length if sliding_window is None else min(sliding_window, length)
     if not causal and reach == length:
         return mask
-    place = torch.arange(length, device=device)
-    apart = place[:, None] - place  # (L, L): how far behind the one that looks
-    seen = apart >= 0 if causal else torch.ones_like(apart, dtype=torch.bool)
-    seen &= apart.abs() < reach
-    return seen if mask is None else seen & mask
+    positions = torch.arange(length, device=device)
+    distance = positions[:, None] - positions  # (L, L): query position minus key position
+    visible = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
+    visible &= distance.abs() < reach
+    return visible if mask is None else visible & mask
 
 
 def _attend(
@@ -151,12 +158,13 @@ def _attend(
     dropout: float,
     scaling: float,
 ) -> torch.Tensor:
-    """(n, H, L, W) -> (n, H, L, W). In bf16 on CPU plain products are 3 to 9 times faster than PyTorch's fused kernel,
-    whose backward pass is slow there for sequences up to 128 and no better at 512."""
+    """Scaled dot-product attention, (n, H, L, W) -> (n, H, L, W)."""
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or dropout:
         return torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling
         )
+    # in bf16 on CPU plain products are 3 to 9 times faster than the fused kernel, whose backward pass is slow there
+    # for sequences up to 128 and no better at 512
     scores = query @ key.transpose(-1, -2) * scaling  # (n, H, L, W) @ (n, H, W, L) -> (n, H, L, L)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)

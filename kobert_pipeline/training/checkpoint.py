@@ -1,7 +1,7 @@
-"""Everything a training needs to resume, in safetensors and JSON (nothing pickled), complete or not there.
+"""Checkpoints: everything a training needs to resume, in safetensors and JSON (nothing pickled), written atomically.
 
-A checkpoint is a folder `step-00000500`: `model.safetensors`, `optimizer.safetensors`, `random.safetensors`, and
-`checkpoint.json` with the SHA-256 of the others and its own digest.
+A checkpoint is a folder `step-00000500` with `model.safetensors`, `optimizer.safetensors`, `random.safetensors`, and
+`checkpoint.json`, which holds the SHA-256 of the other files and its own digest.
 """
 
 import re
@@ -35,11 +35,14 @@ def save_checkpoint(
     module: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     keep: int,
-    engine: Accelerator | None = None,
+    accelerator: Accelerator | None = None,
 ) -> Path:
-    """Write the state after `step` steps; drop all but the newest `keep`. Of several processes, which `engine` knows,
-    one writes."""
-    random = _random_states(engine)
+    """Write the state after `step` steps to `folder`, and delete all but the newest `keep` checkpoints.
+
+    In distributed training (given an `accelerator`) every rank must call it, and rank 0 writes.
+    """
+    # collective calls, so they come before anything that only rank 0 does
+    random = _random_states(accelerator)
     moments = _optimizer_state(module, optimizer)
     path = folder / f"step-{step:08d}"
     with full_params(module):
@@ -59,6 +62,7 @@ def _write(
     moments: dict[str, torch.Tensor],
     random: dict[str, torch.Tensor],
 ) -> None:
+    # written under a hidden name and renamed once complete: after a kill there is no half-written `step-*` folder
     part = folder / f".{path.name}{PART_SUFFIX}"
     _remove(part)
     part.mkdir(parents=True, exist_ok=True)
@@ -72,37 +76,40 @@ def _write(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in `folder`, oldest first."""
+    """The folders of the checkpoints in `folder`, oldest first."""
     return sorted(path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
 
 
 def _remove(checkpoint: Path) -> None:
-    """Delete a checkpoint's own files, and its folder if nothing else is in it."""
+    """Delete a checkpoint's own files, and then its folder if that is empty: files of the user's stay."""
     remove_files(checkpoint, CHECKPOINT_FILES)
     remove_if_empty(checkpoint)
 
 
-def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer, process: int = 0) -> int:
-    """Restore the newest checkpoint, and the random state of this `process` if it has one there; return its step, 0
-    when there is none. Raises UserError, naming the file, when it is damaged."""
-    found = checkpoints(folder)
-    if not found:
+def load_checkpoint(folder: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer, rank: int = 0) -> int:
+    """Restore the newest checkpoint in `folder` and return its step, or 0 when there is none.
+
+    The random state is restored if one was saved for this `rank`; a run may resume with another number of ranks.
+    Raises Damaged, naming the file, when a file is missing or changed.
+    """
+    existing = checkpoints(folder)
+    if not existing:
         return 0
-    path = found[-1]
+    path = existing[-1]
     verify(path)
     load_weights(path / "model.safetensors", module)
     _restore_optimizer(load_file(path / "optimizer.safetensors"), module, optimizer)
     state = load_file(path / "random.safetensors")
-    if f"cpu.{process}" in state:
-        torch.set_rng_state(state[f"cpu.{process}"])
-    if torch.cuda.is_available() and f"cuda.{process}" in state:
-        torch.cuda.set_rng_state(state[f"cuda.{process}"])
+    if f"cpu.{rank}" in state:
+        torch.set_rng_state(state[f"cpu.{rank}"])
+    if torch.cuda.is_available() and f"cuda.{rank}" in state:
+        torch.cuda.set_rng_state(state[f"cuda.{rank}"])
     step: int = read_json_with_digest(path / INDEX)["step"]
     return step
 
 
 def verify(path: Path) -> None:
-    """Raise Damaged when a file of the checkpoint is missing or changed."""
+    """Raise Damaged when a file of the checkpoint in `path` is missing or has changed since it was written."""
     advice = f"delete {path} to resume from the checkpoint before it (or from the start)"
     if not (path / INDEX).is_file():
         raise Damaged(f"checkpoint file {path / INDEX} is missing; {advice}")
@@ -118,12 +125,12 @@ def verify(path: Path) -> None:
 
 
 def save_weights(path: Path, module: torch.nn.Module) -> None:
-    """The parameters of `module`, each once (tied ones under their first name)."""
+    """Save the parameters of `module`, each once (tied ones under their first name)."""
     save_file({name: parameter.detach().cpu().contiguous() for name, parameter in module.named_parameters()}, path)
 
 
 def load_weights(path: Path, module: torch.nn.Module) -> None:
-    """What `save_weights` wrote."""
+    """Load into `module` what `save_weights` wrote."""
     saved = load_file(path)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -131,55 +138,58 @@ def load_weights(path: Path, module: torch.nn.Module) -> None:
 
 
 def _optimizer_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    reshard(module)  # the optimizer knows slices
+    """The optimizer's tensors, whole, as `PARAMETER:KEY`; empty on other ranks than 0."""
+    reshard(module)  # the optimizer's state is keyed by the sharded parameters, which must be in place
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in module.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
-            all_of_it = get_full_tensor(value.detach())
+            full = get_full_tensor(value.detach())
             if is_main_process():
-                tensors[f"{name}:{key}"] = all_of_it.cpu().contiguous()
+                tensors[f"{name}:{key}"] = full.cpu().contiguous()
     return tensors
 
 
 def _restore_optimizer(
     tensors: dict[str, torch.Tensor], module: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
+    """Undo `_optimizer_state`, sharding the tensors as the parameters are."""
     for name, parameter in module.named_parameters():
         state: dict[str, Any] = {}
-        for key, value in tensors.items():
-            if key.rpartition(":")[0] == name:
-                # the number of steps is nobody's slice
-                state[key.rpartition(":")[2]] = (
-                    distribute_like(value, parameter) if value.ndim else value.to(parameter.device)
-                )
+        for saved_name, value in tensors.items():
+            owner, _, key = saved_name.rpartition(":")
+            if owner != name:
+                continue
+            # the step count is a scalar, the same on every rank, and is never sharded
+            state[key] = distribute_like(value, parameter) if value.ndim else value.to(parameter.device)
         if state:
             optimizer.state[parameter] = state
 
 
-def _random_states(engine: Accelerator | None) -> dict[str, torch.Tensor]:
-    """The states of the random generators of all processes, by device and number of the process."""
+def _random_states(accelerator: Accelerator | None) -> dict[str, torch.Tensor]:
+    """The states of the random generators of all ranks, as `cpu.RANK` and `cuda.RANK`."""
     own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         own["cuda"] = torch.cuda.get_rng_state()
-    found: dict[str, torch.Tensor] = {}
+    states: dict[str, torch.Tensor] = {}
     for kind, state in own.items():
-        rows = (
-            engine.gather(state.to(engine.device)[None]).cpu() if engine and engine.num_processes > 1 else state[None]
-        )
-        found |= {f"{kind}.{process}": row.clone() for process, row in enumerate(rows)}
-    return found
+        if accelerator and accelerator.num_processes > 1:
+            rows = accelerator.gather(state.to(accelerator.device)[None]).cpu()
+        else:
+            rows = state[None]
+        states |= {f"{kind}.{rank}": row.clone() for rank, row in enumerate(rows)}
+    return states
 
 
 def save_tensors(path: Path, value: Any) -> Path:
-    """Every tensor in nested lists, tuples and dicts, named by its place (`0.input_ids`)."""
-    save_file(dict(_named(value, "")), path)
+    """Save every tensor in nested lists, tuples and dicts, named by its path (`0.input_ids`); returns `path`."""
+    save_file(dict(_named_tensors(value, "")), path)
     return path
 
 
-def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
-        # a copy: tensors of a batch may lie in the same memory, which safetensors refuses
+        # a copy, because safetensors refuses tensors that share memory, as those of a batch may
         yield name or "batch", value.detach().cpu().clone(memory_format=torch.contiguous_format)
     elif isinstance(value, (list, tuple, dict)):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _named(one, f"{name}.{key}" if name else str(key))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _named_tensors(item, f"{name}.{key}" if name else str(key))

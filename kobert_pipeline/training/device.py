@@ -1,4 +1,4 @@
-"""Where the training runs: one place that talks to `accelerate`."""
+"""Devices and distributed training: the only module that configures `accelerate`."""
 
 import os
 import time
@@ -15,70 +15,65 @@ from kobert_pipeline.training.plan import Plan
 
 
 def device() -> torch.device:
-    """This process's own GPU, or the CPU."""
-    return (
-        torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        if torch.cuda.is_available()
-        else torch.device("cpu")
-    )
+    """This process's own GPU, or the CPU where there is none."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")
 
 
-def accelerator(plan: Plan) -> Accelerator:
-    """An Accelerator for this plan: one process, or one of those that `torchrun` or `accelerate launch` started. A
-    process trains several plans in turn, so the shared state is set anew."""
+def make_accelerator(plan: Plan) -> Accelerator:
+    """An Accelerator with the plan's precision, for a single process or for the ranks of `torchrun` or `accelerate
+    launch`."""
+    # all Accelerators of a process share this state, and a process may train several plans of different precisions
     AcceleratorState._reset_state()
-    warnings.filterwarnings(
-        "ignore", "`broadcast_buffers` is deprecated"
-    )  # accelerate has no word for what takes its place yet
+    # accelerate has no argument yet for what replaces broadcast_buffers
+    warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
     parallel = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
-    engine = Accelerator(
+    accelerator = Accelerator(
         mixed_precision=plan.mixed_precision, cpu=not torch.cuda.is_available(), kwargs_handlers=[parallel]
     )
-    engine.gradient_accumulation_steps = (
-        1  # the loop does it itself; `accelerate config` may have set another, and losses be divided by it
-    )
-    return engine
+    # the loop accumulates itself; another value, from `accelerate config`, would divide the losses by it once more
+    accelerator.gradient_accumulation_steps = 1
+    return accelerator
 
 
-def peak_flops(engine: Accelerator) -> float:
-    """Operations a second that a large matrix product reaches here, in all processes together: what a step is held
-    against."""
-    cuda = engine.device.type == "cuda"
-    size, kind = (4096 if cuda else 1024), torch.bfloat16 if engine.mixed_precision == "bf16" else torch.float32
-    matrix = torch.ones(size, size, device=engine.device, dtype=kind)
+def peak_flops(accelerator: Accelerator) -> float:
+    """Operations per second that a large matrix product reaches on all ranks together: the peak that MFU refers to."""
+    cuda = accelerator.device.type == "cuda"
+    size, dtype = (4096 if cuda else 1024), torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
+    matrix = torch.ones(size, size, device=accelerator.device, dtype=dtype)
     seconds = []
     for _ in range(4):
-        began = time.perf_counter()
+        started = time.perf_counter()
         matrix @ matrix
         if cuda:
-            torch.cuda.synchronize(engine.device)
-        seconds.append(time.perf_counter() - began)
-    return engine.num_processes * 2 * size**3 / min(seconds)
+            torch.cuda.synchronize(accelerator.device)  # kernels run asynchronously
+        seconds.append(time.perf_counter() - started)
+    return accelerator.num_processes * 2 * size**3 / min(seconds)
 
 
-def all_reduce_any(engine: Accelerator, *wishes: bool) -> list[bool]:
-    """Of each wish whether any process has it, known to all."""
-    if engine.num_processes == 1:
-        return list(wishes)
-    found: list[bool] = (
-        engine.reduce(torch.tensor(wishes, dtype=torch.float32, device=engine.device), "sum") > 0
-    ).tolist()
-    return found
+def all_reduce_any(accelerator: Accelerator, *flags: bool) -> list[bool]:
+    """For each flag whether it is set on any rank; every rank gets the same answer."""
+    if accelerator.num_processes == 1:
+        return list(flags)
+    local = torch.tensor(flags, dtype=torch.float32, device=accelerator.device)
+    reduced: list[bool] = (accelerator.reduce(local, "sum") > 0).tolist()
+    return reduced
 
 
-def check_same_step(engine: Accelerator, step: int, folder: Path) -> None:
-    """Raise UserError, in every process, unless all found the checkpoint of the same step."""
-    if engine.num_processes > 1:
-        found = engine.gather(torch.tensor([step], device=engine.device)).tolist()
-        if len(set(found)) > 1:
+def check_same_step(accelerator: Accelerator, step: int, folder: Path) -> None:
+    """Raise UserError, on every rank, unless all ranks resume from the checkpoint of the same step."""
+    if accelerator.num_processes > 1:
+        steps = accelerator.gather(torch.tensor([step], device=accelerator.device)).tolist()
+        if len(set(steps)) > 1:
             raise UserError(
-                f"the processes go on from different steps ({', '.join(map(str, found))}): {folder} must lie where "
-                "every node sees it"
+                f"the ranks resume from different steps ({', '.join(map(str, steps))}); put {folder} on a file system "
+                "that every node shares"
             )
 
 
-def all_reduce_sum(engine: Accelerator, values: dict[str, Any]) -> dict[str, Any]:
-    """The sums of scalar tensors over all processes."""
-    return (
-        values if engine.num_processes == 1 else {name: engine.reduce(value, "sum") for name, value in values.items()}
-    )
+def all_reduce_sum(accelerator: Accelerator, values: dict[str, Any]) -> dict[str, Any]:
+    """Each scalar tensor summed over all ranks."""
+    if accelerator.num_processes == 1:
+        return values
+    return {name: accelerator.reduce(value, "sum") for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""What was measured during a training, by step, kept on disk so that a resumed run still knows it."""
+"""The results of the evaluations during a training, by step, kept on disk so that a resumed run still has them."""
 
 from pathlib import Path
 
@@ -8,30 +8,32 @@ from kobert_pipeline.files import files_below, read_json_with_digest, sha256, wr
 
 DECIMALS = 6
 EVALUATIONS = "evaluations.json"
-"""The file of a fine-tuning's or pretraining's evaluations."""
+"""Name of the file, in the folder of a fine-tuning or pretraining."""
 
 
 def rounded(values: dict[str, float]) -> dict[str, float]:
-    """As they are kept: whoever compares them with kept ones rounds first, or equals differ."""
+    """`values` as they are stored. Round before comparing with stored ones, or equal scores would differ."""
     return {name: round(value, DECIMALS) for name, value in values.items()}
 
 
 def read_evaluations(path: Path) -> dict[int, dict[str, float]]:
-    """{step: {name: value}} of a training, {} where nothing was measured yet. Raises Damaged for a file that was
-    changed."""
-    return (
-        {int(step): values for step, values in read_json_with_digest(path)["values"].items()} if path.exists() else {}
-    )
+    """{step: {name: value}} of a training, {} before its first evaluation. Raises Damaged for a file that has changed
+    since it was written."""
+    if not path.exists():
+        return {}
+    return {int(step): values for step, values in read_json_with_digest(path)["values"].items()}
 
 
 class Evaluations:
-    """{step: {name: value}} in a JSON file, with the SHA-256 of the model that was the best so far; measuring a step
-    again writes the same numbers."""
+    """{step: {name: value}} in a JSON file, with the SHA-256 of the files of the best model so far.
+
+    A resumed run evaluates some steps again, which overwrites them with the same numbers.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.values = read_evaluations(path)
-        self.kept: dict[str, str] = read_json_with_digest(path)["kept"] if path.exists() else {}
+        self.best_files: dict[str, str] = read_json_with_digest(path)["kept"] if path.exists() else {}
 
     def __contains__(self, step: int) -> bool:
         return step in self.values
@@ -39,23 +41,22 @@ class Evaluations:
     def __getitem__(self, step: int) -> dict[str, float]:
         return self.values[step]
 
-    def add(self, step: int, values: dict[str, float], kept: Path | None = None) -> dict[str, float]:
-        """Note the values of `step`, rounded to `DECIMALS`; returns them. `kept` is the folder of its model, if it is
-        the best so far."""
+    def add(self, step: int, values: dict[str, float], best_folder: Path | None = None) -> dict[str, float]:
+        """Record the values of `step`, and return them rounded. `best_folder`: where its model was saved, if it is the
+        best so far."""
         self.values[step] = rounded(values)
         if is_main_process():
-            if kept:
-                self.kept = {name: sha256(kept / name) for name in files_below(kept)}
+            if best_folder:
+                self.best_files = {name: sha256(best_folder / name) for name in files_below(best_folder)}
             ordered = {str(step): self.values[step] for step in sorted(self.values)}
-            write_json_with_digest(self.path, {"values": ordered, "kept": self.kept})
+            write_json_with_digest(self.path, {"values": ordered, "kept": self.best_files})
         return self.values[step]
 
-    def verify_kept(self, folder: Path) -> None:
-        """Raise Damaged unless the folder holds the model that was the best, unchanged: a training may have been
-        stopped meanwhile."""
-        for name, expected in self.kept.items():
-            if not (folder / name).is_file() or sha256(folder / name) != expected:
-                said = "has changed since it was written" if (folder / name).is_file() else "is missing"
-                raise Damaged(
-                    f"{folder / name}, of the model of the best step, {said}; make the stage again with --redo"
-                )
+    def verify_best(self, folder: Path) -> None:
+        """Raise Damaged unless `folder` holds the best model unchanged. A training may be resumed days after that model
+        was saved."""
+        for name, expected in self.best_files.items():
+            path = folder / name
+            if not path.is_file() or sha256(path) != expected:
+                problem = "has changed since it was written" if path.is_file() else "is missing"
+                raise Damaged(f"{path}, part of the model of the best step, {problem}; run the stage again with --redo")

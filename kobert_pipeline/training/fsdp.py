@@ -1,9 +1,7 @@
-"""A model shared out among processes (FSDP; Zhao et al. 2023, "PyTorch FSDP"), by torch's `fully_shard`: each keeps a
-slice of every weight, of its gradient and of its moments, and gathers a layer's weights when it computes with them.
-Where a step is taken in parts, the gradients of each part are averaged at once: held back until the last one, they
-would have to be held whole.
+"""FSDP (Zhao et al. 2023, "PyTorch FSDP") by torch's `fully_shard`: each rank keeps a shard of every weight, gradient
+and optimizer moment, and gathers a layer's weights while it computes with them.
 
-Files are made of whole tensors, so they do not tell how many processes made them, nor whether they shared.
+Files are written from whole tensors, so they are the same for any number of ranks, sharded or not.
 """
 
 from collections.abc import Iterator
@@ -19,33 +17,36 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 
 
-def shard_model(module: torch.nn.Module, engine: Accelerator) -> None:
-    """Cut every parameter of `module` up among the processes of `engine`, each layer a group that is gathered when it
-    is computed, the rest another. The module stays the same object, its parameters do not: optimizers are made
-    afterwards. Raises UserError where one process is alone."""
-    if engine.num_processes == 1:
+def shard_model(module: torch.nn.Module, accelerator: Accelerator) -> None:
+    """Shard every parameter of `module` in place, each transformer layer as one group and the rest as another.
+
+    The parameters are new objects afterwards, so create the optimizer after this call. Raises UserError where there is
+    only one rank.
+    """
+    if accelerator.num_processes == 1:
         raise UserError(
-            "plan.fsdp shares a model out among processes, and this one is alone; start several by torchrun "
-            "(--nproc_per_node=2 or more), "
-            "or leave plan.fsdp out"
+            "plan.fsdp shards a model over several ranks, but there is only one; start several by torchrun "
+            "(--nproc_per_node=2 or more), or leave plan.fsdp out"
         )
+    # ranks on other machines may have initialised other weights, and fully_shard does not compare them
     for tensor in (*module.parameters(), *module.buffers()):
-        torch.distributed.broadcast(tensor.detach(), src=0)  # all begin as the first does, whatever their machines drew
-    mesh = init_device_mesh(engine.device.type, (engine.num_processes,))
-    for layer in layers(module):
+        torch.distributed.broadcast(tensor.detach(), src=0)
+    mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+    for layer in transformer_layers(module):
         fully_shard(layer, mesh=mesh)
     fully_shard(module, mesh=mesh)
 
 
-def layers(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """What stands in a row, inner rows first. A row of one is none: ALBERT's only layer would be gathered anew every
-    time it is passed."""
-    rows = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) > 1]
-    return [layer for row in reversed(rows) for layer in row]
+def transformer_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """The members of every ModuleList, inner lists first, as `fully_shard` requires."""
+    # not of lists of one: ALBERT's only layer would be gathered again every time the model passes through it
+    lists = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) > 1]
+    return [layer for members in reversed(lists) for layer in members]
 
 
 def reshard(module: torch.nn.Module) -> None:
-    """Let go of what is gathered: after an evaluation that is all but the layers."""
+    """Free gathered parameters. An evaluation leaves those outside the layers gathered, since no backward pass frees
+    them."""
     for part in module.modules():
         if isinstance(part, FSDPModule):
             part.reshard()
@@ -53,38 +54,40 @@ def reshard(module: torch.nn.Module) -> None:
 
 @contextmanager
 def full_params(module: torch.nn.Module) -> Iterator[None]:
-    """Within, the first process has every parameter whole, on the CPU, where the slices were; tied ones stay tied. All
-    processes must come here together. Does nothing to a module that is not shared out."""
+    """Within this context rank 0 has every parameter whole, on the CPU; tied ones stay tied.
+
+    All ranks must enter it together. It does nothing to a module that is not sharded.
+    """
     reshard(module)
-    slices = [
+    shards = [
         (owner, name, parameter)
         for owner in module.modules()
         for name, parameter in owner.named_parameters(recurse=False, remove_duplicate=False)
         if isinstance(parameter, DTensor)
     ]
-    made: dict[int, torch.nn.Parameter] = {}
-    for _, _, parameter in slices:
-        if id(parameter) not in made:
+    full: dict[int, torch.nn.Parameter] = {}
+    for _, _, parameter in shards:
+        if id(parameter) not in full:  # a tied parameter is gathered once
             tensor = get_full_tensor(parameter.detach())
-            made[id(parameter)] = torch.nn.Parameter(tensor.cpu()) if is_main_process() else parameter
+            full[id(parameter)] = torch.nn.Parameter(tensor.cpu()) if is_main_process() else parameter
     try:
-        for owner, name, parameter in slices:
-            setattr(owner, name, made[id(parameter)])
+        for owner, name, parameter in shards:
+            setattr(owner, name, full[id(parameter)])
         yield
     finally:
-        for owner, name, parameter in slices:
+        for owner, name, parameter in shards:
             setattr(owner, name, parameter)
 
 
 def get_full_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """All of `tensor`, of which every process may have a slice; those must come here together."""
+    """The whole tensor. If `tensor` is sharded, all ranks must call this together."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def distribute_like(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """`tensor`, which every process has whole, where `like` is: on its device, and of what is shared out this process's
-    slice."""
+    """`tensor`, whole on every rank, moved to the device of `like` and sharded as that is."""
     tensor = tensor.to(like.device)
     if not isinstance(like, DTensor):
         return tensor
+    # None: every rank has read the same file, so nothing needs to be sent
     return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)

@@ -1,4 +1,4 @@
-"""What the config of a `transformers` model says of it: its class, how many tokens it takes, and what fine-tuning keeps
+"""Questions to the config of a `transformers` model: its class, how many tokens it takes, and what fine-tuning stored
 there for inference."""
 
 from pathlib import Path
@@ -8,19 +8,20 @@ from kobert_pipeline.errors import UserError
 
 
 def max_input_length(config: dict[str, Any]) -> int:
-    """The tokens that a model takes at most. RoBERTa's positions begin after that of its padding."""
+    """The largest number of tokens that a model takes. Raises UserError where the config does not give it."""
     positions = config.get("n_positions", config.get("max_position_embeddings"))
     if not isinstance(positions, int):
         raise UserError(
-            f"the config of a {config.get('model_type')} model names no max_position_embeddings, so no text can be cut "
-            "to fit"
+            f"the config of a {config.get('model_type')} model has no max_position_embeddings, so texts cannot be "
+            "truncated to fit; add it to config.json"
         )
+    # RoBERTa numbers positions from pad_token_id + 1 on, and the embeddings below that are never used
     return positions - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else positions
 
 
 def fine_tuned_for(config: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """The task that a model was fine-tuned on, and the state that predicting with it needs: `max_length` in training,
-    and what the task's `inference_state` gave. (None, {}) for a model that was not, or not by this package."""
+    """The task that a model was fine-tuned on, and its state for inference: `max_length` in training, and what the
+    task's `inference_state` returned. (None, {}) for a model that this package did not fine-tune."""
     params = config.get("task_specific_params")
     for name, state in params.items() if isinstance(params, dict) else ():
         return name, state if isinstance(state, dict) else {}
@@ -28,20 +29,23 @@ def fine_tuned_for(config: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
 
 
 def inference_length(config: dict[str, Any]) -> int:
-    """The tokens at which texts are cut (or divided into windows) when a model is used: those of fine-tuning, else all
-    that it takes."""
+    """The number of tokens at which texts are truncated (or split into windows) for a model: the `max_length` of its
+    fine-tuning, or else all that it takes."""
     length = fine_tuned_for(config)[1].get("max_length", max_input_length(config))
     if not isinstance(length, int) or length < 1:
         raise UserError(
-            f"the config of a model names max_length {length!r:.40} as that of its fine-tuning; a number of tokens was "
-            "expected"
+            f"the config of a model gives {length!r:.40} as max_length of its fine-tuning; a positive number of tokens "
+            "was expected"
         )
     return min(max_input_length(config), length)
 
 
 def model_class(config: Any, path: Path) -> Any:
-    """The `transformers` class that a config, read from `path`, names. Raises UserError for any other name: an Auto
-    class would look for code in the folder, and functions and trainers are no models."""
+    """The `transformers` model class that a config, read from `path`, names.
+
+    Raises UserError for any other name: an Auto class would look for code in the model's folder, and functions and
+    trainers are not models.
+    """
     import transformers
 
     if not isinstance(config, dict):
@@ -49,19 +53,16 @@ def model_class(config: Any, path: Path) -> Any:
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
     found: Any = getattr(transformers, name, None) if name.isidentifier() else None
-    # a family's classes have its config class, the class above all of them has none, and Auto classes are no models
-    if not (
-        isinstance(found, type) and issubclass(found, transformers.PreTrainedModel) and found.config_class is not None
-    ):
+    # PreTrainedModel itself has no config class, and Auto classes are not subclasses of it
+    is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+    if not is_model or found.config_class is None:
         raise UserError(
             f"{path}: architectures is {named!r:.80}; the name of one model class of transformers was expected, such "
-            "as "
-            f"['BertForSequenceClassification'] (code from a model's folder is never run)"
+            "as ['BertForSequenceClassification'] (code from a model's folder is never run)"
         )
     if found.config_class.model_type != config.get("model_type"):
         raise UserError(
-            f"{path}: architectures is {named!r:.80} and model_type {config.get('model_type')!r:.40}, which is not of "
-            "that class; "
+            f"{path}: architectures is {named!r:.80}, but model_type is {config.get('model_type')!r:.40}; "
             f"{found.config_class.model_type!r} was expected"
         )
     return found

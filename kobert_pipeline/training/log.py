@@ -1,5 +1,7 @@
-"""Progress: a JSON line per logged step, a line on stderr, and TensorBoard where it is installed. Never part of a
-result. Of several processes one writes."""
+"""Progress of a training: one JSON line per logged step, the same on stderr, and TensorBoard where it is installed.
+
+Only rank 0 writes, and nothing here is part of a result.
+"""
 
 import json
 import os
@@ -15,27 +17,27 @@ from kobert_pipeline.distributed import is_main_process
 
 
 class Log:
-    """Appends to `folder/log.jsonl`."""
+    """Appends to `folder/log.jsonl`. `peak_flops()` is called once, when MFU is first computed."""
 
-    def __init__(self, folder: Path, steps: int, name: str, peak: Callable[[], float] | None = None) -> None:
+    def __init__(self, folder: Path, steps: int, name: str, peak_flops: Callable[[], float] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = (folder / "log.jsonl" if is_main_process() else Path(os.devnull)).open("a", encoding="utf-8")
-        self.steps, self.name, self.began = steps, name, time.monotonic()
-        self.last: tuple[int, float] | None = None
-        self.resting = 0.0
-        self.peak = cache(peak) if peak else None
+        self.steps, self.name, self.started = steps, name, time.monotonic()
+        self.last_line: tuple[int, float] | None = None  # (step, time) of the last line with a learning rate
+        self.paused_seconds = 0.0
+        self.peak_flops = cache(peak_flops) if peak_flops else None
         self.writer = _tensorboard(folder) if is_main_process() else None
 
-    def write(self, step: int, given: Mapping[str, SupportsFloat]) -> None:
+    def write(self, step: int, scalars: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""
         if not is_main_process():
             return
-        values = {name: float(value) for name, value in given.items()}
-        if "learning_rate" in values:
+        values = {name: float(value) for name, value in scalars.items()}
+        if "learning_rate" in values:  # a line about training, not about an evaluation
             values |= self._speed(step, values.pop("tokens", None), values.pop("flops", None))
         rounded = {name: round(value, 6) for name, value in values.items()}
         self.file.write(
-            json.dumps({"step": step, "seconds": round(time.monotonic() - self.began, 2), **rounded}) + "\n"
+            json.dumps({"step": step, "seconds": round(time.monotonic() - self.started, 2), **rounded}) + "\n"
         )
         self.file.flush()
         shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
@@ -46,25 +48,25 @@ class Log:
 
     @contextmanager
     def paused_timer(self) -> Iterator[None]:
-        """What is done meanwhile (an evaluation, a checkpoint) is no training, and does not count against its speed."""
-        began = time.monotonic()
+        """Time spent in this context (an evaluation, a checkpoint) does not count in the training's speed."""
+        paused = time.monotonic()
         try:
             yield
         finally:
-            self.resting += time.monotonic() - began
+            self.paused_seconds += time.monotonic() - paused
 
     def _speed(self, step: int, tokens: float | None, flops: float | None) -> dict[str, float]:
-        """Tokens a second since the last line of its kind (`tokens`: the mean of a step), what share its arithmetic
-        (`flops`) is of the `peak` a second (MFU, Chowdhery et al. 2022), and minutes to the end at that pace."""
-        now, last = time.monotonic() - self.resting, self.last
-        self.last = (step, now)
+        """Tokens per second since the last training line, MFU (Chowdhery et al. 2022) and the minutes left. `tokens`
+        and `flops`: the means of a step."""
+        now, last = time.monotonic() - self.paused_seconds, self.last_line
+        self.last_line = (step, now)
         if last is None or step <= last[0]:
             return {}
-        pace = (now - last[1]) / (step - last[0])
-        speed = {} if tokens is None else {"tokens_per_second": tokens / pace}
-        if flops and self.peak:
-            speed["mfu"] = flops / pace / self.peak()
-        return {**speed, "minutes_left": pace * (self.steps - step) / 60}
+        seconds_per_step = (now - last[1]) / (step - last[0])
+        speed = {} if tokens is None else {"tokens_per_second": tokens / seconds_per_step}
+        if flops and self.peak_flops:
+            speed["mfu"] = flops / seconds_per_step / self.peak_flops()
+        return {**speed, "minutes_left": seconds_per_step * (self.steps - step) / 60}
 
     def close(self) -> None:
         """Flush and close."""
@@ -82,7 +84,8 @@ def _tensorboard(folder: Path) -> Any:
 
 
 def quiet_transformers() -> None:
-    """No load reports and weight bars from transformers: a new head is meant to be new."""
+    """Switch off load reports and progress bars of `transformers`, which would warn that the head is newly
+    initialised, as it should be."""
     from transformers.utils import logging
 
     logging.set_verbosity_error()

@@ -1,10 +1,9 @@
-"""The training loop. It gets a module that turns a batch into a loss, and a function from the step to the batch, and
-nothing else.
+"""The training loop. It knows only a module that turns a batch into a loss, and a function from step to batch.
 
-Because the batch is a function of the step, resuming needs only weights, optimizer, random state and the step: a run
-that was stopped and resumed equals one that never was, bit for bit on CPU. A step may be taken in parts, one after the
-other (`gradient_accumulation_steps`) and by several processes (`torchrun`): their losses add up to that of the whole
-batch, so nothing changes but rounding.
+Because the batch is a function of the step, resuming needs only weights, optimizer, random states and the step: a run
+that was stopped and resumed equals one that was not, bit for bit on CPU. A step may be computed in parts, by gradient
+accumulation and by several ranks; the losses of the parts add up to the loss of the whole batch, so the result is the
+same up to rounding.
 """
 
 import signal
@@ -20,33 +19,40 @@ import torch
 from accelerate import Accelerator
 
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
-from kobert_pipeline.training.device import accelerator, all_reduce_any, all_reduce_sum, check_same_step, peak_flops
+from kobert_pipeline.training.device import (
+    all_reduce_any,
+    all_reduce_sum,
+    check_same_step,
+    make_accelerator,
+    peak_flops,
+)
 from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
 from kobert_pipeline.training.log import Log
-from kobert_pipeline.training.optimizer import LrScales, optimizer_of, set_learning_rate
+from kobert_pipeline.training.optimizer import LrScales, learning_rate, optimizer_of, set_learning_rate
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt, prefetch
-from kobert_pipeline.training.schedule import learning_rate
 
 LossModule = torch.nn.Module
-"""`forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log, which add up over the parts
-of a step."""
+"""A module whose `forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log. Over the
+parts of a step both are summed, so each must be divided by the size of the whole step."""
 
 Evaluate = Callable[[int], dict[str, float]]
+"""`evaluate(step)` returns {name: value}."""
 
 
 class Stopped(Exception):
-    """The training stopped before its end (time, SIGTERM or Ctrl-C), after a checkpoint; the same command goes on."""
+    """The training stopped early (time limit, SIGTERM or Ctrl-C) after saving a checkpoint; the same command resumes
+    it."""
 
 
 class NotFinite(Exception):
-    """The loss or its gradient is not a number; the step was not taken."""
+    """The loss or the norm of its gradient is NaN or infinite; the optimizer step was not taken."""
 
 
 @dataclass
-class Trained:
-    """What a finished loop reports; `loss` is that of the last step, which does not depend on where a run was
-    stopped."""
+class TrainingResult:
+    """What a finished loop reports. `loss` is that of the last step, not a running mean, so that it does not depend on
+    where a run was stopped and resumed."""
 
     steps: int
     loss: float = float("nan")
@@ -64,103 +70,115 @@ def train(
     name: str = "train",
     lr_scales: LrScales | None = None,
     should_stop: Callable[[int], bool] | None = None,
-) -> Trained:
-    """Train for `steps` steps, going on from the newest checkpoint in `folder/checkpoints`.
+) -> TrainingResult:
+    """Train for `steps` steps, resuming from the newest checkpoint in `folder/checkpoints`.
 
-    `evaluate(step)` is called every `plan.evaluate_every` steps and after the last, in every process; the training ends
-    early behind one after which `enough(step)`, a function of what was measured up to there. `shares`: parameters that
-    learn slower. Raises `Stopped` after `plan.max_minutes` or on SIGTERM or SIGINT, `NotFinite` when the loss is not
-    finite (the step and the file of its batch are in the message).
+    `evaluate(step)` is called on every rank, every `plan.evaluate_every` steps and after the last one. The training
+    ends early where `should_stop(step)` is true after an evaluation; it must be a function of the evaluations so far.
+    `lr_scales`: parameters with a lower learning rate. Raises `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT,
+    and `NotFinite` when the loss is not finite (its message names the step and the file with the step's batch).
     """
-    engine = accelerator(plan)
+    accelerator = make_accelerator(plan)
     if plan.fsdp:
-        shard_model(module, engine)
-    optimizer = optimizer_of(module, plan, lr_scales)
+        shard_model(module, accelerator)
+    optimizer = optimizer_of(module, plan, lr_scales)  # after sharding, which replaces the parameters
     if plan.torch_compile:
         module.compile()
-    if engine.process_index:
-        torch.manual_seed(plan.seed * 1_000_003 + engine.process_index)  # processes drop and draw differently
-    module, optimizer = (module, engine.prepare(optimizer)) if plan.fsdp else engine.prepare(module, optimizer)
-    plain, adam = engine.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
-    began, result = time.monotonic(), Trained(steps)
-    step = saved = load_checkpoint(folder / "checkpoints", plain, adam, engine.process_index)
-    check_same_step(engine, step, folder)
+    if accelerator.process_index:
+        # other random numbers on each rank, or all would apply the same dropout masks; rank 0 keeps the plan's seed, so
+        # that a single process gives what it always gave
+        torch.manual_seed(plan.seed * 1_000_003 + accelerator.process_index)
+    if plan.fsdp:  # `prepare` would wrap the module in DDP
+        optimizer = accelerator.prepare(optimizer)
+    else:
+        module, optimizer = accelerator.prepare(module, optimizer)
+    # checkpoints hold the state of the module and optimizer inside accelerate's wrappers
+    inner_module, inner_optimizer = accelerator.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
+    started, result = time.monotonic(), TrainingResult(steps)
+    step = saved_step = load_checkpoint(
+        folder / "checkpoints", inner_module, inner_optimizer, accelerator.process_index
+    )
+    check_same_step(accelerator, step, folder)
     since_log: list[dict[str, torch.Tensor]] = []
     saved_at = time.monotonic()
     with (
-        stop_on_signal() as asked,
-        closing(Log(folder / "logs", steps, name, partial(peak_flops, engine))) as log,
-        closing(prefetch(batch_at, step, steps, engine, plan)) as batches,
+        stop_on_signal() as signals,
+        closing(Log(folder / "logs", steps, name, partial(peak_flops, accelerator))) as log,
+        closing(prefetch(batch_at, step, steps, accelerator, plan)) as batches,
     ):
         for parts in batches:
             rate = learning_rate(plan, step, steps)
-            set_learning_rate(adam, rate)
+            set_learning_rate(inner_optimizer, rate)
             try:
-                loss, values = take_step(engine, module, optimizer, parts, plan)
+                loss, values = take_step(accelerator, module, optimizer, parts, plan)
             except NotFinite as error:
-                kept = save_tensors(
-                    folder / "logs" / f"not-finite-step-{step}-{engine.process_index}.safetensors", parts
-                )
+                file_name = f"not-finite-step-{step}-{accelerator.process_index}.safetensors"
+                batch_file = save_tensors(folder / "logs" / file_name, parts)
                 raise NotFinite(
-                    f"{error} at step {step} (not taken); the last checkpoint is step {saved}, the batch is in {kept}"
+                    f"{error} at step {step} (not taken); the last checkpoint is step {saved_step}, the batch is in "
+                    f"{batch_file}"
                 ) from None
             step += 1
             last = step == steps
             since_log.append({"loss": loss, **values})
             if step % plan.log_every == 0 or last:
-                log.write(step, {**all_reduce_sum(engine, means(since_log)), "learning_rate": rate})
+                log.write(step, {**all_reduce_sum(accelerator, means(since_log)), "learning_rate": rate})
                 since_log.clear()
             if evaluate and (last or (plan.evaluate_every and step % plan.evaluate_every == 0)):
-                module.eval()
+                module.eval()  # take_step switches back
                 with log.paused_timer():
                     result.evaluations[step] = evaluate(step)
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
-                last = last or all_reduce_any(engine, bool(should_stop and should_stop(step)))[0]
-            late = plan.max_minutes is not None and time.monotonic() - began > 60 * plan.max_minutes
+                last = last or all_reduce_any(accelerator, bool(should_stop and should_stop(step)))[0]
+            late = plan.max_minutes is not None and time.monotonic() - started > 60 * plan.max_minutes
             old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
-            stopping, due = all_reduce_any(engine, late or bool(asked), old)
+            # ranks have different clocks and get signals at different steps, but must save and stop at the same step
+            stopping, due = all_reduce_any(accelerator, late or bool(signals), old)
             if not last and (step % plan.checkpoint_every == 0 or due or stopping):
                 with log.paused_timer():
-                    save_checkpoint(folder / "checkpoints", step, plain, adam, plan.keep_checkpoints, engine)
-                saved, saved_at = step, time.monotonic()
+                    save_checkpoint(
+                        folder / "checkpoints", step, inner_module, inner_optimizer, plan.keep_checkpoints, accelerator
+                    )
+                saved_step, saved_at = step, time.monotonic()
                 if stopping:
-                    # a launcher ends all when one has ended: none may before the checkpoint is whole
-                    engine.wait_for_everyone()
-                    raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command goes on")
+                    # a launcher ends all ranks as soon as one exits, so none may before the checkpoint is complete
+                    accelerator.wait_for_everyone()
+                    raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command resumes")
             if last:
-                result.steps, result.loss = step, float(all_reduce_sum(engine, {"loss": loss})["loss"])
+                result.steps, result.loss = step, float(all_reduce_sum(accelerator, {"loss": loss})["loss"])
                 break
-    engine.wait_for_everyone()
-    result.seconds = time.monotonic() - began
+    accelerator.wait_for_everyone()
+    result.seconds = time.monotonic() - started
     return result
 
 
 def means(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """The mean of every name over the rows in which it is a number; without names that are one in none."""
+    """The mean of each name's values over the rows, NaN left out; names with no other value are left out too."""
+    # a step without sentence pairs logs NaN for their loss, which must not spoil the mean of the others
     names = dict.fromkeys(name for row in rows for name in row)
-    found = {name: torch.stack([row[name].float() for row in rows if name in row]).nanmean() for name in names}
-    return {name: value for name, value in found.items() if not value.isnan()}
+    averaged = {name: torch.stack([row[name].float() for row in rows if name in row]).nanmean() for name in names}
+    return {name: value for name, value in averaged.items() if not value.isnan()}
 
 
 def take_step(
-    engine: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, parts: Sequence[Any], plan: Plan
+    accelerator: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, parts: Sequence[Any], plan: Plan
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """One update; returns this process's part of the loss and of what is logged. Raises `NotFinite` before the weights
-    are touched."""
+    """One optimizer step over `parts`; returns this rank's part of the loss and of the scalars to log. Raises
+    `NotFinite` before the weights change."""
     module.train()
     losses, logged = [], []
     for number, part in enumerate(parts, 1):
-        with nullcontext() if number == len(parts) else engine.no_sync(module):
-            with engine.autocast():
+        # DDP averages gradients over the ranks in the backward pass; once, after the last part, is enough
+        with nullcontext() if number == len(parts) else accelerator.no_sync(module):
+            with accelerator.autocast():
                 loss, values = module(part)
-            engine.backward(
-                loss * engine.num_processes if engine.num_processes > 1 else loss
-            )  # the mean over processes is taken
+            # DDP and FSDP take the mean over ranks, but losses are shares of the step's loss, so their sum is needed
+            accelerator.backward(loss * accelerator.num_processes if accelerator.num_processes > 1 else loss)
         losses.append(loss.detach())
         logged.append(values)
-    norm = get_full_tensor(engine.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
+    norm = get_full_tensor(accelerator.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
     loss = torch.stack(losses).sum()
-    if not torch.isfinite(loss + norm):  # one wait for the device: all is under way by now
+    if not torch.isfinite(loss + norm):  # the only wait for the GPU in a step, after all its work is queued
         raise NotFinite(f"the loss is {loss.item():g} and the norm of its gradient {norm.item():g}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
@@ -169,17 +187,16 @@ def take_step(
 
 @contextmanager
 def stop_on_signal() -> Iterator[list[int]]:
-    """Yields a list that gets an entry when the process is asked to terminate or interrupted; elsewhere than in the
-    main thread it stays empty."""
-    asked: list[int] = []
+    """Yield a list that gets an entry for each SIGTERM or SIGINT; the previous handlers are restored afterwards."""
+    received: list[int] = []
     signals = (signal.SIGTERM, signal.SIGINT)
     try:
-        before = [signal.signal(one, lambda number, frame: asked.append(number)) for one in signals]
-    except ValueError:
-        yield asked
+        previous = [signal.signal(number, lambda number, frame: received.append(number)) for number in signals]
+    except ValueError:  # not the main thread, where Python allows no handlers
+        yield received
         return
     try:
-        yield asked
+        yield received
     finally:
-        for one, handler in zip(signals, before, strict=True):
-            signal.signal(one, handler)
+        for number, handler in zip(signals, previous, strict=True):
+            signal.signal(number, handler)

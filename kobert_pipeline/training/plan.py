@@ -1,7 +1,7 @@
-"""What a training does besides the model: how long, how fast, how often it saves. No torch here: `kobert check` reads
-it.
+"""The training plan: everything about a training besides the model, such as steps, learning rate and checkpoints.
 
-Options that cannot change the result (`exclude=True`) are not in a fingerprint: they may differ when a run goes on.
+No torch here, because `kobert check` reads these options. Options that cannot change the result have `exclude=True`:
+they are not part of the fingerprint of a run and may change when it is resumed.
 """
 
 from typing import Literal
@@ -15,64 +15,64 @@ TRAINING_WRITES = (
     *(f"checkpoints/{folder}/{name}" for folder in ("step-*", ".step-*") for name in CHECKPOINT_FILES),
     "evaluations.json", "logs/log.jsonl", "logs/events.out.tfevents.*", "logs/not-finite-step-*.safetensors",
 )  # fmt: skip
-"""Patterns of every file that a training writes besides its model."""
+"""Patterns of all files that a training writes besides its model."""
 
 
 class Plan(Options):
-    """Options of the loop. Every schedule is a function of the step alone."""
+    """Options of the training loop. Every schedule is a function of the step alone, which makes runs resumable."""
 
     optimizer: Literal["adamw", "muon"] = "adamw"
-    """AdamW, or Muon for the matrices of hidden layers and AdamW for the rest."""
+    """AdamW, or Muon for the matrices of hidden layers with AdamW for all other parameters."""
     learning_rate: float = Field(5e-4, gt=0)
     """Peak learning rate."""
     warmup: float = Field(0.1, ge=0, le=1)
-    """Share of the steps in which the learning rate rises."""
+    """Share of the steps in which the learning rate rises linearly to its peak."""
     schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
-    """How it falls after that: linearly, as a half cosine, not at all, or (warmup-stable-decay) linearly in the last
-    `decay` of steps."""
+    """How the learning rate falls after warm-up: linearly to 0, as a half cosine, not at all, or (wsd,
+    warmup-stable-decay) linearly over the last `decay` share of the steps."""
     decay: float = Field(0.2, gt=0, le=1)
-    """Share of the steps in which the learning rate of `wsd` falls."""
+    """Share of the steps in which the learning rate of the schedule `wsd` falls."""
     weight_decay: float = Field(0.01, ge=0)
-    """AdamW's decoupled decay; biases and norms are spared."""
+    """Decoupled weight decay; biases and norms are not decayed."""
     adam_betas: tuple[float, float] = (0.9, 0.98)
-    """AdamW's moments."""
+    """AdamW's beta1 and beta2."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are clipped to this norm."""
     mixed_precision: Literal["no", "bf16"] = "no"
-    """Autocast type of the forward pass; weights and optimizer stay fp32, and so does whatever a fine-tuning
-    measures."""
+    """Autocast type of the forward pass. Weights and optimizer states stay fp32, and fine-tuning always evaluates in
+    fp32."""
     gradient_accumulation_steps: int = Field(1, gt=0, exclude=True)
-    """Parts that a step's batch is taken in, one after the other, where it does not fit in memory at once. Changes
-    nothing but rounding."""
+    """Number of parts that a step's batch is split into where it does not fit in memory at once. The batch stays the
+    same, so results change by rounding only."""
     torch_compile: bool = Field(False, exclude=True)
-    """Whether the model is compiled. Changes nothing but rounding."""
+    """Whether to compile the model with torch.compile. Results change by rounding only."""
     fsdp: bool = Field(False, exclude=True)
-    """Whether processes that pretrain together share the model out (FSDP), each keeping a part of weights, gradients
-    and moments, where one GPU cannot keep them whole. Changes nothing but rounding."""
+    """Whether to shard weights, gradients and optimizer states over the ranks (FSDP), for models that do not fit on one
+    GPU; pretraining only. Results change by rounding only."""
     dataloader_num_workers: int = Field(0, ge=0, exclude=True)
-    """Threads that make batches ahead of time; 0: none, each is made when it is needed."""
+    """Threads that build batches ahead of time; 0: each batch is built when it is needed."""
     seed: Seed = 1
-    """Seed of weights, order, masks and dropout."""
+    """Random seed of initial weights, data order, masks and dropout."""
     log_every: int = Field(50, gt=0, exclude=True)
-    """Steps between two lines of the log."""
+    """Steps between two log lines."""
     evaluate_every: int | None = Field(None, gt=0)
-    """Steps between two evaluations; default: ten in all when pretraining, one an epoch when fine-tuning."""
+    """Steps between two evaluations; default: ten evaluations in a pretraining, one per epoch in a fine-tuning."""
     checkpoint_every: int = Field(500, gt=0, exclude=True)
     """Steps between two checkpoints."""
     checkpoint_minutes: float | None = Field(None, gt=0, exclude=True)
-    """A checkpoint, too, when the last is this old: where batches grow, a fixed number of steps is soon too many or too
-    few."""
+    """Also save a checkpoint when the last one is this many minutes old; useful where batches grow, so that a fixed
+    number of steps takes longer and longer."""
     keep_checkpoints: int = Field(2, gt=0, exclude=True)
-    """The newest that are kept."""
+    """Number of checkpoints to keep, the newest ones."""
     max_minutes: float | None = Field(None, gt=0, exclude=True)
-    """Stop cleanly after this long; the same command goes on. Bends no schedule."""
+    """Save a checkpoint and stop after this many minutes; the same command resumes. Schedules do not change."""
 
     @model_validator(mode="after")
-    def _shared_out(self) -> "Plan":
+    def _check_fsdp(self) -> "Plan":
         if self.fsdp and self.optimizer == "muon":
             raise ValueError(
-                "fsdp leaves no process a whole matrix, which optimizer: muon needs; take adamw, or leave fsdp out"
+                "fsdp shards every matrix, but optimizer: muon needs whole ones; choose adamw, or leave fsdp out"
             )
         if self.fsdp and self.torch_compile:
-            raise ValueError("a model that fsdp shares out is not compiled; leave out fsdp or torch_compile")
+            raise ValueError("fsdp and torch_compile cannot be combined; leave out one of them")
         return self

@@ -1,5 +1,5 @@
-"""Batches in the order of the steps, made ahead of time by threads if asked. A batch is a function of the step, so
-however many make them, they are the same."""
+"""Batches in the order of the steps, built ahead of time by threads if asked for. A batch is a function of its step, so
+any number of threads gives the same ones."""
 
 from collections import deque
 from collections.abc import Generator
@@ -10,36 +10,41 @@ from accelerate import Accelerator
 
 from kobert_pipeline.training.plan import Plan
 
-AHEAD = 2
-"""Steps that each thread is ahead."""
+STEPS_AHEAD = 2
+"""How many steps ahead each thread works."""
 
 
 class BatchAt(Protocol):
     """`batch_at(step, part, parts)`: one of the `parts` parts of a step's batch; steps and parts count from 0."""
 
     def __call__(self, step: int, part: int, parts: int, /) -> Any:
-        """What the module takes."""
+        """A batch as the training module's `forward` takes it."""
 
 
-def prefetch(batch_at: BatchAt, begin: int, steps: int, engine: Accelerator, plan: Plan) -> Generator[list[Any]]:
-    """For each step from `begin` to `steps` the parts that fall to this process."""
-    mine = plan.gradient_accumulation_steps
-    parts, first = engine.num_processes * mine, engine.process_index * mine
+def prefetch(
+    batch_at: BatchAt, first_step: int, steps: int, accelerator: Accelerator, plan: Plan
+) -> Generator[list[Any]]:
+    """For each step from `first_step` to `steps` the parts of its batch that this rank computes."""
+    # a step's batch is split over ranks and accumulation steps alike: rank r has parts r * a to r * a + a - 1
+    per_rank = plan.gradient_accumulation_steps
+    parts, first_part = accelerator.num_processes * per_rank, accelerator.process_index * per_rank
 
-    def made(step: int) -> list[Any]:
-        return [batch_at(step, part, parts) for part in range(first, first + mine)]
+    def build(step: int) -> list[Any]:
+        return [batch_at(step, part, parts) for part in range(first_part, first_part + per_rank)]
 
     if not plan.dataloader_num_workers:
-        yield from (made(step) for step in range(begin, steps))
+        yield from (build(step) for step in range(first_step, steps))
         return
+    ahead = STEPS_AHEAD * plan.dataloader_num_workers
     with ThreadPoolExecutor(plan.dataloader_num_workers) as threads:
-        waiting: deque[Future[list[Any]]] = deque()
+        pending: deque[Future[list[Any]]] = deque()
         try:
-            for step in range(begin, steps + AHEAD * plan.dataloader_num_workers):
+            for step in range(first_step, steps + ahead):
                 if step < steps:
-                    waiting.append(threads.submit(made, step))
-                if step >= begin + AHEAD * plan.dataloader_num_workers and waiting:
-                    yield waiting.popleft().result()
+                    pending.append(threads.submit(build, step))
+                if step >= first_step + ahead and pending:
+                    yield pending.popleft().result()
         finally:
-            for one in waiting:
-                one.cancel()
+            # the loop may stop early; leaving the pool waits for batches under way, but not for cancelled ones
+            for future in pending:
+                future.cancel()

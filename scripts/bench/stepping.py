@@ -16,13 +16,13 @@ from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
 from kobert_pipeline.pretrain.loader import generator
-from kobert_pipeline.pretrain.model import LossModule, takes_varlen, to_device
+from kobert_pipeline.pretrain.model import LossModule, uses_varlen, to_device
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import group, pack
 from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.training.attention import packed_attention
-from kobert_pipeline.training.device import accelerator, device
+from kobert_pipeline.training.device import make_accelerator, device
 from kobert_pipeline.training.loop import take_step
 from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
@@ -108,8 +108,8 @@ class Bench:
         plan = Plan(mixed_precision=mixed_precision)
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
-        parts = [to_device(batch, device(), takes_varlen(device(), plan))]
-        take_step(accelerator(plan), self.module, self.optimizer, parts, plan)
+        parts = [to_device(batch, device(), uses_varlen(device(), plan))]
+        take_step(make_accelerator(plan), self.module, self.optimizer, parts, plan)
         return len(batch.input_ids)
 
     def compiled(self, step: int) -> int:
@@ -118,8 +118,8 @@ class Bench:
         batch = self.made(self.rows[step], step)
         filled = batch.pad_to(self.case.tokens + 2 * self.case.max_length, self.case.max_length)
         plan = Plan(mixed_precision=best_dtype())
-        parts = [to_device(filled, device(), takes_varlen(device(), plan))]
-        take_step(accelerator(plan), self.compiled_module, self.optimizer, parts, plan)
+        parts = [to_device(filled, device(), uses_varlen(device(), plan))]
+        take_step(make_accelerator(plan), self.compiled_module, self.optimizer, parts, plan)
         return len(batch.input_ids)
 
     @cached_property
@@ -331,7 +331,7 @@ def apart(bench: Bench) -> dict[str, float]:
     case, kind = bench.case, torch.bfloat16 if best_dtype() == "bf16" else torch.float32
     heads, width = case.size["num_attention_heads"], case.size["hidden_size"]
     batch = bench.made(bench.rows[0], 0)
-    tensors, packing = to_device(batch, device(), takes_varlen(device(), Plan(mixed_precision=best_dtype())))
+    tensors, packing = to_device(batch, device(), uses_varlen(device(), Plan(mixed_precision=best_dtype())))
     tokens, predicted = len(batch.input_ids), len(batch.labels)
 
     def random(*shape: int) -> torch.Tensor:

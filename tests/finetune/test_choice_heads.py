@@ -18,7 +18,9 @@ from kobert_pipeline.finetune.plan import FinetunePlan
 
 ARCHITECTURES = plugins.contract("architectures")
 TAKING = [
-    name for name in ARCHITECTURES.names() if "AutoModelForMultipleChoice" not in ARCHITECTURES.variant(name).headless
+    name
+    for name in ARCHITECTURES.names()
+    if "AutoModelForMultipleChoice" not in ARCHITECTURES.variant(name).unsupported_heads
 ]
 VOCAB_SIZE, CHOICES = 120, 3
 SMALL = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
@@ -68,9 +70,9 @@ def test_the_heads_that_an_architecture_says_to_lack_are_those_that_transformers
             with torch.device("meta"):
                 getattr(transformers, auto).from_config(architecture.config(VOCAB_SIZE))
         except ValueError as error:
-            assert "Unrecognized configuration class" in str(error) and auto in architecture.headless
+            assert "Unrecognized configuration class" in str(error) and auto in architecture.unsupported_heads
         else:
-            assert auto not in architecture.headless
+            assert auto not in architecture.unsupported_heads
 
 
 def test_loss_and_scores_of_a_batch_equal_the_candidates_one_by_one(model: Any) -> None:

@@ -19,7 +19,7 @@ KINDS = {TASKS.variant(name).auto_class: name for name in TASKS.names()}
 PAIRS = [
     (name, task)
     for name, (auto, task) in product(ARCHITECTURES.names(), KINDS.items())
-    if auto not in ARCHITECTURES.variant(name).headless
+    if auto not in ARCHITECTURES.variant(name).unsupported_heads
 ]
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 

@@ -46,7 +46,7 @@ def test_it_ends_where_a_counter_would_whatever_was_measured_later(scores: list[
     on_dev = DevEvaluator(
         None, Task.choose("nsmc"), None, FinetunePlan(early_stopping_patience=patience), Path("nowhere"), None
     )  # type: ignore
-    on_dev.found.values = {step: {"accuracy": score} for step, score in enumerate(scores, 1)}
+    on_dev.evaluations.values = {step: {"accuracy": score} for step, score in enumerate(scores, 1)}
     found = next((step for step in range(1, len(scores) + 1) if on_dev.should_stop(step)), len(scores))
     assert found == naive_end(scores, patience)
     assert on_dev.best(found) == 1 + scores.index(max(scores[:found]))
@@ -74,7 +74,7 @@ def test_a_score_like_the_best_before_it_does_not_take_its_place(
 
 def test_without_patience_it_never_ends() -> None:
     on_dev = DevEvaluator(None, Task.choose("nsmc"), None, FinetunePlan(), Path("nowhere"), None)  # type: ignore[arg-type]
-    on_dev.found.values = {step: {"accuracy": 1.0} for step in range(100)}
+    on_dev.evaluations.values = {step: {"accuracy": 1.0} for step in range(100)}
     assert not on_dev.should_stop(99)
 
 

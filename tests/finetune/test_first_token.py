@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from kobert_pipeline.finetune.first_token import CLASSES, shorten
+from kobert_pipeline.finetune.encoder_layers import FIRST_TOKEN_CLASSES, keep_first_token
 from kobert_pipeline.pretrain.architecture import Architecture
 
 FAMILIES = ("bert", "roberta", "electra")
@@ -22,7 +22,7 @@ def two_models(
     short.load_state_dict(plain.state_dict())
     for model in (plain, short):
         model.set_attn_implementation(attention)
-    shorten(short)
+    keep_first_token(short)
     return [plain, short]
 
 
@@ -81,7 +81,7 @@ def test_the_last_state_is_that_of_the_first_token_alone() -> None:
 )
 def test_other_models_stay_as_they_are(name: str, auto_class: str) -> None:
     plain, short = two_models(name, "sdpa", auto_class)
-    assert type(plain).__name__ not in CLASSES
+    assert type(plain).__name__ not in FIRST_TOKEN_CLASSES
     batch = {key: value for key, value in a_batch([6, 6]).items() if key != "labels"}
     for model in (plain, short):
         model.config.pad_token_id = 0

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.layers import layerwise_lr_decay
+from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -94,7 +94,7 @@ def test_without_decay_the_groups_and_the_fingerprint_are_those_of_before() -> N
     module = TaskModule(a_model("bert"))
     groups = optimizer_of(module, FinetunePlan()).param_groups
     assert [group["weight_decay"] for group in groups] == [0.01, 0.0]
-    assert all("share" not in group for group in groups)
+    assert all("lr_scale" not in group for group in groups)
     assert not {"layerwise_lr_decay", "early_stopping_patience"} & set(FinetunePlan().dump())
     assert (
         FinetunePlan(layerwise_lr_decay=0.9, early_stopping_patience=2).dump().items()

@@ -14,7 +14,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.batching import padded
-from kobert_pipeline.finetune.model import SHORT, TaskModule, build, logits, predict
+from kobert_pipeline.finetune.model import EAGER_MAX_LENGTH, TaskModule, build, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 
 TASKS = ["nsmc", "korquad"]
@@ -112,7 +112,7 @@ def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the fused kernel is always taken")
 @pytest.mark.parametrize(
     ("mixed_precision", "max_length", "attention"),
-    [("bf16", SHORT, "eager"), ("bf16", SHORT + 1, "sdpa"), ("no", SHORT, "sdpa")],
+    [("bf16", EAGER_MAX_LENGTH, "eager"), ("bf16", EAGER_MAX_LENGTH + 1, "sdpa"), ("no", EAGER_MAX_LENGTH, "sdpa")],
 )
 def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_logits(
     prepared: Path, pretrained: Path, mixed_precision: str, max_length: int, attention: str

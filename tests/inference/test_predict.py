@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.finetune.model import BATCH
+from kobert_pipeline.finetune.model import PREDICT_BATCH_SIZE
 from kobert_pipeline.inference.checkpoint import CHECKPOINT_FILES, load_model, load_tokenizer, refuse_incomplete
 from kobert_pipeline.inference.predict import predict
 
@@ -58,10 +58,10 @@ def test_labels_and_scores_are_those_of_transformers_pipeline(tiny) -> None:
 
 def test_more_texts_than_a_batch_come_back_in_order_as_if_alone(tiny) -> None:
     folder = tiny.run_dir / "publish" / "nsmc"
-    texts = [f"{i}번째 평: {'정말 ' * (i % 7)}재밌다" for i in range(BATCH + 5)]
+    texts = [f"{i}번째 평: {'정말 ' * (i % 7)}재밌다" for i in range(PREDICT_BATCH_SIZE + 5)]
     found = predict(folder, texts)
     assert [result["text"] for result in found] == texts
-    for number in (0, BATCH - 1, BATCH, BATCH + 4):
+    for number in (0, PREDICT_BATCH_SIZE - 1, PREDICT_BATCH_SIZE, PREDICT_BATCH_SIZE + 4):
         alone = predict(folder, [texts[number]])[0]
         assert alone["scores"]["positive"] == pytest.approx(found[number]["scores"]["positive"], abs=2e-4)
 

@@ -250,10 +250,10 @@ def test_static_masking_repeats_itself_and_dynamic_does_not() -> None:
     for duplicates, same in ((2, True), (None, False)):
         _, loader = prepared({"name": "mlm_nsp", "dupe_factor": duplicates}, {"name": "bert", **SMALL})
         steps = loader.steps_per_epoch()
-        loader._place(3 * steps)
-        first, later = loader.batch(0), loader.batch(loader.ends[1])
+        loader._locate(3 * steps)
+        first, later = loader.batch(0), loader.batch(loader.epoch_ends[1])
         assert np.array_equal(first.input_ids, later.input_ids) == same
-        assert not np.array_equal(first.input_ids, loader.batch(loader.ends[0]).input_ids)
+        assert not np.array_equal(first.input_ids, loader.batch(loader.epoch_ends[0]).input_ids)
 
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())

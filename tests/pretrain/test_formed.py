@@ -10,10 +10,10 @@ from synthetic_shards import articles, corpora, documents, generators, reviews, 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.segments import (
-    EXCHANGED,
     IN_ORDER,
     NEXT,
     RANDOM,
+    SWAPPED,
     full_sentences,
     plan_sequences,
     sentence_pairs,
@@ -105,7 +105,7 @@ def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_
         first, second = (a, b) if label == IN_ORDER else (b, a)
         assert first[1] == second[0] in begins
         assert any(start <= first[0] and second[1] <= end and ordered for start, end, ordered in documents(shards))
-    counts = [(sequences.next_sentence_label == label).sum() for label in (IN_ORDER, EXCHANGED)]
+    counts = [(sequences.next_sentence_label == label).sum() for label in (IN_ORDER, SWAPPED)]
     assert 0 <= counts[0] - counts[1] <= 1
 
 

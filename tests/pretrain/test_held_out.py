@@ -23,7 +23,7 @@ from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.stage import BEST
 from kobert_pipeline.shards.format import EOJEOL, Shard, Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
-from kobert_pipeline.training.device import accelerator
+from kobert_pipeline.training.device import make_accelerator
 from kobert_pipeline.training.plan import Plan
 
 BERT = {"name": "bert", **SMALL}
@@ -245,7 +245,7 @@ def test_the_same_weights_are_measured_the_same_before_and_after_accelerate_take
 ) -> None:
     measured = measure_of("mlm", tmp_path, mixed_precision)
     before = measured(0)
-    accelerator(Plan(mixed_precision=mixed_precision)).prepare(measured.module)
+    make_accelerator(Plan(mixed_precision=mixed_precision)).prepare(measured.module)
     assert measured(1) == before
 
 

@@ -151,4 +151,4 @@ def test_threads_plan_an_epoch_together_once() -> None:
     with ThreadPoolExecutor(4) as threads:
         for batch in threads.map(shared.batch, [steps] * 8):
             assert_equal(batch, alone.batch(steps))
-    assert shared.planned == list(range(len(shared.ends)))
+    assert shared.planned == list(range(len(shared.epoch_ends)))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_shards import all_boundaries, all_ids, corpora, generators
 
-from kobert_pipeline.pretrain.packing import SPECIAL, group, pack
+from kobert_pipeline.pretrain.packing import SPECIAL_TOKEN_BOUNDARY, group, pack
 from kobert_pipeline.pretrain.segments import full_sentences, plan_sequences
 from kobert_pipeline.shards.format import Shards, ranges
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
@@ -15,12 +15,12 @@ from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 def naive(shards: Shards, a: list[int], b: list[int], separators: list[int]) -> list[tuple[int, int, int, int, bool]]:
     """(id, token type, position, boundaries, maskable) of each token of one sequence."""
     ids, boundaries = all_ids(shards).tolist(), all_boundaries(shards).tolist()
-    cells = [(CLS_ID, 0, SPECIAL, False)]
+    cells = [(CLS_ID, 0, SPECIAL_TOKEN_BOUNDARY, False)]
     for i in range(*a):
-        cells += [(SEP_ID, 0, SPECIAL, False)] * (i in separators) + [(ids[i], 0, boundaries[i], True)]
-    cells.append((SEP_ID, 0, SPECIAL, False))
+        cells += [(SEP_ID, 0, SPECIAL_TOKEN_BOUNDARY, False)] * (i in separators) + [(ids[i], 0, boundaries[i], True)]
+    cells.append((SEP_ID, 0, SPECIAL_TOKEN_BOUNDARY, False))
     if b[1] > b[0]:
-        cells += [*((ids[i], 1, boundaries[i], True) for i in range(*b)), (SEP_ID, 1, SPECIAL, False)]
+        cells += [*((ids[i], 1, boundaries[i], True) for i in range(*b)), (SEP_ID, 1, SPECIAL_TOKEN_BOUNDARY, False)]
     return [(token, kind, position, bits, maskable) for position, (token, kind, bits, maskable) in enumerate(cells)]
 
 

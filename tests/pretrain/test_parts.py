@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rows import SMALL, assert_same, gradients, prepared, rows, sample_the_likeliest
 from synthetic_shards import articles, corpora, generators, reviews, shards_of
 
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX, NOTHING, Batch
+from kobert_pipeline.pretrain.batch import IGNORE_INDEX, INFINITE_DENOMINATORS, Batch
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, batches, to_device
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
@@ -111,14 +111,15 @@ def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch
     parts = parts_of(batch, number)
     assert len(parts) == number
     full, idle = (
-        [part for part in parts if (part.counts.tokens == NOTHING.tokens) == nothing] for nothing in (False, True)
+        [part for part in parts if (part.denominators.tokens == INFINITE_DENOMINATORS.tokens) == nothing]
+        for nothing in (False, True)
     )
     for name in ("input_ids", "token_type_ids", "position_ids", "lengths", "labels", "next_sentence_label"):
         assert np.concatenate([getattr(part, name) for part in full]).tolist() == getattr(batch, name).tolist(), name
     shifts = np.cumsum([0] + [len(part.input_ids) for part in full])
     positions = [part.masked_positions + shift for part, shift in zip(full, shifts, strict=False)]
     assert np.concatenate(positions).tolist() == batch.masked_positions.tolist()
-    assert all(part.counts == batch.counts for part in full)
+    assert all(part.denominators == batch.denominators for part in full)
     assert max(len(part.input_ids) for part in full) < len(batch.input_ids) / number + batch.lengths.max()
     assert all(len(part.lengths) == 1 for part in idle), "one sequence keeps a process in step"
 
@@ -128,7 +129,8 @@ def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch
 def test_parts_of_parts_know_the_whole_step(batch: Batch, first: int, second: int) -> None:
     for part in parts_of(batch, first):
         assert all(
-            again.counts in (part.counts, NOTHING, NOTHING._replace(pairs=0)) for again in parts_of(part, second)
+            again.denominators in (part.denominators, INFINITE_DENOMINATORS, INFINITE_DENOMINATORS._replace(pairs=0))
+            for again in parts_of(part, second)
         )
 
 
@@ -163,7 +165,7 @@ def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, tokens: int, max_le
     assert (filled.labels[len(batch.labels) :] == IGNORE_INDEX).all()
     assert (filled.next_sentence_label[len(batch.lengths) :] == IGNORE_INDEX).all()
     assert (filled.masked_positions[len(batch.labels) :] == len(filled.input_ids) - 1).all()
-    assert filled.counts == batch.counts
+    assert filled.denominators == batch.denominators
     assert filled.lengths.max() <= max(max_length, batch.lengths.max())
     assert filled.position_ids.tolist() == [place for length in filled.lengths for place in range(length)]
     for name, array in vars(batch).items():

@@ -11,7 +11,7 @@ from synthetic_shards import articles, corpora, reviews, shards_of
 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.segments import NEXT, RANDOM, full_sentences, plan_sequences, sentence_pairs
-from kobert_pipeline.pretrain.sequences import fitting, sequence_starts, units_of
+from kobert_pipeline.pretrain.sequences import sentences_of, sequence_ends, sequence_starts
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE, Shard, Shards
 
 LENGTHS = st.integers(16, 64)
@@ -47,7 +47,7 @@ def test_units_equal_a_walk_through_the_documents(shards: Shards, ordered_room: 
     for shard in shards.shards:
         expected = list(plain_units(shard, ordered_room, unordered_room))
         assert (
-            list(zip(*(column.tolist() for column in units_of(shard, ordered_room, unordered_room)), strict=True))
+            list(zip(*(column.tolist() for column in sentences_of(shard, ordered_room, unordered_room)), strict=True))
             == expected
         )
 
@@ -61,7 +61,7 @@ def test_the_way_from_head_to_head_equals_a_greedy_walk(given: list[tuple[int, b
         (np.array(column) for column in zip(*given, strict=True)) if given else (np.empty(0, np.int64),) * 3
     )
     ends = np.cumsum(sizes)
-    after = fitting(ends - sizes, ends, rooms, opens.astype(bool))
+    after = sequence_ends(ends - sizes, ends, rooms, opens.astype(bool))
     expected, place = [], 0
     while place < len(sizes):
         expected.append(place)

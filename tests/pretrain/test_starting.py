@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertForPreTraining, BertForSequenceClassification
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.pretrain.starting import base_files, foreign_origins, start_from
+from kobert_pipeline.pretrain.starting import base_files, start_from, wordpiece_origins
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 
 OLD = [*SPECIAL_TOKENS, *"가나다라", "▁가", "가나"]
@@ -99,7 +99,7 @@ def test_weights_of_another_model_are_refused(tiny_bert, base, tmp_path) -> None
 def test_the_vocabulary_of_a_plain_bert_is_taken_over_by_its_own_marks() -> None:
     old = backend([*SPECIAL_TOKENS, "가", "##가", "##나", "나", "가나", "##다"], prefix="##")
     old.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    found = dict(zip(NEW, foreign_origins(old, backend(NEW)), strict=True))
+    found = dict(zip(NEW, wordpiece_origins(old, backend(NEW)), strict=True))
     place = old.get_vocab()
     assert found["▁가"] == [place["가"]]
     assert found["나"] == [place["##나"]]
@@ -120,7 +120,7 @@ def test_other_sizes_than_the_checkpoints_are_refused_by_name(tiny_bert, base, t
     (base / "config.json").write_text(
         json.dumps(json.loads((base / "config.json").read_text()) | {"num_hidden_layers": 3})
     )
-    with pytest.raises(UserError, match=r"has num_hidden_layers 3, pretrain\.architecture 2"):
+    with pytest.raises(UserError, match=r"has num_hidden_layers 3, but pretrain\.architecture has 2"):
         start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
 
 
@@ -155,8 +155,13 @@ def pickled(base: Path) -> None:
     torch.save({"a": torch.zeros(1)}, weights)
 
 
+def truncated(base: Path) -> None:
+    weights = base / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+
+
 HOSTILE = {
-    "weights cut off": lambda base: (base / "model.safetensors").write_bytes((base / "model.safetensors").read_bytes()[:5000]),
+    "weights cut off": truncated,
     "weights that are a pickle": pickled,
     "a header of 2^63 bytes": lambda base: (base / "model.safetensors").write_bytes(b"\xff" * 7 + b"\x7f{}"),
     "no weights at all": lambda base: (base / "model.safetensors").write_bytes(b""),
@@ -167,11 +172,12 @@ HOSTILE = {
     "an activation of nobody": lambda base: lying(base, hidden_act="nobody's"),
     "a list": lambda base: (base / "config.json").write_text("[]", encoding="utf-8"),
     "nothing": lambda base: (base / "config.json").write_text("{}", encoding="utf-8"),
-    "a vocabulary of the wrong types": lambda base: (base / "morphemes.json").write_text('{"model": {"vocab": 3}}',
-    encoding="utf-8"),
-    "a vocabulary larger than the model": lambda base: backend([*OLD[:-1], *map(chr, range(0xAC20, 0xAC40)), "마"]).save(
-        str(base / "morphemes.json")
+    "a vocabulary of the wrong types": lambda base: (base / "morphemes.json").write_text(
+        '{"model": {"vocab": 3}}', encoding="utf-8"
     ),
+    "a vocabulary larger than the model": lambda base: backend(
+        [*OLD[:-1], *map(chr, range(0xAC20, 0xAC40)), "마"]
+    ).save(str(base / "morphemes.json")),
 }  # fmt: skip
 
 

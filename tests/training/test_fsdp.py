@@ -20,7 +20,7 @@ from kobert_pipeline.files import sha256
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.training.checkpoint import checkpoints
 from kobert_pipeline.training.evaluations import read_evaluations
-from kobert_pipeline.training.fsdp import full_params, layers, shard_model
+from kobert_pipeline.training.fsdp import full_params, shard_model, transformer_layers
 from kobert_pipeline.training.loop import train
 from kobert_pipeline.training.plan import Plan
 
@@ -214,7 +214,7 @@ def test_layers_are_what_stands_in_a_row(objective: str, architecture: dict[str,
     given = options(objective, architecture=architecture)
     with torch.device("meta"):
         model = given.architecture.model(given.architecture.config(200), given.objective.head)
-    found = layers(LossModule(model, given.objective, given.architecture))
+    found = transformer_layers(LossModule(model, given.objective, given.architecture))
     assert [type(layer).__name__ for layer in found] == expected
     assert len({id(layer) for layer in found}) == len(found)
 

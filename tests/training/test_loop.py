@@ -13,8 +13,8 @@ import torch
 from kobert_pipeline.training.checkpoint import checkpoints
 from kobert_pipeline.training.evaluations import Evaluations
 from kobert_pipeline.training.loop import NotFinite, Stopped, train
+from kobert_pipeline.training.optimizer import learning_rate
 from kobert_pipeline.training.plan import Plan
-from kobert_pipeline.training.schedule import learning_rate
 
 
 class Regression(torch.nn.Module):
@@ -253,7 +253,7 @@ def test_the_log_tells_speed_and_time_left(tmp_path: Path, capsys) -> None:
     log = Log(tmp_path, 40, "pretrain")
     log.write(10, {"loss": 2.0, "tokens": 100.0, "learning_rate": 0.1})
     log.write(10, {"evaluation_loss": 1.0})
-    log.last = (10, log.last[1] - 20)  # as if ten steps took twenty seconds
+    log.last_line = (10, log.last_line[1] - 20)  # as if ten steps took twenty seconds
     log.write(20, {"loss": 1.0, "tokens": 100.0, "learning_rate": 0.1})
     log.close()
     first, evaluation, second = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

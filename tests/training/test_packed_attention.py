@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel
 
-from kobert_pipeline.training.attention import ROUND, SequenceLayout
+from kobert_pipeline.training.attention import LENGTH_MULTIPLE, SequenceLayout
 
 VOCAB_SIZE = 50
 
@@ -52,7 +52,7 @@ def forward_padded(model: BertModel, sequences: list[torch.Tensor]) -> list[torc
 LENGTHS = [
     [1],
     [70],
-    [ROUND] * 3,
+    [LENGTH_MULTIPLE] * 3,
     [1, 70, 16, 17, 15, 1],
     np.random.default_rng(0).integers(1, 71, 12).tolist(),
     list(range(1, 20)),
@@ -124,7 +124,10 @@ def test_the_layout_holds_every_position_once_beside_those_of_its_own_sequence(l
     sequence_of = np.repeat(np.arange(len(lengths)), lengths)
     cells, real, rows = [], [], []
     for index, count, width, mask in packing.rectangles:
-        assert width - min(length for length in lengths if -(-length // ROUND) == -(-width // ROUND)) < ROUND
+        assert (
+            width - min(length for length in lengths if -(-length // LENGTH_MULTIPLE) == -(-width // LENGTH_MULTIPLE))
+            < LENGTH_MULTIPLE
+        )
         cells += index.tolist()
         real += (torch.ones(count, 1, 1, width, dtype=bool) if mask is None else mask).flatten().tolist()
         rows += index.view(count, width).tolist()

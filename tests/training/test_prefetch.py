@@ -11,7 +11,7 @@ import torch
 
 from kobert_pipeline.training.loop import NotFinite, Stopped, train
 from kobert_pipeline.training.plan import Plan
-from kobert_pipeline.training.prefetch import AHEAD, prefetch
+from kobert_pipeline.training.prefetch import STEPS_AHEAD, prefetch
 
 WORKERS = [0, 1, 3]
 
@@ -52,10 +52,10 @@ def test_batches_are_made_so_many_steps_ahead_and_no_more(workers: int) -> None:
     batches = fed(lambda step, part, parts: asked.append(step), 0, 50, workers)
     next(batches)
     deadline = time.monotonic() + 10
-    while len(asked) < 1 + AHEAD * workers and time.monotonic() < deadline:
+    while len(asked) < 1 + STEPS_AHEAD * workers and time.monotonic() < deadline:
         time.sleep(0.001)
     time.sleep(0.02)
-    assert sorted(asked) == list(range(1 + AHEAD * workers))
+    assert sorted(asked) == list(range(1 + STEPS_AHEAD * workers))
     batches.close()
 
 
@@ -89,7 +89,7 @@ def test_closing_early_makes_nothing_more_and_leaves_no_thread(workers: int) -> 
     threading.Timer(0.5, go_on.set).start()  # meanwhile it is closed
     batches.close()
     assert_no_thread_left()
-    assert len(made) <= 1 + workers < 1 + AHEAD * workers, "what was begun is done, and what waited is not"
+    assert len(made) <= 1 + workers < 1 + STEPS_AHEAD * workers, "what was begun is done, and what waited is not"
 
 
 def assert_no_thread_left() -> None:

@@ -6,9 +6,8 @@ import pytest
 import torch
 from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup, get_wsd_schedule
 
-from kobert_pipeline.training.optimizer import MuonAndAdamW, adamw, hidden_matrices, optimizer_of
+from kobert_pipeline.training.optimizer import MuonAndAdamW, adamw, hidden_matrices, learning_rate, optimizer_of
 from kobert_pipeline.training.plan import Plan
-from kobert_pipeline.training.schedule import learning_rate
 
 PEAK = 3e-4
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, ModernBertConfig, ModernBertModel
 
-from kobert_pipeline.pretrain.model import takes_varlen
+from kobert_pipeline.pretrain.model import uses_varlen
 from kobert_pipeline.training import attention
 from kobert_pipeline.training.attention import SequenceLayout, has_varlen, packed_attention
 from kobert_pipeline.training.plan import Plan
@@ -102,9 +102,9 @@ def plain_kernel(calls: list[Call]) -> Callable[..., torch.Tensor]:
 @given(st.lists(st.integers(0, 70), min_size=1, max_size=30).filter(any))
 def test_the_layout_holds_the_bounds_of_the_sequences(lengths: list[int]) -> None:
     packing = SequenceLayout.of(np.array(lengths), varlen=True)
-    assert packing.bounds.dtype == torch.int32
-    assert packing.bounds.tolist() == [sum(lengths[:number]) for number in range(len(lengths) + 1)]
-    assert packing.longest % 128 == 0 and max(lengths) <= packing.longest < max(lengths) + 128
+    assert packing.cu_seqlens.dtype == torch.int32
+    assert packing.cu_seqlens.tolist() == [sum(lengths[:number]) for number in range(len(lengths) + 1)]
+    assert packing.max_seqlen % 128 == 0 and max(lengths) <= packing.max_seqlen < max(lengths) + 128
     assert packing.rectangles == [] and packing.inverse is None and not packing.causal
     assert SequenceLayout.of(np.array(lengths), causal=True, varlen=True).causal
 
@@ -235,10 +235,10 @@ def test_the_kernel_is_used_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> No
     capability = (9, 0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: capability)
     cuda, bf16 = torch.device("cuda", 0), Plan(mixed_precision="bf16")
-    assert takes_varlen(cuda, bf16)
-    assert not takes_varlen(cuda, Plan()) and not takes_varlen(torch.device("cpu"), bf16)
+    assert uses_varlen(cuda, bf16)
+    assert not uses_varlen(cuda, Plan()) and not uses_varlen(torch.device("cpu"), bf16)
     capability = (7, 5)
-    assert not takes_varlen(cuda, bf16)
+    assert not uses_varlen(cuda, bf16)
 
 
 def test_the_installed_kernel_takes_what_it_is_given() -> None:

@@ -1,4 +1,5 @@
-"""ALBERT (Lan et al. 2020): narrow embeddings behind a mapping, and one layer's weights for all layers."""
+"""ALBERT (Lan et al. 2020): narrow embeddings with a projection to the hidden size, and one layer's weights shared by
+all layers."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class Albert(Architecture):
-    """The encoder with heads for MLM and for the order of two segments."""
+    """The encoder with heads for MLM and sentence order prediction."""
 
     name: Literal["albert"] = "albert"
     heads: ClassVar[tuple[str, ...]] = ("pretraining", "masked")
 
     embedding_size: int = Field(128, gt=0)
-    """Width of the embeddings, mapped to hidden_size."""
+    """Width of the embeddings, which are projected to hidden_size."""
 
-    def matrices(self, head: str) -> int:
-        """With the mapping of the embeddings."""
-        return super().matrices(head) + self.embedding_size * self.hidden_size
+    def encoder_weights(self, head: str) -> int:
+        """Includes the projection of the embeddings."""
+        return super().encoder_weights(head) + self.embedding_size * self.hidden_size
 
-    def head_matrices(self, vocab_size: int, head: str) -> int:
-        """At the width of the embeddings."""
+    def head_weights(self, vocab_size: int, head: str) -> int:
+        """The output layer has the width of the embeddings."""
         return self.embedding_size * (self.hidden_size + vocab_size)
 
     def config(self, vocab_size: int) -> Any:
@@ -52,7 +53,7 @@ class Albert(Architecture):
         return logits
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
-        """The head for the order of segments, behind the pooler."""
+        """The sentence order head, after the pooler."""
         base = model.base_model
         logits: torch.Tensor = model.sop_classifier(base.pooler_activation(base.pooler(first)))
         return logits

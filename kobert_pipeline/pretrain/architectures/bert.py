@@ -32,8 +32,7 @@ class Bert(Architecture):
         return logits
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
-        """The NSP head behind the pooler."""
-        logits: torch.Tensor = model.cls.seq_relationship(
-            model.base_model.pooler(first[:, None])
-        )  # (P, H) -> (P, 1, H) -> (P, 2)
+        """The NSP head, after the pooler."""
+        pooled = model.base_model.pooler(first[:, None])  # (P, H) -> (P, 1, H) -> (P, H)
+        logits: torch.Tensor = model.cls.seq_relationship(pooled)
         return logits

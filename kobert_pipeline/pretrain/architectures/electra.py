@@ -1,5 +1,4 @@
-"""ELECTRA (Clark et al. 2020): a discriminator, and beside it, while it is trained, a small generator that shares its
-embeddings."""
+"""ELECTRA (Clark et al. 2020): a discriminator, trained together with a small generator that shares its embeddings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -14,44 +13,46 @@ if TYPE_CHECKING:
     from kobert_pipeline.training.attention import SequenceLayout
 
 GENERATOR = "generator"
-"""Folder of the generator beside the discriminator's files."""
+"""Folder of the generator, inside that of the discriminator."""
 
 
 class Electra(Architecture):
-    """The discriminator with its generator, or a masked language model of the same form."""
+    """The discriminator with its generator, or a masked language model of the same sizes."""
 
     name: Literal["electra"] = "electra"
     heads: ClassVar[tuple[str, ...]] = ("discriminator", "masked")
 
     embedding_size: int = Field(128, gt=0)
-    """Width of the embeddings, mapped to hidden_size where that differs."""
+    """Width of the embeddings, which are projected to hidden_size if that differs."""
     generator_share: float = Field(0.25, gt=0, le=1)
-    """Width and heads of the generator, as a share of the discriminator's."""
+    """Width and number of heads of the generator, as a share of the discriminator's."""
     tied: Literal["embeddings", "encoder"] = "embeddings"
-    """What the two share: the embeddings, or all but their heads (section 3.2 of the paper), which wants a
-    generator_share of 1. A detector begins to learn much sooner where the generator teaches it to read."""
+    """What the two share: the embeddings, or all but their heads (section 3.2 of the paper), which requires a
+    generator_share of 1. With `encoder` the discriminator starts to learn much earlier."""
 
     @model_validator(mode="after")
     def _same_size(self) -> "Electra":
         if self.tied == "encoder" and self.generator_share != 1:
             raise ValueError(
-                f"tied: encoder wants both of one size, and generator_share is {self.generator_share:g}; set it to 1"
+                f"tied: encoder requires a generator of the discriminator's size, but generator_share is "
+                f"{self.generator_share:g}; set it to 1"
             )
         return self
 
-    def matrices(self, head: str) -> int:
-        """The discriminator's with its head, and the generator's, whose matrices are narrower both ways, each behind
-        its mapping."""
+    def encoder_weights(self, head: str) -> int:
+        """Those of the discriminator with its head, and of the generator, each with its projection of the
+        embeddings."""
+        # a generator of half the width has matrices of a quarter of the size
         share = self.generator_share if head == "discriminator" else 0.0
         mapped = self.embedding_size * self.hidden_size * (1 + share)
-        return round(super().matrices(head) * (1 + share**2) + mapped) + (self.hidden_size**2 if share else 0)
+        return round(super().encoder_weights(head) * (1 + share**2) + mapped) + (self.hidden_size**2 if share else 0)
 
-    def attended(self, head: str) -> int:
+    def attention_width(self, head: str) -> int:
         """The discriminator's and the generator's."""
-        return round(super().attended(head) * (1 + (self.generator_share if head == "discriminator" else 0.0)))
+        return round(super().attention_width(head) * (1 + (self.generator_share if head == "discriminator" else 0.0)))
 
-    def head_matrices(self, vocab_size: int, head: str) -> int:
-        """The generator's, at the width of the embeddings."""
+    def head_weights(self, vocab_size: int, head: str) -> int:
+        """The generator's output layer, which has the width of the embeddings."""
         width = self.hidden_size * (self.generator_share if head == "discriminator" else 1)
         return self.embedding_size * (round(width) + vocab_size)
 
@@ -62,8 +63,8 @@ class Electra(Architecture):
         return ElectraConfig(**self.sizes(vocab_size), embedding_size=self.embedding_size)
 
     def model(self, config: Any, head: str) -> Any:
-        """An ElectraForPreTraining whose `generator` is an ElectraForMaskedLM over the same embeddings; or the latter
-        alone."""
+        """An ElectraForPreTraining whose `generator` is an ElectraForMaskedLM with the same embeddings; for the head
+        "masked" an ElectraForMaskedLM alone."""
         from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
         if head == "masked":
@@ -80,7 +81,7 @@ class Electra(Architecture):
         return model
 
     def generator_config(self, config: Any) -> Any:
-        """The discriminator's, narrower."""
+        """The discriminator's config with the generator's sizes."""
         from transformers import ElectraConfig
 
         heads = max(1, round(self.num_attention_heads * self.generator_share))
@@ -97,12 +98,13 @@ class Electra(Architecture):
     def replaced_logits(
         self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> "torch.Tensor":
-        """For each of T tokens how likely it is not the original: (T,)."""
+        """The logits of T tokens for having been replaced, (T,)."""
         logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch, packing)[None])[0]
         return logits
 
     def save(self, model: Any, folder: Path) -> None:
-        """The discriminator, and its generator in a folder of its own."""
+        """Save the discriminator, and its generator in a folder inside."""
+        # `transformers` has no class with both, so the discriminator is saved without its attribute `generator`
         generator = model._modules.pop(GENERATOR, None)
         model.save_pretrained(folder)
         if generator is not None:

@@ -14,10 +14,10 @@ class Gpt2(Architecture):
 
     name: Literal["gpt2"] = "gpt2"
     heads: ClassVar[tuple[str, ...]] = ("causal",)
-    headless: ClassVar[tuple[str, ...]] = ("AutoModelForMultipleChoice",)
+    unsupported_heads: ClassVar[tuple[str, ...]] = ("AutoModelForMultipleChoice",)
 
-    def head_matrices(self, vocab_size: int, head: str) -> int:
-        """The output layer alone."""
+    def head_weights(self, vocab_size: int, head: str) -> int:
+        """The output layer, which has no projection before it."""
         return self.hidden_size * vocab_size
 
     def config(self, vocab_size: int) -> Any:
@@ -46,10 +46,10 @@ class Gpt2(Architecture):
         return GPT2LMHeadModel(config)
 
     def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, Any]:
-        """Without token types, which it would take for tokens, and without a cache."""
+        """No token types, which GPT-2 would look up among its token embeddings, and no cache."""
         return {"input_ids": batch["input_ids"][None], "position_ids": batch["position_ids"][None], "use_cache": False}
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The next token."""
+        """The language modelling head."""
         logits: torch.Tensor = model.lm_head(hidden)
         return logits

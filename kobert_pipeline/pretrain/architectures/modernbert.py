@@ -1,5 +1,5 @@
-"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward layers, attention to the neighbourhood in two
-layers of three."""
+"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward layers, and local attention in two of three
+layers."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class ModernBert(Architecture):
-    """The encoder with an MLM head. It knows no segments."""
+    """The encoder with an MLM head. It has no token types."""
 
     name: Literal["modernbert"] = "modernbert"
     heads: ClassVar[tuple[str, ...]] = ("masked",)
 
     local_attention: int = Field(128, gt=0)
-    """Tokens that a local layer sees, half of them on either side."""
+    """Window of local attention in tokens, half of it on each side."""
     global_attn_every_n_layers: int = Field(3, gt=0)
-    """One layer of so many sees the whole sequence."""
+    """Every n-th layer attends to the whole sequence, beginning with the first."""
 
-    def matrices(self, head: str) -> int:
-        """Gated layers have a third matrix."""
+    def encoder_weights(self, head: str) -> int:
+        """Gated feed-forward layers have three matrices."""
         inner = self.intermediate_size or 3 * self.hidden_size // 2
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 3 * self.hidden_size * inner)
 
     def config(self, vocab_size: int) -> Any:
-        """A ModernBertConfig. Its gated layers have two matrices in, so they are two thirds as wide as others by
-        default."""
+        """A ModernBertConfig. By default its feed-forward layers are narrower than BERT's, since a gated one has one
+        matrix more."""
         from transformers import ModernBertConfig
 
         return ModernBertConfig(
@@ -59,7 +59,7 @@ class ModernBert(Architecture):
         return ModernBertForMaskedLM(config)
 
     def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
-        """Without token types."""
+        """As usual, but without token types."""
         return {name: value for name, value in super().inputs(batch).items() if name != "token_type_ids"}
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":

@@ -1,4 +1,5 @@
-"""RoBERTa (Liu et al. 2019): BERT's encoder without its pair head. Positions begin behind the padding's own."""
+"""RoBERTa (Liu et al. 2019): BERT's encoder without the pair head, with positions that start after that of the
+padding."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -16,7 +17,7 @@ class Roberta(Architecture):
     heads: ClassVar[tuple[str, ...]] = ("masked",)
 
     def config(self, vocab_size: int) -> Any:
-        """A RobertaConfig. It has two token types, as our tokenizer numbers two segments."""
+        """A RobertaConfig, but with two token types, because our tokenizer gives the second segment the type 1."""
         from transformers import RobertaConfig
 
         return RobertaConfig(
@@ -33,7 +34,7 @@ class Roberta(Architecture):
         return RobertaForMaskedLM(config)
 
     def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
-        """The first position is the one behind the padding's."""
+        """As usual, but the first position is pad_token_id + 1, as `transformers` numbers them for RoBERTa."""
         return super().inputs(batch) | {"position_ids": batch["position_ids"][None] + PAD_ID + 1}
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":

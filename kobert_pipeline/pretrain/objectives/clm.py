@@ -1,4 +1,4 @@
-"""GPT's objective (Radford et al. 2018): the next token, given all before it."""
+"""GPT's objective (Radford et al. 2018): predict the next token from all tokens before it."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -25,11 +25,11 @@ class Clm(Objective):
     causal: ClassVar[bool] = True
 
     sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
-    """As in the objective mlm."""
+    """As in the objective mlm: as many sentences as fit, across documents or of one document."""
 
     @property
     def head(self) -> str:
-        """The next token."""
+        """A model that predicts the next token."""
         return "causal"
 
     def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
@@ -39,11 +39,11 @@ class Clm(Objective):
     def batch(
         self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator
     ) -> Batch:
-        """Packed; at every place but the last of a sequence the next token is asked for."""
+        """The sequences packed; every token but the last of its sequence predicts the next one."""
         packed = pack(shards, sequences, rows)
-        asked = np.ones(len(packed.input_ids), bool)
-        asked[np.cumsum(packed.lengths) - 1] = False
-        positions = np.flatnonzero(asked)
+        has_next = np.ones(len(packed.input_ids), bool)
+        has_next[np.cumsum(packed.lengths) - 1] = False
+        positions = np.flatnonzero(has_next)
         return Batch(
             input_ids=packed.input_ids,
             token_type_ids=packed.token_type_ids,
@@ -57,6 +57,6 @@ class Clm(Objective):
     def loss(
         self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """Mean cross-entropy over all tokens."""
+        """Mean cross-entropy over all predicted tokens."""
         loss, _, values = token_loss(architecture, model, architecture.hidden(model, batch, packing), batch, "clm")
         return loss, values

@@ -1,5 +1,5 @@
-"""ELECTRA's objective (Clark et al. 2020): a generator fills masked tokens, and the discriminator says of every token
-whether it is new."""
+"""ELECTRA's objective (Clark et al. 2020), replaced token detection: a generator fills in masked tokens, and the
+discriminator predicts for every token whether it was replaced."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.losses import token_loss
-from kobert_pipeline.pretrain.objective import Masking
+from kobert_pipeline.pretrain.objective import MaskedObjective
 from kobert_pipeline.pretrain.segments import Sequences, full_sentences
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from kobert_pipeline.training.attention import SequenceLayout
 
 
-class Rtd(Masking):
+class Rtd(MaskedObjective):
     """Replaced token detection."""
 
     name: Literal["rtd"] = "rtd"
 
     discriminator_weight: float = Field(50.0, gt=0)
-    """Weight of the discriminator's loss beside the generator's."""
+    """Weight of the discriminator's loss; the generator's has weight 1."""
     sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
-    """As in the objective mlm."""
+    """As in the objective mlm: as many sentences as fit, across documents or of one document."""
 
+    # as in ELECTRA's own code: 85 % of the chosen tokens are masked, the rest stays
     mask_share: ClassVar[float] = 0.85
     random_share: ClassVar[float] = 0.0
 
@@ -44,8 +45,8 @@ class Rtd(Masking):
     def loss(
         self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """The generator's cross-entropy over masked tokens plus `discriminator_weight` times the binary cross-entropy
-        over all tokens. The generator gets no gradient from the discriminator: its choice is a sample."""
+        """The generator's cross-entropy over masked tokens plus `discriminator_weight` times the discriminator's binary
+        cross-entropy over all tokens. Since its tokens are sampled, the generator gets no gradient from the latter."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -65,24 +66,25 @@ class Rtd(Masking):
 
 
 def sample(logits: "torch.Tensor") -> "torch.Tensor":
-    """One draw of each distribution, (K, V) -> (K,), by the inverse of its cumulated probabilities: one random number a
-    row, where `torch.multinomial` takes V of them, which is a quarter of a step on a CPU."""
+    """One draw from each of K distributions, (K, V) -> (K,)."""
     import torch
 
+    # by inverting the cumulative distribution: one random number per row, while torch.multinomial draws V of them,
+    # which takes a quarter of a step on a CPU
     reached = logits.float().softmax(-1).cumsum(-1)  # (K, V)
-    drawn = torch.rand_like(reached[:, :1]) * reached[:, -1:]  # the last is 1 but for rounding
+    drawn = torch.rand_like(reached[:, :1]) * reached[:, -1:]  # the last one is 1 up to rounding
     return torch.searchsorted(reached, drawn, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
 
 
 def auc(scores: "torch.Tensor", positive: "torch.Tensor") -> "torch.Tensor":
-    """The area under the ROC curve: how often a positive token scores above a negative one. 0.5 where one of the two is
-    missing."""
+    """The area under the ROC curve, a scalar: how often a positive token scores above a negative one; 0.5 where all are
+    alike. `scores`, `positive` (bool): (T,)."""
     import torch
 
     ranks = torch.empty_like(scores)
     ranks[scores.argsort()] = torch.arange(1, len(scores) + 1, dtype=scores.dtype, device=scores.device)
-    yes = positive.sum()
-    no = len(scores) - yes
-    if not yes or not no:
+    positives = positive.sum()
+    negatives = len(scores) - positives
+    if not positives or not negatives:
         return scores.new_tensor(0.5)
-    return (ranks[positive].sum() - yes * (yes + 1) / 2) / (yes * no)
+    return (ranks[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives)
