@@ -147,7 +147,7 @@ def test_terminated_pretraining_stops_with_75_and_goes_on_to_the_same_result(
         if line.startswith("pretrain 3/"):
             process.send_signal(signal.SIGTERM)
     assert process.wait() == 75, "".join(said)
-    assert "the same command goes on" in said[-1]
+    assert "the same command resumes" in said[-1]
     assert not (run_dir / "pretrain" / "manifest.json").exists()
     checkpoint = json.loads(next((run_dir / "pretrain" / "checkpoints").glob("step-*/checkpoint.json")).read_text())
     assert 3 <= checkpoint["step"] < tiny.manifests()["pretrain"]["counts"]["steps"]

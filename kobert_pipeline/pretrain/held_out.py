@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,6 +61,14 @@ class HeldOutEvaluator:
     def best(self) -> int:
         """The step with the lowest held-out loss, the first of equals."""
         return min(self.evaluations.values, key=lambda step: (self.evaluations[step]["loss"], step))
+
+    def summary(self, last_step: int) -> dict[str, Any]:
+        """What the manifest reports of the evaluations: the first, the last and the best step."""
+        return {
+            "held_out_before": self.evaluations[0],
+            "held_out_after": self.evaluations[last_step],
+            "best_step": self.best,
+        }
 
 
 def characters_of(vocabulary: Tokenizer) -> np.ndarray:

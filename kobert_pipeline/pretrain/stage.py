@@ -131,23 +131,15 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
 
-    plan = options.plan
+    plan, vocabulary = options.plan, Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
     quiet_transformers()
     torch.manual_seed(plan.seed)
-    vocabulary = Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
     model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
     started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
     module = LossModule(model, options.objective, options.architecture).to(device())
     schedule = PhaseSchedule(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
-    evaluator = HeldOutEvaluator(
-        module,
-        options,
-        options.with_whole_word_masking(),
-        plan.mixed_precision,
-        Shards.open(shards, "held_out"),
-        vocabulary,
-        out,
-    )
+    held_out, words = Shards.open(shards, "held_out"), options.with_whole_word_masking()
+    evaluator = HeldOutEvaluator(module, options, words, plan.mixed_precision, held_out, vocabulary, out)
     if 0 not in evaluator.evaluations:  # a resumed run has it already, and no longer the initial weights
         evaluator(0)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
@@ -163,9 +155,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
         **started,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),
-        "held_out_before": evaluator.evaluations[0],
-        "held_out_after": evaluator.evaluations[schedule.steps],
-        "best_step": evaluator.best,
+        **evaluator.summary(schedule.steps),
     }
 
 

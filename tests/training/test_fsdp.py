@@ -230,15 +230,15 @@ def test_a_module_that_is_not_shared_out_is_whole_as_it_is() -> None:
 
 
 def test_one_process_has_nobody_to_share_with(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"plan\.fsdp shares .* this one is alone; start several by torchrun"):
+    with pytest.raises(UserError, match=r"plan\.fsdp shards .* only one; start several by torchrun"):
         train(torch.nn.Linear(2, 2), lambda *step: None, Plan(fsdp=True), 3, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["pretrain.plan.optimizer=muon"], "pretrain.plan: fsdp leaves no process a whole matrix"),
-        (["pretrain.plan.torch_compile=true"], "pretrain.plan: a model that fsdp shares out is not compiled"),
+        (["pretrain.plan.optimizer=muon"], "pretrain.plan: fsdp shards every matrix"),
+        (["pretrain.plan.torch_compile=true"], "pretrain.plan: fsdp and torch_compile cannot be combined"),
     ],
 )
 def test_what_wants_a_whole_model_is_refused(options: list[str], complaint: str, kobert: Callable[..., Any]) -> None:
@@ -249,7 +249,7 @@ def test_what_wants_a_whole_model_is_refused(options: list[str], complaint: str,
 def test_fine_tuning_keeps_models_whole(kobert: Callable[..., Any]) -> None:
     name = "nsmc"
     complaint = kobert("check", "quickstart", "--set", f"finetune.{name}.plan.fsdp=true").complaint
-    assert f"finetune.{name}.plan.fsdp: fine-tuning keeps the whole model in every process" in complaint
+    assert f"finetune.{name}.plan.fsdp: fsdp is for pretraining only" in complaint
 
 
 def test_sharing_is_not_in_the_fingerprint() -> None:

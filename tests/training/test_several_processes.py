@@ -108,7 +108,7 @@ def test_the_loss_is_logged_once_and_is_that_of_the_whole_batch(place: Path) -> 
 @pytest.mark.parametrize("command", ["run", "features", "publish", "status", "serve"])
 def test_several_processes_only_train(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match=f"kobert {command} was started as 2 processes.*--until features"):
+    with pytest.raises(UserError, match=f"kobert {command} was started as 2 ranks.*--until features"):
         refuse_unsupported_launch(command)
     refuse_unsupported_launch("pretrain")
     refuse_unsupported_launch("finetune")
@@ -207,7 +207,7 @@ def test_kobert_run_is_refused_once_by_all(tiny, tmp_path: Path) -> None:
     ran = torchrun("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x")
     assert ran.statuses == [2, 2], ran.err[-3000:]
     assert len(ran.said) == 1
-    assert "kobert run was started as 2 processes" in ran.said[0]
+    assert "kobert run was started as 2 ranks" in ran.said[0]
     assert not (tmp_path / "runs").exists()
 
 
@@ -234,7 +234,7 @@ def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(
     assert process.wait() != 0
     stopped = [line for line in said if line.startswith("kobert: ")]
     assert len(stopped) == 1, "".join(said)
-    assert "the same command goes on" in stopped[0]
+    assert "the same command resumes" in stopped[0]
     assert not (run_dir / "pretrain" / "manifest.json").exists()
     assert len(checkpoints(run_dir / "pretrain" / "checkpoints")) == 1
     ran = torchrun(*arguments)
