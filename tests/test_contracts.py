@@ -229,8 +229,9 @@ def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newc
     import torch
 
     from kobert_pipeline.pretrain.loader import Loader
-    from kobert_pipeline.pretrain.model import LossModule, to_device
+    from kobert_pipeline.pretrain.model import LossModule
     from kobert_pipeline.pretrain.stage import PretrainOptions
+    from kobert_pipeline.pretrain.tensor_batch import to_device
     from kobert_pipeline.shards.format import Shards
 
     for family in ("objectives", "architectures"):

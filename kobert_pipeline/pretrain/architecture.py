@@ -13,7 +13,7 @@ from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import SequenceLayout
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
 class Architecture(Plugin):
@@ -80,14 +80,18 @@ class Architecture(Plugin):
     def model(self, config: Any, head: str) -> Any:
         """A randomly initialised model of the kind `head`, one of `heads`."""
 
-    def hidden(self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout") -> "torch.Tensor":
+    def hidden(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The last hidden states of T packed tokens, (T, H)."""
-        states: torch.Tensor = model.base_model(**self.inputs(batch), packing=packing).last_hidden_state[0]
+        states: torch.Tensor = model.base_model(**self.inputs(batch), packing=batch.layout).last_hidden_state[0]
         return states
 
-    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
+    def inputs(self, batch: "TensorBatch") -> dict[str, "torch.Tensor"]:
         """The encoder's arguments, each (1, T): one row that holds all sequences of the batch."""
-        return {name: batch[name][None] for name in ("input_ids", "token_type_ids", "position_ids")}
+        return {
+            "input_ids": batch.input_ids[None],
+            "token_type_ids": batch.token_type_ids[None],
+            "position_ids": batch.position_ids[None],
+        }
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The logits of K tokens over the vocabulary: (K, H) -> (K, V)."""

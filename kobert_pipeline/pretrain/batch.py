@@ -59,11 +59,6 @@ class Batch:
         pairs = int(np.count_nonzero(self.next_sentence_label != IGNORE_INDEX))
         return self.step_denominators or LossDenominators(len(self.input_ids), len(self.labels), pairs)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All arrays by name, including `starts`."""
-        arrays = {name: array for name, array in vars(self).items() if name != "step_denominators"}
-        return arrays | {"starts": self.starts}
-
     def part(self, number: int, parts: int) -> "Batch":
         """Part `number` (from 0) of `parts`: whole sequences, with about the same number of tokens in each part."""
         ends = np.cumsum(self.lengths)

@@ -11,7 +11,8 @@ from tokenizers import Tokenizer
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.pretrain.loader import Loader, LoaderOptions
-from kobert_pipeline.pretrain.model import LossModule, to_device
+from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import device

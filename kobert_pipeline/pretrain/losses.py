@@ -10,7 +10,7 @@ from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import SequenceLayout
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 Values = dict[str, "torch.Tensor"]
 
@@ -18,13 +18,12 @@ Values = dict[str, "torch.Tensor"]
 def token_and_pair_loss(
     architecture: Architecture,
     model: Any,
-    batch: dict[str, "torch.Tensor"],
-    packing: "SequenceLayout",
+    batch: "TensorBatch",
     pairs: str | None,
 ) -> tuple["torch.Tensor", Values]:
     """Mean cross-entropy over masked tokens, plus that over sequence pairs if `pairs` gives the name of their task
     (nsp, sop)."""
-    hidden = architecture.hidden(model, batch, packing)
+    hidden = architecture.hidden(model, batch)
     loss, _, values = token_loss(architecture, model, hidden, batch, "mlm")
     if pairs is None:
         return loss, values
@@ -36,7 +35,7 @@ def token_loss(
     architecture: Architecture,
     model: Any,
     hidden: "torch.Tensor",
-    batch: dict[str, "torch.Tensor"],
+    batch: "TensorBatch",
     name: str,
     sample: Callable[["torch.Tensor"], "torch.Tensor"] | None = None,
 ) -> tuple["torch.Tensor", "torch.Tensor | None", Values]:
@@ -59,14 +58,14 @@ def token_loss(
 
     # logits are computed only where something is predicted: with a large vocabulary the output layer would otherwise
     # dominate the step
-    rows = hidden.index_select(0, batch["masked_positions"])  # (T, H) -> (K, H)
+    rows = hidden.index_select(0, batch.masked_positions)  # (T, H) -> (K, H)
     size = architecture.logits_chunk_size or max(len(rows), 1)
-    chunks = list(zip(rows.split(size), batch["labels"].split(size), strict=True))
+    chunks = list(zip(rows.split(size), batch.labels.split(size), strict=True))
     if len(chunks) > 1 and model.training:  # the backward pass computes the logits of each chunk again
         results = [checkpoint(loss_of_chunk, *chunk, use_reentrant=False) for chunk in chunks]
     else:
         results = [loss_of_chunk(*chunk) for chunk in chunks]
-    labels = batch["step_labels"].clamp(min=1)  # a batch of one short review may have nothing to predict
+    labels = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
     loss = torch.stack([chunk_loss for chunk_loss, _, _ in results]).sum() / labels
     values = {f"{name}_loss": loss.detach()}
     if not model.training:
@@ -75,14 +74,14 @@ def token_loss(
 
 
 def pair_loss(
-    architecture: Architecture, model: Any, hidden: "torch.Tensor", batch: dict[str, "torch.Tensor"], name: str
+    architecture: Architecture, model: Any, hidden: "torch.Tensor", batch: "TensorBatch", name: str
 ) -> tuple["torch.Tensor", Values]:
     """Mean cross-entropy over the sequence pairs of the batch, 0 where it has none, with `NAME_loss` and
     `NAME_accuracy` to log (NaN where there is no pair)."""
     from torch.nn.functional import cross_entropy
 
-    labels, pairs = batch["next_sentence_label"], batch["step_pairs"]
-    cls_states = hidden.index_select(0, batch["starts"])  # (T, H) -> (n, H)
+    labels, pairs = batch.next_sentence_label, batch.step_pairs
+    cls_states = hidden.index_select(0, batch.starts)  # (T, H) -> (n, H)
     logits = architecture.pair_logits(model, cls_states)  # (n, H) -> (n, 2)
     total = cross_entropy(logits.float(), labels, reduction="sum", ignore_index=IGNORE_INDEX)
     correct = (logits.argmax(-1) == labels).sum()

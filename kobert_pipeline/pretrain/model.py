@@ -3,21 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedModel
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
+from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.phases import PhaseSchedule
+from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-from kobert_pipeline.training.attention import SequenceLayout, has_varlen
+from kobert_pipeline.training.attention import has_varlen
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt
-
-TensorBatch = tuple[dict[str, torch.Tensor], SequenceLayout]
 
 
 class LossModule(torch.nn.Module):
@@ -32,33 +30,23 @@ class LossModule(torch.nn.Module):
 
     def forward(self, batch: TensorBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """(loss, scalars to log)."""
-        tensors, packing = batch
         if self.objective.causal:
-            packing = replace(packing, causal=True)
-        loss, values = self.objective.loss(self.architecture, self.model, tensors, packing)
+            batch = replace(batch, layout=replace(batch.layout, causal=True))
+        loss, values = self.objective.loss(self.architecture, self.model, batch)
         if self.training:
-            is_real = tensors["step_tokens"].isfinite()  # a placeholder part does not count as work
-            values["tokens"] = (tensors["input_ids"] != PAD_ID).sum() * is_real
-            values["flops"] = self.flops(tensors, values["tokens"]) * is_real
+            is_real = batch.step_tokens.isfinite()  # a placeholder part does not count as work
+            values["tokens"] = (batch.input_ids != PAD_ID).sum() * is_real
+            values["flops"] = self.flops(batch, values["tokens"]) * is_real
         return loss, values
 
-    def flops(self, tensors: dict[str, torch.Tensor], tokens: torch.Tensor) -> torch.Tensor:
+    def flops(self, batch: TensorBatch, tokens: torch.Tensor) -> torch.Tensor:
         """The floating-point operations of forward and backward pass without padding: six per token and weight (Kaplan
         et al. 2020), and those of attention."""
         sizes, kind = self.architecture, self.objective.head
-        head = sizes.head_weights(self.model.config.vocab_size, kind) * (tensors["labels"] != IGNORE_INDEX).sum()
-        real = tensors["input_ids"][tensors["starts"]] != PAD_ID  # sequences added by `pad_to` are not counted
-        squares = (tensors["lengths"].square() * real).sum()
+        head = sizes.head_weights(self.model.config.vocab_size, kind) * (batch.labels != IGNORE_INDEX).sum()
+        real = batch.input_ids[batch.starts] != PAD_ID  # sequences added by `pad_to` are not counted
+        squares = (batch.lengths.square() * real).sum()
         return 6.0 * (sizes.encoder_weights(kind) * tokens + head + 2 * sizes.attention_width(kind) * squares)
-
-
-def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = False) -> TensorBatch:
-    """The arrays as tensors, the denominators of the step, and the layout for attention."""
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)).to(place) for name, array in batch.arrays().items()}
-    tensors |= {
-        f"step_{name}": torch.tensor(float(count), device=place) for name, count in batch.denominators._asdict().items()
-    }
-    return tensors, SequenceLayout.of(batch.lengths, place, varlen=varlen)
 
 
 def uses_varlen(place: torch.device, plan: Plan) -> bool:

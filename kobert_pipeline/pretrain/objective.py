@@ -19,7 +19,7 @@ from kobert_pipeline.shards.format import Shards
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import SequenceLayout
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
 class Objective(Plugin):
@@ -52,10 +52,9 @@ class Objective(Plugin):
 
     @abstractmethod
     def loss(
-        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
+        self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """The loss, and scalars to log. `batch` holds the arrays of `Batch` and `starts`, as tensors on the model's
-        device."""
+        """The loss, and scalars to log."""
 
 
 class MaskedObjective(Objective):
@@ -118,7 +117,7 @@ class MaskedPairObjective(MaskedObjective):
         return plan_sequences(shards, max_length, self.short_seq_prob, self.pair_task, rng)
 
     def loss(
-        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
+        self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """Mean cross-entropy over masked tokens plus mean cross-entropy over pairs, as in HF's `BertForPreTraining`."""
-        return token_and_pair_loss(architecture, model, batch, packing, self.pair_loss_name)
+        return token_and_pair_loss(architecture, model, batch, self.pair_loss_name)

@@ -6,6 +6,7 @@ A checkpoint is a folder `step-00000500` with `model.safetensors`, `optimizer.sa
 
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +182,8 @@ def _random_states(accelerator: Accelerator | None) -> dict[str, torch.Tensor]:
 
 
 def save_tensors(path: Path, value: Any) -> Path:
-    """Save every tensor in nested lists, tuples and dicts, named by its path (`0.input_ids`); returns `path`."""
+    """Save every tensor in nested lists, tuples, dicts and dataclasses, by its path
+    (`0.input_ids`); returns `path`."""
     save_file(dict(_named_tensors(value, "")), path)
     return path
 
@@ -190,6 +192,8 @@ def _named_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
         # a copy, because safetensors refuses tensors that share memory, as those of a batch may
         yield name or "batch", value.detach().cpu().clone(memory_format=torch.contiguous_format)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _named_tensors(vars(value), name)
     elif isinstance(value, (list, tuple, dict)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _named_tensors(item, f"{name}.{key}" if name else str(key))

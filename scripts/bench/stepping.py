@@ -16,13 +16,14 @@ from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
 from kobert_pipeline.pretrain.loader import generator
-from kobert_pipeline.pretrain.model import LossModule, uses_varlen, to_device
+from kobert_pipeline.pretrain.model import LossModule, uses_varlen
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import group, pack
 from kobert_pipeline.pretrain.segments import Sequences
+from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.training.attention import packed_attention
-from kobert_pipeline.training.device import make_accelerator, device
+from kobert_pipeline.training.device import device, make_accelerator
 from kobert_pipeline.training.loop import take_step
 from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
@@ -331,7 +332,7 @@ def apart(bench: Bench) -> dict[str, float]:
     case, kind = bench.case, torch.bfloat16 if best_dtype() == "bf16" else torch.float32
     heads, width = case.size["num_attention_heads"], case.size["hidden_size"]
     batch = bench.made(bench.rows[0], 0)
-    tensors, packing = to_device(batch, device(), uses_varlen(device(), Plan(mixed_precision=best_dtype())))
+    tensors = to_device(batch, device(), uses_varlen(device(), Plan(mixed_precision=best_dtype())))
     tokens, predicted = len(batch.input_ids), len(batch.labels)
 
     def random(*shape: int) -> torch.Tensor:
@@ -346,9 +347,9 @@ def apart(bench: Bench) -> dict[str, float]:
     )
     square, head = random(width, 4 * width), random(width, case.vocab_size)
     calls: dict[str, Callable[[], torch.Tensor]] = {
-        "attention of a layer": lambda: packed_attention(bench.model, q, k, v, None, packing)[0].float().sum(),
+        "attention of a layer": lambda: packed_attention(bench.model, q, k, v, None, tensors.layout)[0].float().sum(),
         "matrices of a layer": lambda: (hidden @ square).float().sum() + (hidden @ inner @ out).float().sum(),
-        "head": lambda: torch.nn.functional.cross_entropy((rows @ head).float(), tensors["labels"]),
+        "head": lambda: torch.nn.functional.cross_entropy((rows @ head).float(), tensors.labels),
     }
     clock, found = (time.perf_counter if CUDA else time.process_time), {}
     for name, call in calls.items():

@@ -114,11 +114,11 @@ import torch
 from kobert_pipeline.finetune import fitting, stage
 torch.set_num_threads(1)
 plan, prepared, pretrained, out, last = json.loads(sys.argv[1]), *map(Path, sys.argv[2:5]), int(sys.argv[5])
-enough = fitting.OnDev.enough
+should_stop = fitting.DevEvaluator.should_stop
 def killed(on_dev, step):
     if step >= last: os.kill(os.getpid(), signal.SIGKILL)
-    return enough(on_dev, step)
-fitting.OnDev.enough = killed
+    return should_stop(on_dev, step)
+fitting.DevEvaluator.should_stop = killed
 stage.run(stage.FinetuneOptions(plan=plan), 1, prepared / "nsmc", pretrained, out)
 """
 

@@ -14,9 +14,10 @@ from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from kobert_pipeline.config import plugins
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.model import LossModule, to_device
+from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objectives.rtd import auc, sample
 from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 
@@ -122,14 +123,14 @@ def test_a_sample_is_a_token_also_where_rounding_leaves_a_rest() -> None:
 def test_a_changed_sequence_changes_no_other(objective: Any, architecture: Any) -> None:
     module, loader = prepared(objective, architecture)
     module.eval()
-    batch, packing = to_device(loader.batch(0), "cpu")
+    batch = to_device(loader.batch(0), "cpu")
     if module.objective.causal:
-        packing = replace(packing, causal=True)
-    before = module.architecture.hidden(module.model, batch, packing)
-    start, end = int(batch["lengths"][0]), int(batch["lengths"][:2].sum())
-    changed = batch["input_ids"].clone()
+        batch = replace(batch, layout=replace(batch.layout, causal=True))
+    before = module.architecture.hidden(module.model, batch)
+    start, end = int(batch.lengths[0]), int(batch.lengths[:2].sum())
+    changed = batch.input_ids.clone()
     changed[start:end] = (changed[start:end] + 7) % VOCAB_SIZE
-    after = module.architecture.hidden(module.model, batch | {"input_ids": changed}, packing)
+    after = module.architecture.hidden(module.model, replace(batch, input_ids=changed))
     assert torch.equal(before[:start], after[:start])
     assert torch.equal(before[end:], after[end:])
     assert not torch.allclose(before[start:end], after[start:end])
@@ -137,13 +138,13 @@ def test_a_changed_sequence_changes_no_other(objective: Any, architecture: Any) 
 
 def test_a_causal_model_sees_nothing_that_comes_after() -> None:
     module, loader = prepared("clm", {"name": "gpt2", **SMALL})
-    batch, packing = to_device(loader.batch(0), "cpu")
-    packing = replace(packing, causal=True)
-    before = module.architecture.hidden(module.model, batch, packing)
-    changed = batch["input_ids"].clone()
-    place = int(batch["lengths"][0]) - 3
+    batch = to_device(loader.batch(0), "cpu")
+    batch = replace(batch, layout=replace(batch.layout, causal=True))
+    before = module.architecture.hidden(module.model, batch)
+    changed = batch.input_ids.clone()
+    place = int(batch.lengths[0]) - 3
     changed[place] = (changed[place] + 1) % VOCAB_SIZE
-    after = module.architecture.hidden(module.model, batch | {"input_ids": changed}, packing)
+    after = module.architecture.hidden(module.model, replace(batch, input_ids=changed))
     assert torch.equal(before[:place], after[:place])
     assert not torch.equal(before[place + 1], after[place + 1])
 
@@ -261,9 +262,9 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, archite
     """All products of matrices going forward, but for what is done once a sequence: poolers and heads for pairs."""
     module, loader = prepared(objective, architecture)
     batch = loader.batch(0)
-    tensors, packing = to_device(batch, "cpu")
+    tensors = to_device(batch, "cpu")
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        module((tensors, packing))
+        module(tensors)
     counted = {str(op): count for op, count in counter.get_flop_counts()["Global"].items()}
     products = sum(count for op, count in counted.items() if op in ("aten.mm", "aten.addmm"))
     generator = module.architecture.generator_share if module.objective.head == "discriminator" else 0

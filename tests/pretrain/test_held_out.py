@@ -94,7 +94,10 @@ def nats(module: LossModule, batch: Batch) -> float:
 def test_perplexity_per_character_equals_a_plain_computation(kind: str, tmp_path: Path) -> None:
     measured = measure_of(kind, tmp_path)
     found = measured(0)
-    batches = [measured.words.batch(step) for step in range(min(HELD_OUT_BATCHES, measured.words.steps_per_epoch()))]
+    batches = [
+        measured.held_out_words.batch(step)
+        for step in range(min(HELD_OUT_BATCHES, measured.held_out_words.steps_per_epoch()))
+    ]
     tokens = [
         vocabulary().id_to_token(label).removeprefix(WORD_MARK) for batch in batches for label in batch.labels.tolist()
     ]

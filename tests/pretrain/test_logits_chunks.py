@@ -9,7 +9,8 @@ import torch
 from rows import SMALL, assert_same, gradients, prepared, rows, sample_the_likeliest
 
 from kobert_pipeline.pretrain.batch import Batch
-from kobert_pipeline.pretrain.model import LossModule, to_device
+from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.tensor_batch import to_device
 
 BERT = {"name": "bert", **SMALL}
 ROWS = {

@@ -14,8 +14,9 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
 from kobert_pipeline.pretrain.held_out import evaluate
 from kobert_pipeline.pretrain.loader import Loader
-from kobert_pipeline.pretrain.model import LossModule, to_device
+from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.tensor_batch import to_device
 
 Build = Callable[..., BertForPreTraining]
 

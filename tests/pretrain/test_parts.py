@@ -15,12 +15,13 @@ from synthetic_shards import articles, corpora, generators, reviews, shards_of
 
 from kobert_pipeline.pretrain.batch import IGNORE_INDEX, INFINITE_DENOMINATORS, Batch
 from kobert_pipeline.pretrain.loader import Loader
-from kobert_pipeline.pretrain.model import LossModule, batches, to_device
+from kobert_pipeline.pretrain.model import LossModule, batches
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.segments import plan_sequences
 from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.plan import Plan
 
@@ -169,11 +170,11 @@ def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, tokens: int, max_le
     assert filled.lengths.max() <= max(max_length, batch.lengths.max())
     assert filled.position_ids.tolist() == [place for length in filled.lengths for place in range(length)]
     for name, array in vars(batch).items():
-        if name != "step":
+        if name != "step_denominators":
             assert getattr(filled, name)[: len(array)].tolist() == array.tolist(), name
 
 
-def compiled_batches(parts: int) -> Iterator[dict[str, torch.Tensor]]:
+def compiled_batches(parts: int) -> Iterator[TensorBatch]:
     options = PretrainOptions(
         architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400, total_tokens=9000
     )
@@ -181,19 +182,15 @@ def compiled_batches(parts: int) -> Iterator[dict[str, torch.Tensor]]:
     batch_at = batches(course, Plan(torch_compile=True))
     for step in range(course.steps):
         for part in range(parts):
-            yield batch_at(step, part, parts)[0]
+            yield batch_at(step, part, parts)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_all_batches_to_compile_for_have_one_shape(parts: int) -> None:
     found = list(compiled_batches(parts))
     assert len(found) > 20
-    assert {len(tensors["input_ids"]) for tensors in found} == {400 // parts + 96}
-    assert (
-        {len(tensors["lengths"]) % 256 for tensors in found}
-        == {len(tensors["labels"]) % 256 for tensors in found}
-        == {0}
-    )
+    assert {len(tensors.input_ids) for tensors in found} == {400 // parts + 96}
+    assert {len(tensors.lengths) % 256 for tensors in found} == {len(tensors.labels) % 256 for tensors in found} == {0}
 
 
 def test_parts_are_near_each_other_in_size() -> None:

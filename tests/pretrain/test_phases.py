@@ -77,9 +77,9 @@ def test_equal_phases_draw_other_numbers() -> None:
 @pytest.mark.parametrize(
     ("phases", "said"),
     [
-        ([{"share": 0.5}], "make 0.5"),
+        ([{"share": 0.5}], "add up to 0.5"),
         ([{"share": 0.5}, {"share": 0.5, "max_length": 65}], "max_length 65"),
-        ([{"share": 1, "batch_tokens": 64, "max_length": 64}, {"share": 0.2}], "make 1.2"),
+        ([{"share": 1, "batch_tokens": 64, "max_length": 64}, {"share": 0.2}], "add up to 1.2"),
         ([{"share": 0.5}, {"share": 0.5, "max_length": 40, "batch_tokens": 64}], None),
     ],
 )

@@ -14,8 +14,9 @@ from kobert_pipeline.files import sha256
 from kobert_pipeline.pretrain import stage
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.loader import Loader
-from kobert_pipeline.pretrain.model import LossModule, to_device
+from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.training.loop import Stopped, train
 from kobert_pipeline.training.plan import Plan
 

@@ -2,6 +2,7 @@
 looked at."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ class Layout(NamedTuple):
 
 
 class Nested(torch.nn.Module):
-    """Squared error; the batch is a dict and a layout, as in pretraining."""
+    """Squared error; the batch is a dict and something without tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,6 +89,20 @@ def test_before_the_first_checkpoint_it_says_step_0_and_a_resumed_one_that_it_we
         train(Nested(), poisoned, PLAN, 10, tmp_path)
     bad = set()
     assert train(Nested(), poisoned, PLAN, 10, tmp_path).steps == 10
+
+
+@dataclass(frozen=True)
+class Fields:
+    ids: torch.Tensor
+    inner: Layout
+    more: tuple[torch.Tensor | None, ...] = ()
+
+
+def test_tensors_in_dataclasses_are_named_by_their_fields(tmp_path: Path) -> None:
+    value = [Fields(torch.ones(2), Layout(3), (None, torch.zeros(1)))]
+    found = load_file(save_tensors(tmp_path / "x.safetensors", value))
+    assert found.keys() == {"0.ids", "0.more.1"}
+    assert torch.equal(found["0.ids"], torch.ones(2)) and torch.equal(found["0.more.1"], torch.zeros(1))
 
 
 def test_tensors_in_lists_tuples_and_dicts_are_named_by_their_place(tmp_path: Path) -> None:

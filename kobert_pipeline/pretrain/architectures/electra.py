@@ -10,7 +10,7 @@ from kobert_pipeline.pretrain.architecture import Architecture
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import SequenceLayout
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 GENERATOR = "generator"
 """Folder of the generator, inside that of the discriminator."""
@@ -95,11 +95,9 @@ class Electra(Architecture):
         logits: torch.Tensor = model.generator_lm_head(model.generator_predictions(hidden))
         return logits
 
-    def replaced_logits(
-        self, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
-    ) -> "torch.Tensor":
+    def replaced_logits(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The logits of T tokens for having been replaced, (T,)."""
-        logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch, packing)[None])[0]
+        logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch)[None])[0]
         return logits
 
     def save(self, model: Any, folder: Path) -> None:

@@ -8,6 +8,8 @@ from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
 if TYPE_CHECKING:
     import torch
 
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
+
 
 class Gpt2(Architecture):
     """The decoder with a language modelling head."""
@@ -45,9 +47,9 @@ class Gpt2(Architecture):
 
         return GPT2LMHeadModel(config)
 
-    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, Any]:
+    def inputs(self, batch: "TensorBatch") -> dict[str, Any]:
         """No token types, which GPT-2 would look up among its token embeddings, and no cache."""
-        return {"input_ids": batch["input_ids"][None], "position_ids": batch["position_ids"][None], "use_cache": False}
+        return {"input_ids": batch.input_ids[None], "position_ids": batch.position_ids[None], "use_cache": False}
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The language modelling head."""

@@ -11,6 +11,8 @@ from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
 if TYPE_CHECKING:
     import torch
 
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
+
 
 class ModernBert(Architecture):
     """The encoder with an MLM head. It has no token types."""
@@ -58,7 +60,7 @@ class ModernBert(Architecture):
 
         return ModernBertForMaskedLM(config)
 
-    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
+    def inputs(self, batch: "TensorBatch") -> dict[str, "torch.Tensor"]:
         """As usual, but without token types."""
         return {name: value for name, value in super().inputs(batch).items() if name != "token_type_ids"}
 

@@ -9,6 +9,8 @@ from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
 if TYPE_CHECKING:
     import torch
 
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
+
 
 class Roberta(Architecture):
     """The encoder with an MLM head."""
@@ -33,9 +35,9 @@ class Roberta(Architecture):
 
         return RobertaForMaskedLM(config)
 
-    def inputs(self, batch: dict[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
+    def inputs(self, batch: "TensorBatch") -> dict[str, "torch.Tensor"]:
         """As usual, but the first position is pad_token_id + 1, as `transformers` numbers them for RoBERTa."""
-        return super().inputs(batch) | {"position_ids": batch["position_ids"][None] + PAD_ID + 1}
+        return super().inputs(batch) | {"position_ids": batch.position_ids[None] + PAD_ID + 1}
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The MLM head."""

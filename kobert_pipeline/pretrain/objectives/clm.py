@@ -15,7 +15,7 @@ from kobert_pipeline.shards.format import Shards
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import SequenceLayout
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
 class Clm(Objective):
@@ -55,8 +55,8 @@ class Clm(Objective):
         )
 
     def loss(
-        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
+        self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """Mean cross-entropy over all predicted tokens."""
-        loss, _, values = token_loss(architecture, model, architecture.hidden(model, batch, packing), batch, "clm")
+        loss, _, values = token_loss(architecture, model, architecture.hidden(model, batch), batch, "clm")
         return loss, values

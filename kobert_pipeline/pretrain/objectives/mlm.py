@@ -15,7 +15,7 @@ from kobert_pipeline.shards.format import Shards
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import SequenceLayout
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
 class Mlm(MaskedObjective):
@@ -56,7 +56,7 @@ class Mlm(MaskedObjective):
                 return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
 
     def loss(
-        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
+        self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """Mean cross-entropy over masked tokens, plus that over pairs if `nsp`."""
-        return token_and_pair_loss(architecture, model, batch, packing, "nsp" if self.nsp else None)
+        return token_and_pair_loss(architecture, model, batch, "nsp" if self.nsp else None)

@@ -1,6 +1,7 @@
 """ELECTRA's objective (Clark et al. 2020), replaced token detection: a generator fills in masked tokens, and the
 discriminator predicts for every token whether it was replaced."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 if TYPE_CHECKING:
     import torch
 
-    from kobert_pipeline.training.attention import SequenceLayout
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
 class Rtd(MaskedObjective):
@@ -43,21 +44,21 @@ class Rtd(MaskedObjective):
         return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
 
     def loss(
-        self, architecture: Architecture, model: Any, batch: dict[str, "torch.Tensor"], packing: "SequenceLayout"
+        self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """The generator's cross-entropy over masked tokens plus `discriminator_weight` times the discriminator's binary
         cross-entropy over all tokens. Since its tokens are sampled, the generator gets no gradient from the latter."""
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
-        generator, places, labels = model.generator, batch["masked_positions"], batch["labels"]
-        hidden = architecture.hidden(generator, batch, packing)
+        generator, places, labels = model.generator, batch.masked_positions, batch.labels
+        hidden = architecture.hidden(generator, batch)
         mlm_loss, sampled, values = token_loss(architecture, generator, hidden, batch, "mlm", sample)
-        corrupted = batch["input_ids"].index_copy(0, places, sampled)  # type: ignore[arg-type]
+        corrupted = batch.input_ids.index_copy(0, places, sampled)  # type: ignore[arg-type]
         replaced = torch.zeros_like(corrupted, dtype=torch.bool).index_copy(0, places, sampled != labels)  # type: ignore[arg-type]
-        scores = architecture.replaced_logits(model, batch | {"input_ids": corrupted}, packing).float()  # type: ignore[attr-defined]
-        real = batch["input_ids"] != PAD_ID
-        tokens = batch["step_tokens"]
+        scores = architecture.replaced_logits(model, dataclasses.replace(batch, input_ids=corrupted)).float()  # type: ignore[attr-defined]
+        real = batch.input_ids != PAD_ID
+        tokens = batch.step_tokens
         rtd_loss = (binary_cross_entropy_with_logits(scores, replaced.float(), reduction="none") * real).sum() / tokens
         values |= {"rtd_loss": rtd_loss.detach(), "rtd_accuracy": (((scores > 0) == replaced) & real).sum() / tokens}
         if not model.training:
