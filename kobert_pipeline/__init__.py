@@ -1,6 +1,122 @@
 """From raw Korean text to a published BERT model over morphemes, with a tokenizer that never loses a character.
 
-Start reading at `pipeline/stages.py`.
+Start reading at `pipeline/stages.py`. From Python:
+
+    import kobert_pipeline as kobert
+
+    kobert.run("quickstart", {"data_dir": "corpora"})
+    kobert.load("runs/quickstart/publish/nsmc").predict("정말 재밌다")
+
+Importing the package is quick: torch and the analyzer are imported by the first call that needs them.
 """
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 __version__ = "0.1.0"
+
+
+def run(
+    recipe: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    run_dir: str | Path | None = None,
+    until: str | None = None,
+    redo: list[str] | None = None,
+    num_workers: int | None = None,
+) -> list[dict[str, Any]]:
+    """Run every stage of a recipe that is not done yet, as the command `kobert run` does.
+
+    Args:
+        recipe: the path of a YAML file, or the name of a shipped recipe.
+        settings: values laid over the recipe, `{"pretrain.total_tokens": 1_000_000}`.
+        run_dir: the folder of the run; default: `runs/RECIPE`.
+        until: the last stage to run.
+        redo: stages, or parts of one (`finetune/nsmc`), whose results are deleted and made again.
+        num_workers: processes of the stages corpus and analysis; default: one per core.
+
+    Returns a row per folder of the run: `job`, `status` (done, skipped or reused), `seconds`, `folder` and `counts`.
+    Raises UserError, with the sentence that the command prints.
+    """
+    from kobert_pipeline.distributed import is_main_process
+    from kobert_pipeline.files import locked
+    from kobert_pipeline.pipeline.stages import plan
+    from kobert_pipeline.runs import runner
+
+    given = [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in (settings or {}).items()]
+    _, planned = plan(str(recipe), given, Path(run_dir) if run_dir else None, num_workers)
+    if not is_main_process():
+        runner.follow(planned, None)
+        return []
+    with locked(planned[0].folder.parent):
+        outcomes = runner.run(planned, until=until, redo=redo)
+    return [
+        {"job": one.job.title, "status": one.status, "seconds": one.seconds, "folder": one.job.folder}
+        | {"counts": one.counts}
+        for one in outcomes
+    ]
+
+
+def load(folder: str | Path, tokenizer: str | Path | None = None) -> "Checkpoint":
+    """Load a published checkpoint or, with the `tokenizer` folder of its run, the model folder of a training."""
+    return Checkpoint(folder, tokenizer)
+
+
+class Checkpoint:
+    """A model with its tokenizer. It gives the answers of the commands `kobert predict` and `kobert evaluate`."""
+
+    def __init__(self, folder: str | Path, tokenizer: str | Path | None = None) -> None:
+        from kobert_pipeline.inference import checkpoint
+
+        self.folder = Path(folder)
+        self.model, self.tokenizer = checkpoint.load(self.folder, Path(tokenizer) if tokenizer else None)
+
+    def predict(
+        self, texts: str | list[str], question: str | None = None, pair: str | None = None, top_k: int = 5
+    ) -> Any:
+        """One result per text, with the keys that the checkpoint's task gives; for a single text its result alone.
+
+        Args:
+            texts: a text or several; with tabs between a text and its pair (unless `pair` is given) or its choices.
+            question: the question that is answered from each text.
+            pair: the second text of each pair, where the checkpoint labels pairs.
+            top_k: the number of tokens for each [MASK].
+
+        Raises UserError where the input does not fit the task.
+        """
+        from kobert_pipeline.inference.predict import predict_loaded
+
+        rows = [texts] if isinstance(texts, str) else texts
+        results = predict_loaded(self.folder, self.model, self.tokenizer, rows, question, top_k, pair)
+        return results[0] if isinstance(texts, str) else results
+
+    def evaluate(
+        self,
+        file: str | Path,
+        noise: list[str] | None = None,
+        errors: bool = False,
+        limit: int | None = None,
+        task: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The scores on a labelled file: as it is, by kind of text, and under noise, with an analysis of errors.
+
+        Args:
+            file: a labelled file in the format of the checkpoint's task.
+            noise: kinds of noise as `kobert evaluate --noise` takes them: `all`, `spaces-dropped=0.25,0.5`.
+            errors: whether the wrong answers of a question task are classified.
+            limit: the number of examples; default: all.
+            task: the task, if the checkpoint does not name it.
+            settings: options of the task, `{"label": "score"}`.
+
+        Raises UserError for a file or an argument that does not fit the task.
+        """
+        from kobert_pipeline.evaluation.evaluate import evaluate
+        from kobert_pipeline.evaluation.noise import conditions
+        from kobert_pipeline.inference.checkpoint import Checkpoint as TaskCheckpoint
+
+        noises = conditions(noise or [], 1)
+        given = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (settings or {}).items()]
+        loaded = TaskCheckpoint.of_task(self.folder, self.model, self.tokenizer, task, given)
+        return evaluate(loaded, Path(file), noises, [], errors, limit, report=lambda line: None)

@@ -38,7 +38,7 @@ ROOMS = {
     "pipeline":   f"{GROUND} config corpus analysis tokenizer shards features training pretrain finetune publish runs",
     "cli":        f"{GROUND} config pretrain publish runs inference evaluation pipeline",
     "__main__":   "cli",
-    "__init__":   "",
+    "__init__":   "distributed files pipeline runs inference evaluation",
 }  # fmt: skip
 """The import table, lowest room first."""
 

@@ -45,9 +45,15 @@ class Checkpoint:
 
     @classmethod
     def load(cls, folder: Path, task: str | None = None, settings: list[str] | None = None) -> "Checkpoint":
-        """Load the published checkpoint in `folder`. `task` and `settings` (KEY=VALUE) override the task's options in
-        the checkpoint. Raises UserError where neither names a task, or where model and task do not fit."""
-        model, tokenizer = load(folder)
+        """Load the published checkpoint in `folder` for a task, as `of_task` does."""
+        return cls.of_task(folder, *load(folder), task, settings)
+
+    @classmethod
+    def of_task(
+        cls, folder: Path, model: Any, tokenizer: Any, task: str | None = None, settings: list[str] | None = None
+    ) -> "Checkpoint":
+        """The loaded parts of `folder` with their task. `task` and `settings` (KEY=VALUE) override the task's options
+        in the checkpoint. Raises UserError where neither names a task, or where model and task do not fit."""
         options = task_options(folder, model.config.to_dict())
         if task is not None and options.get("name") != task:
             options = {"name": task}  # the options of one task mean nothing to another

@@ -44,7 +44,13 @@ def predict(
 
     Raises UserError when the task and the input, or model and tokenizer, do not fit.
     """
-    model, tokenizer = load(folder, tokenizer_folder)
+    return predict_loaded(folder, *load(folder, tokenizer_folder), texts, question, top_k, pair)
+
+
+def predict_loaded(
+    folder: Path, model: Any, tokenizer: Any, texts: list[str], question: str | None, top_k: int, pair: str | None
+) -> list[dict[str, Any]]:
+    """`predict` with the loaded model and tokenizer of `folder`, which gives the task and the name in messages."""
     options = task_options(folder, model.config.to_dict())
     if not options and fills_masks(model):
         refuse_unused(folder, None, question, pair)

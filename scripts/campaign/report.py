@@ -66,7 +66,7 @@ def _chapters(found: dict[str, Any], name: str) -> list[str]:
     chapters = ["## Speed of pretraining\n"]
     if found["speed"]:
         chapters += [
-            "Tokens a second between two lines of the log. Lines in which something was measured, saved or compiled are slower for it.\n",
+            "Tokens per second between two lines of the log; evaluating, saving and compiling make a line slower.\n",
             table(
                 ["median", "slowest tenth", "fastest tenth", "lines"],
                 [[f"{value:,}" for value in found["speed"].values()]],

@@ -190,7 +190,8 @@ def machine(work: Path) -> dict[str, Any]:
         "import json, os, platform, torch, transformers\n"
         "from kobert_pipeline.training.attention import has_varlen\n"
         "gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]\n"
-        "versions = {'python': platform.python_version(), 'torch': torch.__version__, 'transformers': transformers.__version__}\n"
+        "versions = {'python': platform.python_version()}\n"
+        "versions |= {one.__name__: one.__version__ for one in (torch, transformers)}\n"
         "print(json.dumps({'gpus': gpus, 'cores': os.cpu_count(), 'kernel_for_packed_sequences': has_varlen(), "
         "**versions}))"
     )

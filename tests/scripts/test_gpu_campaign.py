@@ -143,7 +143,8 @@ def test_a_slice_ends_in_time_whatever_its_process_does(code: str, status: int, 
 def test_an_interrupted_slice_stops_what_trains(status: int, tmp_path: Path, monkeypatch) -> None:
     """Ctrl-C, and SIGTERM, which the command makes one: nobody else would end a process with a session of its own."""
     script = tmp_path / "python"
-    code = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit({status})); os.kill(os.getppid(), signal.SIGINT); time.sleep(60)"
+    handler = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit({status}))"
+    code = f"{handler}; os.kill(os.getppid(), signal.SIGINT); time.sleep(60)"
     script.write_text(f"#!{sys.executable}\nimport os, signal, sys, time\n{code}\n", encoding="utf-8")
     script.chmod(0o755)
     monkeypatch.setattr(slices, "sys", SimpleNamespace(executable=str(script)))

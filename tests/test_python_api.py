@@ -1,0 +1,70 @@
+"""`import kobert_pipeline as kobert` gives what the commands give."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kobert_pipeline as kobert
+from kobert_pipeline.errors import UserError
+
+CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
+
+
+def test_run_does_what_the_command_does(tiny: Any, tmp_path: Path) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus")
+    rows = kobert.run(tiny.recipe, {"analysis.timeout": 50}, run_dir, until="analysis", num_workers=1)
+    assert [(row["job"], row["status"]) for row in rows] == [("corpus", "skipped"), ("analysis", "done")]
+    assert rows[1]["folder"] == run_dir / "analysis"
+    assert rows[1]["counts"]["morphemes"] == tiny.manifests()["analysis"]["counts"]["morphemes"]
+    assert json.loads((run_dir / "analysis" / "manifest.json").read_text())["options"]["timeout"] == 50
+    with pytest.raises(UserError, match="unknown key 'peices'"):
+        kobert.run(tiny.recipe, {"pretrain.peices": 1}, run_dir)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "given"),
+    [
+        ("nsmc", ["정말 재밌다", "지루했다"], {}),
+        ("korquad", [CONTEXT], {"question": "누가 만들었는가?"}),
+        ("mlm", ["이 영화 [MASK] 재밌다"], {"top_k": 2}),
+    ],
+)
+def test_a_loaded_checkpoint_predicts_as_the_command(
+    name: str, texts: list[str], given: dict[str, Any], tiny: Any, kobert_command: Callable[..., Any]
+) -> None:
+    folder = tiny.run_dir / "publish" / name
+    checkpoint = kobert.load(folder)
+    words = [word for key, value in given.items() for word in (f"--{key.replace('_', '-')}", value)]
+    printed = kobert_command("predict", folder, *texts, *words, "--json").out.splitlines()
+    assert checkpoint.predict(texts, **given) == [json.loads(line) for line in printed]
+    assert checkpoint.predict(texts[0], **given) == json.loads(printed[0])
+
+
+def test_an_unpublished_model_is_loaded_with_the_tokenizer_of_its_run(tiny: Any) -> None:
+    model = tiny.run_dir / "finetune" / "nsmc" / "1" / "model"
+    with pytest.raises(UserError, match="is not a published checkpoint"):
+        kobert.load(model)
+    unpublished = kobert.load(model, tiny.run_dir / "tokenizer").predict("정말 재밌다")
+    assert unpublished == kobert.load(tiny.run_dir / "publish" / "nsmc").predict("정말 재밌다")
+
+
+def test_a_loaded_checkpoint_is_evaluated_as_by_the_command(tiny: Any, corpora: Path, kobert_command: Any) -> None:
+    folder, file = tiny.run_dir / "publish" / "nsmc", corpora / "reviews_test.txt"
+    by_command = kobert_command("evaluate", folder, file, "--limit", 20, "--noise", "spaces-removed", "--json").json
+    by_python = kobert.load(folder).evaluate(file, noise=["spaces-removed"], limit=20)
+    assert {"checkpoint": "nsmc"} | json.loads(json.dumps(by_python)) == by_command
+
+
+@pytest.fixture
+def kobert_command(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """The command, beside the module of the same name."""
+    return request.getfixturevalue("kobert")
+
+
+def test_importing_the_package_imports_nothing_heavy(fresh: Callable[..., Any]) -> None:
+    heavy = "('torch', 'transformers', 'kiwipiepy', 'pydantic', 'typer')"
+    code = f"import sys, kobert_pipeline\nprint([name for name in {heavy} if name in sys.modules])"
+    assert fresh(code).out == "[]\n"
