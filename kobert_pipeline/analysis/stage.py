@@ -1,7 +1,10 @@
 """Documents -> documents with their morphemes, part by part; finished parts are kept when the stage is resumed."""
 
 import os
+from collections import deque
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from kobert_pipeline.analysis.analyzed import AnalyzedDocument, write_analysis
 from kobert_pipeline.analysis.analyzer import Analyzer
 from kobert_pipeline.analysis.workers import FailedDocument, Workers
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import document_parts, read_documents
+from kobert_pipeline.corpus.document import Document, document_parts, read_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, write_json
 from kobert_pipeline.morphemes.morpheme import Segmentation
@@ -22,6 +25,8 @@ ANALYZER_FILE = "analyzer.json"
 """The analyzer and its settings, which the tokenizer stage copies into the tokenizer."""
 WRITES = ("part-*.parquet", ANALYZER_FILE)
 """Patterns of every file that the stage writes to its folder."""
+Segmented = tuple[Document, Segmentation | FailedDocument]
+"""A document and what the analyzer made of it."""
 COUNTED = ("documents", "characters", "morphemes", "eojeols", "sentences")
 
 
@@ -45,10 +50,8 @@ def run(
     todo = [path for path in document_parts(corpus) if finished_part(out / path.name) is None]
     if todo:
         with Workers(segmenter, num_workers or os.cpu_count() or 1, options.timeout) as workers:
-            # one stream over all parts, so that no worker waits at the end of a part
-            segmentations = workers.segment(document.text for path in todo for document in read_documents(path))
-            for path in todo:
-                finish_part(out / path.name, write_part(path, out / path.name, segmentations))
+            for path, analyzed in segmented_parts(todo, workers):
+                finish_part(out / path.name, write_part(out / path.name, analyzed))
     write_json(out / ANALYZER_FILE, {**vars(segmenter), "analyzer_version": segmenter.version})
     # from the marks of all parts, also those that an earlier run finished
     parts = [finished_part(out / path.name) or {} for path in document_parts(corpus)]
@@ -70,12 +73,33 @@ def check_user_words(segmenter: Segmenter) -> None:
         ) from None
 
 
-def write_part(source: Path, target: Path, segmentations: Iterator[Segmentation | FailedDocument]) -> dict[str, Any]:
-    """Write one part, taking one segmentation per document; returns its counts, and the documents that were left out
-    with the reason."""
+def segmented_parts(parts: list[Path], workers: Workers) -> Iterator[tuple[Path, list[Segmented]]]:
+    """Each part with its documents and what the analyzer made of them, in order."""
+    # what was read and is with the workers; as much as they have ahead, never a whole corpus
+    pending: deque[tuple[Path, Document]] = deque()
+
+    def texts() -> Iterator[str]:
+        for path in parts:
+            for document in read_documents(path):
+                pending.append((path, document))
+                yield document.text
+
+    # one stream over all parts, so that no worker waits at the end of a part
+    results = ((*pending.popleft(), result) for result in workers.segment(texts()))
+    groups = groupby(results, key=itemgetter(0))
+    path, rows = next(groups, (None, iter(())))
+    for part in parts:
+        if part != path:
+            yield part, []  # a part without documents is written too, since later stages expect a file for each
+            continue
+        yield part, [(document, result) for _, document, result in rows]
+        path, rows = next(groups, (None, iter(())))
+
+
+def write_part(target: Path, analyzed: list[Segmented]) -> dict[str, Any]:
+    """Write one part; returns its counts, and the documents that were left out with the reason."""
     rows, failed = [], []
-    for document in read_documents(source):
-        result = next(segmentations)
+    for document, result in analyzed:
         if isinstance(result, FailedDocument):
             failed.append({"id": document.id, "reason": result.reason})
         else:

@@ -6,6 +6,7 @@ from front_end import PROPERTY, any_text
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kobert_pipeline.analysis import stage
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, write_analysis
 from kobert_pipeline.analysis.stage import AnalysisOptions, run
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
@@ -124,3 +125,18 @@ def test_a_part_that_changed_is_named(small):
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"part-00001\.parquet has changed"):
         analyse(small)
+
+
+def test_every_part_is_read_once_and_one_without_documents_is_written_too(tmp_path, monkeypatch):
+    texts = {"part-00000": ["첫째 글이다."], "part-00001": [], "part-00002": ["둘째다.", "셋째 글."], "part-00003": []}
+    for name, own in texts.items():
+        documents = [Document(f"{name}-{i}", "a.txt", text, True) for i, text in enumerate(own)]
+        write_documents(tmp_path / "corpus" / f"{name}.parquet", documents)
+    read = []
+    real = stage.read_documents
+    monkeypatch.setattr(stage, "read_documents", lambda path: (read.append(path.stem), real(path))[1])
+    counts = stage.run(stage.AnalysisOptions(), tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
+    assert read == list(texts)
+    assert counts["documents"] == 3
+    found = {path.stem: [row.document.text for row in read_analysis(path)] for path in analysis_parts(tmp_path / "out")}
+    assert found == texts
