@@ -163,7 +163,7 @@ def test_pretrained_and_random_weights_and_seeds_give_different_models(
 ) -> None:
     hashes = set()
     for folder, weights, seed in [("a", "pretrained", 1), ("b", "scratch", 1), ("c", "pretrained", 2)]:
-        stage.run(options(init=weights, epochs=1), seed, prepared / "nsmc", pretrained, tmp_path / folder)
+        stage.run(options(weights=weights, epochs=1), seed, prepared / "nsmc", pretrained, tmp_path / folder)
         hashes.add(sha256(tmp_path / folder / stage.MODEL / "model.safetensors"))
     assert len(hashes) == 3
 
