@@ -92,6 +92,7 @@ def said(place, kobert_process) -> dict[str, str]:
     return said
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "done" in said["status mine.yaml"]
     assert "missing" not in said["status mine.yaml"]

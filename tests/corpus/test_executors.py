@@ -228,6 +228,7 @@ def fake_slurm(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.slow
 def test_slurm_makes_the_same_files(plain, tmp_path, fake_slurm):
     executor = {"name": "slurm", "partition": "cpu", "poll_seconds": 0.2, "sbatch_args": {"account": "abc"}}
     assert (run(options(executor=executor), CORPORA, tmp_path / "out"), content(tmp_path / "out"))[::-1] == plain
@@ -252,6 +253,7 @@ def test_without_slurm_there_is_a_sentence(tmp_path, monkeypatch):
         run(options(executor={"name": "slurm", "partition": "cpu"}), CORPORA, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_of_two_nodes_makes_the_same_files(tmp_path):
     """Two node processes on this machine, of one core each: a task runs on either."""
     ray = pytest.importorskip("ray")

@@ -24,7 +24,7 @@ AUTO = {
     "gpt2": "AutoModelForCausalLM",
     "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM",
 }  # fmt: skip
-SLOW = ("electra", "gpt2", "albert")
+SLOW = ("electra", "gpt2", "albert", "bert", "roberta")
 NAMES = [
     pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in plugins.contract("architectures").names()
 ]

@@ -218,8 +218,8 @@ def test_offline_mode_is_named(push, hub) -> None:
         (["--push", "me/mood", "--name", "nsmcc"], "no checkpoint 'nsmcc'"),
         (["--push", "mood", "--name", "nsmc"], "OWNER/NAME"),
         (["--push", "me/a..b", "--name", "nsmc"], "OWNER/NAME"),
-        (["--dry-run"], "give --push"),
-        (["--private"], "give --push"),
+        (["--dry-run"], "add --push"),
+        (["--private"], "add --push"),
     ],
 )
 def test_an_incomplete_command_is_refused(words: list[str], message: str, tiny, kobert) -> None:
