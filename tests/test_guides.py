@@ -299,10 +299,10 @@ def campaign() -> Any:
     return module
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_call_of_the_campaign_parses(call: str, campaign: Any) -> None:
-    given = campaign.parser().parse_args(shlex.split(call))
-    assert given.command or given.rehearse is not None
+def test_a_call_of_the_campaign_parses(campaign: Any) -> None:
+    for call in CALLS:
+        given = campaign.parser().parse_args(shlex.split(call))
+        assert given.command or given.rehearse is not None
 
 
 def test_the_guide_shows_every_command_of_the_campaign() -> None:

@@ -26,13 +26,13 @@ STAGES = main.STAGES
 COMMANDS = sorted(typer.main.get_command(main.app).commands)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_every_command_shows_an_example_that_parses(name: str, kobert) -> None:
-    result = kobert(name, "--help")
-    text = " ".join(result.out.split())
-    assert result.code == 0
-    assert f"Example: kobert {name}" in text, "every command's help has an example of itself"
-    assert "--help" in text
+def test_help_of_every_command_shows_an_example_that_parses(kobert) -> None:
+    for name in COMMANDS:
+        result = kobert(name, "--help")
+        text = " ".join(result.out.split())
+        assert result.code == 0
+        assert f"Example: kobert {name}" in text, "every command's help has an example of itself"
+        assert "--help" in text
 
 
 def test_every_stage_is_a_command_and_a_recipe_section() -> None:
@@ -48,28 +48,28 @@ def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) ->
         assert any(line.split()[:1] == [name] for line in listing.splitlines()), f"{name} is not listed"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nothing"], "nothing"),
-        (["run"], "RECIPE"),
-        (["run", "quickstart", "--colour"], "--colour"),
-        (["run", "quickstart", "--until", "pretrian"], "did you mean 'pretrain'"),
-        (["run", "quickstart", "--redo", "pretrian"], "did you mean 'pretrain'"),
-        (["run", "quickstart", "--num-workers", "0"], "num-workers"),
-        (["list", "objectivs"], "did you mean 'objectives'"),
-        (["explain", "brt"], "did you mean 'bert'"),
-        (["explain", "pretrain.pln"], "did you mean 'plan'"),
-        (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
-        (["compare", "gone"], "gone"),
-        (["predict", "gone", "글"], "gone"),
-        (["tokenize", "gone", "글"], "gone"),
-    ],
-)
-def test_wrong_command_line_is_refused_in_one_sentence(arguments: list[str], said: str, kobert) -> None:
-    result = kobert(*arguments)
-    assert said in result.complaint
-    assert len(result.err.splitlines()) == 1
+WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
+    (["nothing"], "nothing"),
+    (["run"], "RECIPE"),
+    (["run", "quickstart", "--colour"], "--colour"),
+    (["run", "quickstart", "--until", "pretrian"], "did you mean 'pretrain'"),
+    (["run", "quickstart", "--redo", "pretrian"], "did you mean 'pretrain'"),
+    (["run", "quickstart", "--num-workers", "0"], "num-workers"),
+    (["list", "objectivs"], "did you mean 'objectives'"),
+    (["explain", "brt"], "did you mean 'bert'"),
+    (["explain", "pretrain.pln"], "did you mean 'plan'"),
+    (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
+    (["compare", "gone"], "gone"),
+    (["predict", "gone", "글"], "gone"),
+    (["tokenize", "gone", "글"], "gone"),
+]
+
+
+def test_wrong_command_line_is_refused_in_one_sentence(kobert) -> None:
+    for arguments, said in WRONG_COMMAND_LINE_IS_REFUSED_ROWS:
+        result = kobert(*arguments)
+        assert said in result.complaint
+        assert len(result.err.splitlines()) == 1
 
 
 def test_exit_status_and_stderr_are_those_of_a_real_process(kobert_process, tmp_path) -> None:
@@ -238,14 +238,14 @@ def kilobytes_of(folder: Path) -> int:
     return sum(4 * -(-path.stat().st_size // 4096) for path in folder.rglob("*") if path.is_file())
 
 
+FULL_DISK_FAST = ("corpus", "shards", "pretrain")
+
+
 @pytest.mark.skipif(
     shutil.which("mount") is None or os.geteuid() != 0, reason="mounting a small file system needs root"
 )
-FAST = ("corpus", "shards", "pretrain")
-
-
 @pytest.mark.parametrize(
-    "stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage not in FAST)) for stage in STAGES]
+    "stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage not in FULL_DISK_FAST)) for stage in STAGES]
 )
 def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_resumes(
     stage: str, tiny, tmp_path, kobert_process
@@ -368,31 +368,31 @@ def test_first_sentences_are_shown_whole_in_lists(kobert, monkeypatch) -> None:
     assert kobert("list", "tasks", "--json").json["tasks"]["span"].endswith("an empty answer means that there is none.")
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(stage: str, kobert) -> None:
-    found = kobert("explain", stage, "--json").json
-    assert found["title"] == f"stage {stage}"
-    assert found["options"]
-    for name, kind, default, text in found["options"]:
-        assert name and kind and text
-        assert default or kind.endswith("group") or kind.startswith("one of") or " of " in kind
-        assert name in kobert("explain", stage).out
+def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(kobert) -> None:
+    for stage in STAGES:
+        found = kobert("explain", stage, "--json").json
+        assert found["title"] == f"stage {stage}"
+        assert found["options"]
+        for name, kind, default, text in found["options"]:
+            assert name and kind and text
+            assert default or kind.endswith("group") or kind.startswith("one of") or " of " in kind
+            assert name in kobert("explain", stage).out
 
 
-@pytest.mark.parametrize(
-    ("name", "title", "rows"),
-    [
-        ("pretrain.plan", "pretrain.plan", ["learning_rate", "max_minutes"]),
-        ("corpus.filters.min_hangul", "corpus.filters.min_hangul", ["min_hangul"]),
-        ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
-        ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
-        ("tasks.nsmc", "nsmc (tasks)", ["name"]),
-    ],
-)
-def test_explain_follows_dots_into_options_and_families(name: str, title: str, rows: list[str], kobert) -> None:
-    found = kobert("explain", name, "--json").json
-    assert found["title"] == title
-    assert set(rows) <= {row[0] for row in found["options"]}
+EXPLAIN_FOLLOWS_DOTS_INTO_OPTIONS_ROWS = [
+    ("pretrain.plan", "pretrain.plan", ["learning_rate", "max_minutes"]),
+    ("corpus.filters.min_hangul", "corpus.filters.min_hangul", ["min_hangul"]),
+    ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
+    ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
+    ("tasks.nsmc", "nsmc (tasks)", ["name"]),
+]
+
+
+def test_explain_follows_dots_into_options_and_families(kobert) -> None:
+    for name, title, rows in EXPLAIN_FOLLOWS_DOTS_INTO_OPTIONS_ROWS:
+        found = kobert("explain", name, "--json").json
+        assert found["title"] == title
+        assert set(rows) <= {row[0] for row in found["options"]}
 
 
 def test_explain_of_a_name_in_two_families_names_the_other(kobert) -> None:

@@ -154,24 +154,24 @@ def test_a_wrong_file_is_told_in_one_sentence(tmp_path, name, content, options, 
     assert str(tmp_path / name) in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            {"delimiter": r"\t"},
-            r"delimiter: one character is needed, no quote and no line end, not .* "
-            r'\(a tab in YAML: "\\t", in double quotes\)',
-        ),
-        ({"delimiter": ""}, "delimiter: one character is needed, no quote and no line end, not ''"),
-        ({"delimiter": '"'}, "delimiter: one character is needed"),
-        ({"delimiter": "\n"}, "delimiter: one character is needed"),
-        ({"text": []}, "text: needs the name of a column, or a list of some"),
-        ({"text": ""}, "text: needs the name of a column, or a list of some"),
-    ],
-)
-def test_a_wrong_option_is_refused(options, said):
-    with pytest.raises(Exception, match=said):
-        Reader.choose({"name": "csv", "path": "a.csv"} | options)
+A_WRONG_OPTION_IS_REFUSED_ROWS = [
+    (
+        {"delimiter": r"\t"},
+        r"delimiter: one character is needed, no quote and no line end, not .* "
+        r'\(a tab in YAML: "\\t", in double quotes\)',
+    ),
+    ({"delimiter": ""}, "delimiter: one character is needed, no quote and no line end, not ''"),
+    ({"delimiter": '"'}, "delimiter: one character is needed"),
+    ({"delimiter": "\n"}, "delimiter: one character is needed"),
+    ({"text": []}, "text: needs the name of a column, or a list of some"),
+    ({"text": ""}, "text: needs the name of a column, or a list of some"),
+]
+
+
+def test_a_wrong_option_is_refused():
+    for options, said in A_WRONG_OPTION_IS_REFUSED_ROWS:
+        with pytest.raises(Exception, match=said):
+            Reader.choose({"name": "csv", "path": "a.csv"} | options)
 
 
 def test_a_text_longer_than_the_library_s_limit_is_read_and_a_quote_that_is_never_closed_told(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Contaminated is what a set of all runs says, however the search is made fast."""
 
 import numpy as np
-import pytest
 from front_end import PROPERTY
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -63,28 +62,28 @@ def test_a_planted_run_is_found_wherever_it_stands_and_however_spaced(data, text
 LETTERS = "".join(map(chr, range(0xAC00, 0xAC00 + 100)))
 
 
-@pytest.mark.parametrize(
-    ("evaluation", "paragraph", "held"),
-    [
-        (LETTERS, "앞" + LETTERS[40:70] + "뒤", True),
-        (LETTERS, "앞" + LETTERS[40:69] + "뒤", False),
-        (LETTERS[:29], LETTERS[:29], True),
-        (LETTERS[:10], LETTERS[:10], True),
-        (LETTERS[:9], LETTERS[:9], False),
-        (LETTERS[:9] + "!!!", LETTERS[:9] + "!!!", False),
-        (LETTERS[:12], "앞 " + LETTERS[:12], True),
-        (LETTERS[:10], LETTERS[20:60] + LETTERS[:10] + "뒤", True),
-        (LETTERS[:29], "앞" + LETTERS[:28] + "뒤", False),
-        (LETTERS[:9] + "!", "앞" + LETTERS[:9] + "!뒤", False),
-        ("ㅋ" * 12, "웃기다 ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", False),
-        ("ㅋㅎ" * 6, "ㅋㅎ" * 6, False),
-        ("정말 ㅋㅋㅋㅋㅋㅋㅋㅋ", "앞 정말ㅋㅋㅋㅋㅋㅋㅋㅋ", True),
-        ("가 나 다 라 마 바 사 아 자 차", "가나다라 마바사아자차", True),
-        ("ㅋ" * 30, "ㅋ" * 200, True),
-    ],
-)
-def test_the_borders_of_the_rule(evaluation, paragraph, held):
-    assert EvaluationTexts([evaluation]).overlaps(paragraph) is held
+THE_BORDERS_OF_THE_RULE_ROWS = [
+    (LETTERS, "앞" + LETTERS[40:70] + "뒤", True),
+    (LETTERS, "앞" + LETTERS[40:69] + "뒤", False),
+    (LETTERS[:29], LETTERS[:29], True),
+    (LETTERS[:10], LETTERS[:10], True),
+    (LETTERS[:9], LETTERS[:9], False),
+    (LETTERS[:9] + "!!!", LETTERS[:9] + "!!!", False),
+    (LETTERS[:12], "앞 " + LETTERS[:12], True),
+    (LETTERS[:10], LETTERS[20:60] + LETTERS[:10] + "뒤", True),
+    (LETTERS[:29], "앞" + LETTERS[:28] + "뒤", False),
+    (LETTERS[:9] + "!", "앞" + LETTERS[:9] + "!뒤", False),
+    ("ㅋ" * 12, "웃기다 ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", False),
+    ("ㅋㅎ" * 6, "ㅋㅎ" * 6, False),
+    ("정말 ㅋㅋㅋㅋㅋㅋㅋㅋ", "앞 정말ㅋㅋㅋㅋㅋㅋㅋㅋ", True),
+    ("가 나 다 라 마 바 사 아 자 차", "가나다라 마바사아자차", True),
+    ("ㅋ" * 30, "ㅋ" * 200, True),
+]
+
+
+def test_the_borders_of_the_rule():
+    for evaluation, paragraph, held in THE_BORDERS_OF_THE_RULE_ROWS:
+        assert EvaluationTexts([evaluation]).overlaps(paragraph) is held
 
 
 def test_nothing_is_contaminated_without_an_evaluation_set():

@@ -17,20 +17,20 @@ from kobert_pipeline.corpus.pii import luhn, redact
 TEXT = "안녕하세요. 영화가 정말 재미있었습니다!"
 
 
-@pytest.mark.parametrize(
-    ("text", "right", "wrong"),
-    [
-        (TEXT, "utf-8", "latin-1"),
-        (TEXT, "cp949", "latin-1"),
-        (TEXT, "cp949", "cp1252"),
-        ("배우 연기 좋다", "utf-8", "cp1252"),
-        ("배우 감동 최고", "utf-8", "cp949"),
-    ],
-)
-def test_text_read_in_a_wrong_encoding_is_put_right(text, right, wrong):
-    misread = text.encode(right).decode(wrong)
-    assert misread != text
-    assert repair(misread) == (text, 1, 0)
+TEXT_READ_IN_A_WRONG_ROWS = [
+    (TEXT, "utf-8", "latin-1"),
+    (TEXT, "cp949", "latin-1"),
+    (TEXT, "cp949", "cp1252"),
+    ("배우 연기 좋다", "utf-8", "cp1252"),
+    ("배우 감동 최고", "utf-8", "cp949"),
+]
+
+
+def test_text_read_in_a_wrong_encoding_is_put_right():
+    for text, right, wrong in TEXT_READ_IN_A_WRONG_ROWS:
+        misread = text.encode(right).decode(wrong)
+        assert misread != text
+        assert repair(misread) == (text, 1, 0)
 
 
 def test_only_the_misread_paragraphs_are_touched():
@@ -44,23 +44,23 @@ def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost):
     assert (text, dropped) == ("앞 문단\n뒤 문단", 1)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "그래서…… 말이다.",
-        "――그렇군요――",
-        "····",
-        "“인용‘안’”",
-        "café déjà vu, Müller",
-        "£€¥©®",
-        "大韓民國",
-        "ㅋㅋㅋ😀",
-        "ﾊﾝｶｸ",
-        "±°²³",
-    ],
-)
-def test_sound_text_stays_as_it_is(text):
-    assert repair(text) == (text, 0, 0)
+SOUND_TEXT_STAYS_AS_IT_IS_ROWS = [
+    "그래서…… 말이다.",
+    "――그렇군요――",
+    "····",
+    "“인용‘안’”",
+    "café déjà vu, Müller",
+    "£€¥©®",
+    "大韓民國",
+    "ㅋㅋㅋ😀",
+    "ﾊﾝｶｸ",
+    "±°²³",
+]
+
+
+def test_sound_text_stays_as_it_is():
+    for text in SOUND_TEXT_STAYS_AS_IT_IS_ROWS:
+        assert repair(text) == (text, 0, 0)
 
 
 def test_bundled_documents_stay_as_they_are():
@@ -75,46 +75,44 @@ def test_no_mark_of_a_lost_character_is_passed_on(text):
     assert "\ufffd" not in repair(text)[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "hidden"),
-    [
-        ("연락은 hong.gil-dong@example.co.kr로", "email", "연락은 user@example.com로"),
-        ("@멘션은 그대로", "email", None),
-        ("전화 010-1234-5678번", "phone", "전화 000-0000-0000번"),
-        ("(02)345-6789, 031.123.4567", "phone", "(00)000-0000, 000.000.0000"),
-        ("+82 10-1234-5678", "phone", "+00 00-0000-0000"),
-        ("010 - 1234 - 5678, 010 . 1234 . 5678", "phone", "000 - 0000 - 0000, 000 . 0000 . 0000"),
-        ("전화는 ０１０－１２３４－５６７８, 010–1234–5678", "phone", "전화는 000-0000-0000, 000-0000-0000"),
-        ("2024-1234-5678호, 110-123-456789", "phone", None),
-        ("주민번호 900101-1234567", "resident_number", "주민번호 000000-0000000"),
-        ("991332-1234567 (13월 32일)", "resident_number", None),
-        ("900101-9234567", "resident_number", None),
-        ("900101 - 1234567", "resident_number", "000000 - 0000000"),
-        ("카드 4111-1111-1111-1111", "card", "카드 0000-0000-0000-0000"),
-        ("카드 ４１１１ １１１１ １１１１ １１１１ ！", "card", "카드 0000 0000 0000 0000 ！"),
-        ("카드 ４１１１ １１１１ １１１１ １１１２ ！", "card", None),
-        ("ｈｏｎｇ＠ｅｘａｍｐｌｅ．ｃｏｍ", "email", "user@example.com"),
-        ("카드 4111 1111 1111 1112", "card", None),
-        ("4111111111111111", "card", "0000000000000000"),
-        ("1234-5678-9012-3456-7890", "card", None),
-    ],
-)
-def test_what_identifies_a_person_is_hidden_only_when_it_is_asked_for(text, kind, hidden):
-    assert redact(text, (kind,)) == (hidden or text)
-    assert redact(text, ()) == text
-    assert redact(redact(text, (kind,)), (kind,)) == redact(text, (kind,))
+WHAT_IDENTIFIES_A_PERSON_IS_ROWS = [
+    ("연락은 hong.gil-dong@example.co.kr로", "email", "연락은 user@example.com로"),
+    ("@멘션은 그대로", "email", None),
+    ("전화 010-1234-5678번", "phone", "전화 000-0000-0000번"),
+    ("(02)345-6789, 031.123.4567", "phone", "(00)000-0000, 000.000.0000"),
+    ("+82 10-1234-5678", "phone", "+00 00-0000-0000"),
+    ("010 - 1234 - 5678, 010 . 1234 . 5678", "phone", "000 - 0000 - 0000, 000 . 0000 . 0000"),
+    ("전화는 ０１０－１２３４－５６７８, 010–1234–5678", "phone", "전화는 000-0000-0000, 000-0000-0000"),
+    ("2024-1234-5678호, 110-123-456789", "phone", None),
+    ("주민번호 900101-1234567", "resident_number", "주민번호 000000-0000000"),
+    ("991332-1234567 (13월 32일)", "resident_number", None),
+    ("900101-9234567", "resident_number", None),
+    ("900101 - 1234567", "resident_number", "000000 - 0000000"),
+    ("카드 4111-1111-1111-1111", "card", "카드 0000-0000-0000-0000"),
+    ("카드 ４１１１ １１１１ １１１１ １１１１ ！", "card", "카드 0000 0000 0000 0000 ！"),
+    ("카드 ４１１１ １１１１ １１１１ １１１２ ！", "card", None),
+    ("ｈｏｎｇ＠ｅｘａｍｐｌｅ．ｃｏｍ", "email", "user@example.com"),
+    ("카드 4111 1111 1111 1112", "card", None),
+    ("4111111111111111", "card", "0000000000000000"),
+    ("1234-5678-9012-3456-7890", "card", None),
+]
+
+
+def test_what_identifies_a_person_is_hidden_only_when_it_is_asked_for():
+    for text, kind, hidden in WHAT_IDENTIFIES_A_PERSON_IS_ROWS:
+        assert redact(text, (kind,)) == (hidden or text)
+        assert redact(text, ()) == text
+        assert redact(redact(text, (kind,)), (kind,)) == redact(text, (kind,))
 
 
 LONG = 200_000
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * LONG, "a.b-" * (LONG // 4), "a@" + "b." * (LONG // 2), "a" * 64 + "@" + "b" * LONG]
-)
-def test_a_long_run_of_letters_without_an_address_is_searched_in_time(text):
-    began = time.process_time()
-    assert redact(text, ("email",)) == text
-    assert time.process_time() - began < 5
+def test_a_long_run_of_letters_without_an_address_is_searched_in_time():
+    for text in ["a" * LONG, "a.b-" * (LONG // 4), "a@" + "b." * (LONG // 2), "a" * 64 + "@" + "b" * LONG]:
+        began = time.process_time()
+        assert redact(text, ("email",)) == text
+        assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("text", ["…" * LONG, "é" + "…" * LONG, "é…ab" * (LONG // 4)])
@@ -142,19 +140,20 @@ def test_the_check_digit_is_that_of_the_standard():
     assert not luhn("0000000000000000")
 
 
-@pytest.mark.parametrize(
-    ("text", "share"), [("가\n나\n다", 0), ("가나\n가나", 0.5), ("가나\n다라\n가나\n가나", 0.5), ("", 0), ("한 줄", 0)]
-)
-def test_repeated_lines(text, share):
-    assert repeated_lines(text) == pytest.approx(share)
+def test_repeated_lines():
+    for text, share in [("가\n나\n다", 0), ("가나\n가나", 0.5), ("가나\n다라\n가나\n가나", 0.5), ("", 0), ("한 줄", 0)]:
+        assert repeated_lines(text) == pytest.approx(share)
 
 
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [("가 나 다 라 마", 0), ("가 나 다", 0), ("가 " * 5, 0.5), ("가 나 다 라 가 나 다 라", 0.2), ("", 0)],
-)
-def test_repeated_eojeols(text, share):
-    assert repeated_eojeols(text) == pytest.approx(share)
+def test_repeated_eojeols():
+    for text, share in [
+        ("가 나 다 라 마", 0),
+        ("가 나 다", 0),
+        ("가 " * 5, 0.5),
+        ("가 나 다 라 가 나 다 라", 0.2),
+        ("", 0),
+    ]:
+        assert repeated_eojeols(text) == pytest.approx(share)
 
 
 def test_repeated_eojeols_equal_a_plain_count():
@@ -165,23 +164,23 @@ def test_repeated_eojeols_equal_a_plain_count():
         assert repeated_eojeols(" ".join(words)) == pytest.approx(1 - len(set(grams)) / len(grams))
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("참 좋다 " + "★" * 30, "symbols"),
-        ("광고 문구를 되풀이합니다\n" * 40, "repeated_lines"),
-        ("이 말을 또 하고 다시 또 합니다 " * 30, "repeated_eojeols"),
-        ("이 말을 또 하고 다시 또 합니다 " * 3, None),
-    ],
-)
-def test_repetition_and_symbols_have_their_reason(text, reason):
-    assert reason_to_drop(Document("1", "s", text), FilterOptions()) == reason
-    assert (
-        reason_to_drop(
-            Document("1", "s", text), FilterOptions(max_symbols=1, max_repeated_lines=1, max_repeated_eojeols=1)
+REPETITION_AND_SYMBOLS_HAVE_THEIR_ROWS = [
+    ("참 좋다 " + "★" * 30, "symbols"),
+    ("광고 문구를 되풀이합니다\n" * 40, "repeated_lines"),
+    ("이 말을 또 하고 다시 또 합니다 " * 30, "repeated_eojeols"),
+    ("이 말을 또 하고 다시 또 합니다 " * 3, None),
+]
+
+
+def test_repetition_and_symbols_have_their_reason():
+    for text, reason in REPETITION_AND_SYMBOLS_HAVE_THEIR_ROWS:
+        assert reason_to_drop(Document("1", "s", text), FilterOptions()) == reason
+        assert (
+            reason_to_drop(
+                Document("1", "s", text), FilterOptions(max_symbols=1, max_repeated_lines=1, max_repeated_eojeols=1)
+            )
+            is None
         )
-        is None
-    )
 
 
 @PROPERTY

@@ -50,27 +50,27 @@ def test_a_dump_gives_its_articles_as_prose(tmp_path, name):
     assert found == {f"{name}#1": "한글\n한글은 세종이 만들었다.\n둘째 문단.", f"{name}#5": "서울\n서울은 수도이다."}
 
 
-@pytest.mark.parametrize(
-    ("markup", "text"),
-    [
-        ("== 역사 ==\n옛날이다.", "옛날이다."),
-        ('{| class="wikitable"\n! 가 !! 나\n|-\n| 1 || 2\n|}\n글이다.', "글이다."),
-        ("* 하나\n* 둘", "하나\n둘"),
-        ("[http://a.kr 누리집]이다. {{출처|가}}", "누리집이다."),
-        ("값은 <math>x^2</math>이다.<br/>다음", "값은 이다.\n다음"),
-        (
-            "{{lang|en|Hangul}}(한글)은 {{nobr|{{llang|ja|ハングル}} 또는}} {{lang-en|[[Korean]]}}",
-            "Hangul(한글)은 ハングル 또는 Korean",
-        ),
-        ("{{nobr}}{{lang|en}} 글", "글"),
-        ("A &amp; B &lt; 다", "A & B < 다"),
-        ("[[분류:한글]]\n[[파일:x.png|섬네일|[[세종]]의 {{틀}} 그림]]", ""),
-        ("{{인용|[[파일:x.png]] 안}} 밖", "밖"),
-        ("", ""),
-    ],
-)
-def test_markup_becomes_prose(markup, text):
-    assert prose(markup) == plain_prose(markup) == text
+MARKUP_BECOMES_PROSE_ROWS = [
+    ("== 역사 ==\n옛날이다.", "옛날이다."),
+    ('{| class="wikitable"\n! 가 !! 나\n|-\n| 1 || 2\n|}\n글이다.', "글이다."),
+    ("* 하나\n* 둘", "하나\n둘"),
+    ("[http://a.kr 누리집]이다. {{출처|가}}", "누리집이다."),
+    ("값은 <math>x^2</math>이다.<br/>다음", "값은 이다.\n다음"),
+    (
+        "{{lang|en|Hangul}}(한글)은 {{nobr|{{llang|ja|ハングル}} 또는}} {{lang-en|[[Korean]]}}",
+        "Hangul(한글)은 ハングル 또는 Korean",
+    ),
+    ("{{nobr}}{{lang|en}} 글", "글"),
+    ("A &amp; B &lt; 다", "A & B < 다"),
+    ("[[분류:한글]]\n[[파일:x.png|섬네일|[[세종]]의 {{틀}} 그림]]", ""),
+    ("{{인용|[[파일:x.png]] 안}} 밖", "밖"),
+    ("", ""),
+]
+
+
+def test_markup_becomes_prose():
+    for markup, text in MARKUP_BECOMES_PROSE_ROWS:
+        assert prose(markup) == plain_prose(markup) == text
 
 
 names = st.sampled_from(

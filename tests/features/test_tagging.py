@@ -134,19 +134,19 @@ def test_tokens_that_lie_on_the_borders_of_entities_carry_them_and_no_other_toke
         assert label == (0 if not holder else 3 if start == holder[0][0] else 4)
 
 
-@pytest.mark.parametrize(
-    ("offsets", "entities", "expected"),
-    [
-        ([(0, 4)], [(0, 2, "PER")], [1]),  # a token over the border: what it holds most of
-        ([(0, 4)], [(0, 1, "PER"), (1, 4, "LOC")], [3]),
-        ([(0, 4)], [(0, 2, "PER"), (2, 4, "LOC")], [1]),
-        ([(0, 3), (3, 4)], [(2, 4, "PER")], [1, 2]),
-        ([(0, 1), (0, 1), (1, 2)], [(0, 2, "LOC")], [3, 4, 4]),  # style form: two tokens over one character
-        ([], [(0, 1, "PER")], []),
-    ],
-)
-def test_tokens_over_a_border(offsets: list, entities: list, expected: list[int]) -> None:
-    assert token_labels(np.array(offsets).reshape(-1, 2), entities, ["PER", "LOC"]).tolist() == expected
+TOKENS_OVER_A_BORDER_ROWS = [
+    ([(0, 4)], [(0, 2, "PER")], [1]),  # a token over the border: what it holds most of
+    ([(0, 4)], [(0, 1, "PER"), (1, 4, "LOC")], [3]),
+    ([(0, 4)], [(0, 2, "PER"), (2, 4, "LOC")], [1]),
+    ([(0, 3), (3, 4)], [(2, 4, "PER")], [1, 2]),
+    ([(0, 1), (0, 1), (1, 2)], [(0, 2, "LOC")], [3, 4, 4]),  # style form: two tokens over one character
+    ([], [(0, 1, "PER")], []),
+]
+
+
+def test_tokens_over_a_border() -> None:
+    for offsets, entities, expected in TOKENS_OVER_A_BORDER_ROWS:
+        assert token_labels(np.array(offsets).reshape(-1, 2), entities, ["PER", "LOC"]).tolist() == expected
 
 
 def test_an_i_without_a_beginning_begins_and_one_of_another_type_too() -> None:
@@ -204,20 +204,20 @@ def test_the_ceiling_is_what_tokens_over_borders_leave() -> None:
     assert TASK.counts(features) == {"entities": 2, "entity_borders_inside_tokens": 1, "entity_f1_ceiling": 50.0}
 
 
-@pytest.mark.parametrize(
-    ("entities", "said"),
-    [
-        ([(0, 9, "PER")], r"here: an entity is from 0 to 9 \('김민수 왔다'\); the text has 6 characters"),
-        ([(2, 2, "PER")], "from 2 to 2"),
-        ([(-1, 2, "PER")], "from -1 to 2"),
-        ([(3, 4, "PER")], r"from 3 to 4 \(' '\)"),
-        ([(0, 3, "PER"), (2, 4, "LOC")], "two entities overlap, '김민수' and '수 '; drop one"),
-        ([(0, 3, "ORG")], "the type of '김민수' is 'ORG'; allowed are PER, LOC"),
-    ],
-)
-def test_an_entity_that_does_not_fit_is_refused(entities: list, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        TASK.example("0", "김민수 왔다", entities, "here")
+AN_ENTITY_THAT_DOES_NOT_ROWS = [
+    ([(0, 9, "PER")], r"here: an entity is from 0 to 9 \('김민수 왔다'\); the text has 6 characters"),
+    ([(2, 2, "PER")], "from 2 to 2"),
+    ([(-1, 2, "PER")], "from -1 to 2"),
+    ([(3, 4, "PER")], r"from 3 to 4 \(' '\)"),
+    ([(0, 3, "PER"), (2, 4, "LOC")], "two entities overlap, '김민수' and '수 '; drop one"),
+    ([(0, 3, "ORG")], "the type of '김민수' is 'ORG'; allowed are PER, LOC"),
+]
+
+
+def test_an_entity_that_does_not_fit_is_refused() -> None:
+    for entities, said in AN_ENTITY_THAT_DOES_NOT_ROWS:
+        with pytest.raises(UserError, match=said):
+            TASK.example("0", "김민수 왔다", entities, "here")
 
 
 def test_white_space_at_the_ends_of_an_entity_is_not_part_of_it() -> None:

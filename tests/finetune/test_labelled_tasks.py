@@ -120,15 +120,15 @@ def run_dir(data: Path, tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPat
     return run_dir
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_task_is_learned_and_scored_by_its_own_scores(name: str, run_dir: Path, tiny: Any) -> None:
-    made = tiny.manifests(run_dir)[f"finetune/{name}/1"]["counts"]
-    assert list(made["test"]) == list(made["dev"]) == METRICS[name]
-    metric = Task.choose(OWN if name == "own" else name).metric
-    found = read_evaluations(run_dir / "finetune" / name / "1" / "evaluations.json")
-    assert made["dev"][metric] == max(values[metric] for values in found.values())
-    predictions = (run_dir / "finetune" / name / "1" / "predictions.jsonl").read_text().splitlines()
-    assert len(predictions) == len(list(examples()))
+def test_every_task_is_learned_and_scored_by_its_own_scores(run_dir: Path, tiny: Any) -> None:
+    for name in FILES:
+        made = tiny.manifests(run_dir)[f"finetune/{name}/1"]["counts"]
+        assert list(made["test"]) == list(made["dev"]) == METRICS[name]
+        metric = Task.choose(OWN if name == "own" else name).metric
+        found = read_evaluations(run_dir / "finetune" / name / "1" / "evaluations.json")
+        assert made["dev"][metric] == max(values[metric] for values in found.values())
+        predictions = (run_dir / "finetune" / name / "1" / "predictions.jsonl").read_text().splitlines()
+        assert len(predictions) == len(list(examples()))
 
 
 def test_a_published_classification_names_its_labels_and_gives_them(run_dir: Path) -> None:
@@ -196,17 +196,15 @@ def test_the_loss_of_a_regression_is_the_mean_squared_error(run_dir: Path) -> No
         assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("features.sts.task=stz", "did you mean 'sts'"),
-        ("features.own.task.metrik=mcc", "unknown key 'metrik' - did you mean 'metric'"),
-        ("features.own.task.labels=[말]", "features.own.task.labels"),
-        ("features.nli.task={name: nli, text_piar: b}", "did you mean 'text_pair'"),
-    ],
-)
-def test_a_wrong_option_in_a_recipe_is_named_with_its_place(
-    setting: str, said: str, run_dir: Path, kobert: Any
-) -> None:
-    complaint = kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
-    assert said in complaint and "features." in complaint
+A_WRONG_OPTION_IN_A_ROWS = [
+    ("features.sts.task=stz", "did you mean 'sts'"),
+    ("features.own.task.metrik=mcc", "unknown key 'metrik' - did you mean 'metric'"),
+    ("features.own.task.labels=[말]", "features.own.task.labels"),
+    ("features.nli.task={name: nli, text_piar: b}", "did you mean 'text_pair'"),
+]
+
+
+def test_a_wrong_option_in_a_recipe_is_named_with_its_place(run_dir: Path, kobert: Any) -> None:
+    for setting, said in A_WRONG_OPTION_IN_A_ROWS:
+        complaint = kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
+        assert said in complaint and "features." in complaint

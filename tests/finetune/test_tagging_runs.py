@@ -294,20 +294,20 @@ def test_a_folder_of_a_feature_based_model_loads_as_nothing_else(run_dir: Path) 
         transformers.AutoModelForTokenClassification.from_pretrained(run_dir / "finetune" / "frozen" / "1" / "model")
 
 
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        (
-            "publish.ner.source=frozen",
-            "publish.ner.source is 'frozen', whose encoder is frozen: transformers has no class",
-        ),
-        ("features.ner.task=nsmc", "finetune.frozen.encoder is 'frozen', which only tagging tasks support"),
-        ("finetune.ner.encoder=forzen", "finetune.ner.encoder"),
-        ("features.own.task.labels=[O]", "'O' means that there is no entity"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_runs(setting: str, said: str, run_dir: Path, kobert: Any) -> None:
-    assert said in kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
+WHAT_CANNOT_BE_IS_REFUSED_ROWS = [
+    (
+        "publish.ner.source=frozen",
+        "publish.ner.source is 'frozen', whose encoder is frozen: transformers has no class",
+    ),
+    ("features.ner.task=nsmc", "finetune.frozen.encoder is 'frozen', which only tagging tasks support"),
+    ("finetune.ner.encoder=forzen", "finetune.ner.encoder"),
+    ("features.own.task.labels=[O]", "'O' means that there is no entity"),
+]
+
+
+def test_what_cannot_be_is_refused_before_anything_runs(run_dir: Path, kobert: Any) -> None:
+    for setting, said in WHAT_CANNOT_BE_IS_REFUSED_ROWS:
+        assert said in kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
 
 
 @pytest.mark.parametrize("name", ["own", "frozen"])

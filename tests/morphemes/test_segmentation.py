@@ -168,21 +168,20 @@ def test_sentences_are_dense_however_the_analyzer_numbers_them(data, text):
     check_sentences(segment_one(text, tokens))
 
 
-@pytest.mark.parametrize(
-    ("tokens", "spans"),
-    [
-        ([(0, 1, 0), (0, 1, 0), (1, 2, 0)], [(0, 1), (1, 2), (3, 5)]),
-        ([(0, 2, 0), (2, 2, 0), (3, 5, 0)], [(0, 2), (3, 5)]),
-        ([(0, 1, 0), (3, 5, 0), (1, 4, 0)], [(0, 1), (1, 2), (3, 5)]),
-        ([(0, 1, 0), (1, 2, 0), (0, 2, 0), (3, 4, 0)], [(0, 2), (3, 4), (4, 5)]),
-        ([(1, 4, 0)], [(0, 1), (1, 2), (3, 4), (4, 5)]),
-        ([], [(0, 2), (3, 5)]),
-    ],
-    ids=["contraction", "empty", "across a blank", "reaching back over two", "gaps", "nothing"],
-)
-def test_what_overlapping_empty_and_missing_tokens_become(tokens, spans):
-    found = segment_one("했다 가나", [tokens])
-    assert [(morpheme.start, morpheme.end) for morpheme in found] == spans
+WHAT_OVERLAPPING_EMPTY_AND_MISSING_ROWS = [
+    ([(0, 1, 0), (0, 1, 0), (1, 2, 0)], [(0, 1), (1, 2), (3, 5)]),
+    ([(0, 2, 0), (2, 2, 0), (3, 5, 0)], [(0, 2), (3, 5)]),
+    ([(0, 1, 0), (3, 5, 0), (1, 4, 0)], [(0, 1), (1, 2), (3, 5)]),
+    ([(0, 1, 0), (1, 2, 0), (0, 2, 0), (3, 4, 0)], [(0, 2), (3, 4), (4, 5)]),
+    ([(1, 4, 0)], [(0, 1), (1, 2), (3, 4), (4, 5)]),
+    ([], [(0, 2), (3, 5)]),
+]
+
+
+def test_what_overlapping_empty_and_missing_tokens_become():
+    for tokens, spans in WHAT_OVERLAPPING_EMPTY_AND_MISSING_ROWS:
+        found = segment_one("했다 가나", [tokens])
+        assert [(morpheme.start, morpheme.end) for morpheme in found] == spans
 
 
 def test_a_token_of_white_space_only_takes_no_sentence_number():

@@ -34,10 +34,10 @@ def named(segmenter):
     return f"{segmenter.analyzer}-{segmenter.style}"
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_a_sentence_is_spelled_as_the_style_says(style):
-    (found,) = Segmenter(style=style).segment([SENTENCE], 1)
-    assert " ".join(found.words(SENTENCE)) == SPELLED[style]
+def test_a_sentence_is_spelled_as_the_style_says():
+    for style in STYLES:
+        (found,) = Segmenter(style=style).segment([SENTENCE], 1)
+        assert " ".join(found.words(SENTENCE)) == SPELLED[style]
 
 
 @pytest.mark.parametrize("segmenter", SEGMENTERS, ids=named)

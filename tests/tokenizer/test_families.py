@@ -172,28 +172,30 @@ def test_an_alphabet_that_spells_nothing_is_refused(front_end, family, tmp_path)
         train(front_end, tmp_path / "nothing", family, 150, limit_alphabet=1)
 
 
-@pytest.mark.parametrize("letter", ["▅", "\0", "\ufffd"])
-def test_a_letter_that_a_trainer_may_reserve_is_one_like_others(family, letter):
-    lines = [f"▁값 ▁▂{letter} ▁나 는"] * 4
-    alphabet = alphabet_of(lines, 50)
-    backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet, SPECIAL_TOKENS)
-    assert (
-        {piece for piece in backend.get_vocab() if len(piece) == 1}
-        == set(alphabet)
-        == set(f"{WORD_MARK}값▂{letter}나는")
-    )
-    assert spelled(backend, f"나{letter}는") == f"나{letter}는"
+def test_a_letter_that_a_trainer_may_reserve_is_one_like_others(family):
+    for letter in ["▅", "\0", "\ufffd"]:
+        lines = [f"▁값 ▁▂{letter} ▁나 는"] * 4
+        alphabet = alphabet_of(lines, 50)
+        backend = Subword.variant(family)(vocab_size=100).train(
+            lambda lines=lines: iter(lines), alphabet, SPECIAL_TOKENS
+        )
+        assert (
+            {piece for piece in backend.get_vocab() if len(piece) == 1}
+            == set(alphabet)
+            == set(f"{WORD_MARK}값▂{letter}나는")
+        )
+        assert spelled(backend, f"나{letter}는") == f"나{letter}는"
 
 
-@pytest.mark.parametrize(
-    "line", ["▁나 는 [PAD] ▁집 에 ▁[MASK] ▁간다", "▁나 [UNK] [UNK]는 <unk> <s> ▁</s>", "[PAD]", "<unk>"]
-)
-def test_special_tokens_in_the_lines_do_not_disturb_the_vocabulary(family, line):
-    lines = [line] * 20
-    backend = Subword.variant(family)(vocab_size=100).train(lambda: iter(lines), alphabet_of(lines, 50), SPECIAL_TOKENS)
-    assert [backend.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(5))
-    assert sorted(backend.get_vocab().values()) == list(range(backend.get_vocab_size()))
-    assert set(line) - {" "} <= backend.get_vocab().keys()
+def test_special_tokens_in_the_lines_do_not_disturb_the_vocabulary(family):
+    for line in ["▁나 는 [PAD] ▁집 에 ▁[MASK] ▁간다", "▁나 [UNK] [UNK]는 <unk> <s> ▁</s>", "[PAD]", "<unk>"]:
+        lines = [line] * 20
+        backend = Subword.variant(family)(vocab_size=100).train(
+            lambda lines=lines: iter(lines), alphabet_of(lines, 50), SPECIAL_TOKENS
+        )
+        assert [backend.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(5))
+        assert sorted(backend.get_vocab().values()) == list(range(backend.get_vocab_size()))
+        assert set(line) - {" "} <= backend.get_vocab().keys()
 
 
 def test_nothing_to_learn_from_leaves_the_special_tokens(family):

@@ -198,25 +198,25 @@ def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
 # what is a layer
 
 
-@pytest.mark.parametrize(
-    ("objective", "architecture", "expected"),
-    [
-        ("mlm_nsp", {"num_hidden_layers": 3}, ["BertLayer"] * 3),
-        ("mlm_nsp", {"num_hidden_layers": 1}, []),
-        ("mlm_sop", {"num_hidden_layers": 3}, []),  # one layer, passed three times
-        ("rtd", DEEP, ["ElectraLayer"] * 4),
-        ("rtd", TIED, ["ElectraLayer"] * 2),
-        ("mlm", DEEP, ["ModernBertEncoderLayer"] * 2),
-        ("clm", DEEP, ["GPT2Block"] * 2),
-    ],
-)
-def test_layers_are_what_stands_in_a_row(objective: str, architecture: dict[str, Any], expected: list[str]) -> None:
-    given = options(objective, architecture=architecture)
-    with torch.device("meta"):
-        model = given.architecture.model(given.architecture.config(200), given.objective.head)
-    found = transformer_layers(LossModule(model, given.objective, given.architecture))
-    assert [type(layer).__name__ for layer in found] == expected
-    assert len({id(layer) for layer in found}) == len(found)
+LAYERS_ARE_WHAT_STANDS_IN_ROWS = [
+    ("mlm_nsp", {"num_hidden_layers": 3}, ["BertLayer"] * 3),
+    ("mlm_nsp", {"num_hidden_layers": 1}, []),
+    ("mlm_sop", {"num_hidden_layers": 3}, []),  # one layer, passed three times
+    ("rtd", DEEP, ["ElectraLayer"] * 4),
+    ("rtd", TIED, ["ElectraLayer"] * 2),
+    ("mlm", DEEP, ["ModernBertEncoderLayer"] * 2),
+    ("clm", DEEP, ["GPT2Block"] * 2),
+]
+
+
+def test_layers_are_what_stands_in_a_row() -> None:
+    for objective, architecture, expected in LAYERS_ARE_WHAT_STANDS_IN_ROWS:
+        given = options(objective, architecture=architecture)
+        with torch.device("meta"):
+            model = given.architecture.model(given.architecture.config(200), given.objective.head)
+        found = transformer_layers(LossModule(model, given.objective, given.architecture))
+        assert [type(layer).__name__ for layer in found] == expected
+        assert len({id(layer) for layer in found}) == len(found)
 
 
 def test_a_module_that_is_not_shared_out_is_whole_as_it_is() -> None:
