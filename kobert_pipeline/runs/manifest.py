@@ -29,8 +29,8 @@ from kobert_pipeline.files import (
 from kobert_pipeline.runs.environment import device, versions
 from kobert_pipeline.runs.stage_folder import FINISHED, RECORDS, STARTED, WORKING, matches, refuse_foreign_files
 
-FORMAT = 2
-"""Version of the records; it is part of every fingerprint."""
+FORMAT = 3
+"""Version of the records and of the options' names; part of every fingerprint, so results of another are never used."""
 ELAPSED_INTERVAL = 10.0
 """Seconds between two writes of a stage's elapsed time, and so the most that a SIGKILL can lose."""
 

@@ -10,7 +10,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import Record
-from kobert_pipeline.runs.stage_folder import FINISHED, delete
+from kobert_pipeline.runs.stage_folder import FINISHED, delete, matches
 
 
 def reuse(folder: Path, record: Record, writes: Iterable[str]) -> dict[str, Any] | None:
@@ -36,18 +36,22 @@ def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str],
     Raises UserError or OSError, and leaves no folder, if the files are not those that the manifest of `source` lists.
     """
     original = manifest.verify(source)
+    patterns = tuple(writes)
+    # a file that this version does not write could not be deleted again, for lack of a pattern that names it
+    if unknown := [file for file in original["files"] if not matches(file, patterns)]:
+        raise UserError(f"{source / unknown[0]} is not a file that this version of the stage writes; run it again")
     delete(folder)
     try:
-        manifest.start(folder, record, writes)
+        manifest.start(folder, record, patterns)
         for file in original["files"]:
             _link(source / file, folder / file)
         # checked again after linking, since the other run may have been redone meanwhile
-        if original["fingerprint"] != record.fingerprint or manifest.list_files(folder, writes) != original["files"]:
+        if original["fingerprint"] != record.fingerprint or manifest.list_files(folder, patterns) != original["files"]:
             raise UserError(f"{source} was changed while it was being reused; run the same command again")
         manifest.finish(
             folder,
             record,
-            writes,
+            patterns,
             original["files"],
             original["counts"],
             original["seconds"],

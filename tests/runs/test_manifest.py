@@ -10,6 +10,7 @@ import pytest
 
 from kobert_pipeline import files
 from kobert_pipeline.runs import manifest, reuse, stage_folder
+from kobert_pipeline.runs.manifest import Record
 
 ALL_JOBS = 12
 """corpus analysis tokenizer shards, two features, pretrain, two finetunes, three publishes."""
@@ -416,3 +417,16 @@ def test_fingerprint_depends_on_stage_version_options_and_inputs_only() -> None:
     ]  # fmt: skip
     assert len(set(changed)) == len(changed)
     assert fingerprint(options={"b": 2, "a": 1}) == fingerprint()
+
+
+def test_a_stage_with_files_that_this_version_does_not_write_is_not_reused(tmp_path):
+    """Its files could not be deleted again: no pattern of the stage names them."""
+    record = Record("corpus", 1, {}, {})
+    for run, name in (("a", "old.txt"), ("b", "new.txt")):
+        folder = tmp_path / run / "corpus"
+        manifest.start(folder, record, [name])
+        (folder / name).write_text(name, encoding="utf-8")
+        manifest.finish(folder, record, [name], manifest.list_files(folder, [name]), {}, 1.0)
+    assert reuse.reuse(tmp_path / "c" / "corpus", record, ["older.txt"]) is None
+    assert not (tmp_path / "c").exists()
+    assert reuse.reuse(tmp_path / "c" / "corpus", record, ["new.txt"])["reused_from"] == "b/corpus"
