@@ -421,3 +421,13 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(
         score, 2
     )
+
+
+def test_the_check_uses_a_cache_of_code_of_its_own(tiny, tmp_path, monkeypatch) -> None:
+    """In the shared one two publishing processes would overwrite each other's modules: it goes by the folder's name."""
+    from kobert_pipeline.publish.verify import outputs_there
+
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "cache"))
+    outputs = outputs_there(tiny.run_dir / "publish" / "nsmc", "AutoModelForSequenceClassification")
+    assert len(outputs["ids"]) == 4
+    assert not (tmp_path / "cache").exists()
