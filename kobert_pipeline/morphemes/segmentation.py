@@ -16,7 +16,7 @@ import numpy as np
 from .morpheme import MAX_MORPHEME_CHARACTERS, REPLACING, Segmentation
 
 MAX_UNIT_CHARACTERS = 2000
-"""Most characters an analyzer gets at once: Kiwi has crashed natively on runs of 40,000 characters of one word."""
+"""Most characters that an analyzer gets at once: Kiwi has crashed the process on a single word of 40,000 characters."""
 
 WHITE_SPACE = re.compile(r"\s")
 IS_WHITE = np.array([chr(code).isspace() for code in range(0x3002)])
@@ -28,8 +28,12 @@ Span = tuple[int, int]
 
 
 class Tokens(NamedTuple):
-    """An analyzer's answer for one unit as columns: start, end and sentence number of its tokens, and how the style
-    spells them (None: as the text does). Tokens may overlap, be empty or leave gaps."""
+    """An analyzer's answer for one unit as columns: start, end and sentence number of each morpheme that it found, and
+    their spellings in styles such as `lemma` (None: spelled as in the text).
+
+    In this file these are called tokens, as the analyzers do, and morphemes are what is made of them: tokens may
+    overlap, be empty or leave gaps.
+    """
 
     starts: list[int]
     ends: list[int]
@@ -59,22 +63,24 @@ def _split_line(text: str, start: int, end: int) -> Iterator[Span]:
 
 def segment(texts: list[str], spans: list[list[Span]], tokens: list[Tokens], style: str) -> list[Segmentation]:
     """The segmentations of `texts` (NFC, no lone surrogates). `spans` are the `units` of each text, `tokens` the
-    analysis of all units in order."""
+    analysis of all units in order; `style` is one of `STYLES` in `morpheme.py`."""
     joined = _JoinedTexts(texts, spans, tokens)
     if style in REPLACING:
         starts, ends, spellings = _replaced_morphemes(joined)
     else:
         boundaries = _unit_boundaries(joined) if style == "none" else _token_boundaries(joined)
+        # all text that is not white space, whether the analyzer found it or not
         starts, ends = _runs(~joined.white, boundaries)
         spellings = None
     return joined.split_by_text(starts, ends, spellings)
 
 
 class _JoinedTexts:
-    """A batch of texts joined by line breaks, and the analyzer's tokens in the coordinates of the joined text.
+    """A batch of texts joined by line breaks, and the analyzer's tokens at their positions in the joined text.
 
-    With C characters in all and T tokens: `white`, `brackets`, `punctuation` are (C,) bool; `starts`, `ends`,
-    `sentences`, `unit_of` are (T,); `units` are the starts of the units, `texts` those of the texts and C + 1.
+    With C characters in all and T tokens: `white`, `brackets` (whether it is a "[") and `punctuation` are (C,) bool;
+    `starts`, `ends`, `sentences` and `unit_of` (the number of its unit) are (T,). `unit_starts` has one entry per unit,
+    `text_starts` one per text and C + 1.
     """
 
     def __init__(self, texts: list[str], spans: list[list[Span]], tokens: list[Tokens]) -> None:
@@ -83,15 +89,16 @@ class _JoinedTexts:
         self.white = _white(codes)
         self.brackets = codes == ord("[")
         self.punctuation = IS_PUNCTUATION[np.minimum(codes, len(IS_PUNCTUATION) - 1)]
-        self.texts = np.cumsum([0] + [len(text) + 1 for text in texts])
-        text_starts = np.repeat(self.texts[:-1], [len(of_text) for of_text in spans])
-        self.units, unit_ends = np.array(list(chain.from_iterable(spans)), np.int64).reshape(-1, 2).T + text_starts
+        self.text_starts = np.cumsum([0] + [len(text) + 1 for text in texts])
+        text_offsets = np.repeat(self.text_starts[:-1], [len(units_of_text) for units_of_text in spans])
+        unit_spans = np.array(list(chain.from_iterable(spans)), np.int64).reshape(-1, 2)
+        self.unit_starts, unit_ends = unit_spans.T + text_offsets
         self.unit_of = np.repeat(np.arange(len(tokens)), [len(unit.starts) for unit in tokens])
         total = len(self.unit_of)
         starts = np.fromiter(chain.from_iterable(unit.starts for unit in tokens), np.int64, total)
         ends = np.fromiter(chain.from_iterable(unit.ends for unit in tokens), np.int64, total)
         # an analyzer that reports characters beyond its unit must not reach into the next text
-        offset, limit = self.units[self.unit_of], unit_ends[self.unit_of]
+        offset, limit = self.unit_starts[self.unit_of], unit_ends[self.unit_of]
         self.starts = np.minimum(starts + offset, limit)
         self.ends = np.minimum(ends + offset, limit)
         self.sentences = np.fromiter(chain.from_iterable(unit.sentences for unit in tokens), np.int64, total)
@@ -100,27 +107,27 @@ class _JoinedTexts:
     def sentence_starts(self) -> np.ndarray:
         """Whether a sentence starts at each character, (C + 1,) bool: at every unit, and where the analyzer's sentence
         number grows inside one."""
-        first = _changes(self.unit_of)
-        numbers = self.sentences - self.sentences.min(initial=0)
-        # (unit, sentence) as one number; its running maximum makes a number that falls count as the same sentence
+        first_of_unit = _changes(self.unit_of)
+        numbers = self.sentences - self.sentences.min(initial=0)  # from 0, for an analyzer that counts otherwise
+        # (unit, sentence) as one number; by the running maximum a sentence number that decreases changes nothing
         keys = self.unit_of * (int(numbers.max(initial=0)) + 1) + numbers
         grows = _changes(np.maximum.accumulate(keys))
         flags = np.zeros(len(self.white) + 1, bool)
-        flags[self.starts[grows & ~first]] = True
-        flags[self.units] = True
+        flags[self.starts[grows & ~first_of_unit]] = True
+        flags[self.unit_starts] = True
         return flags
 
     def split_by_text(self, starts: np.ndarray, ends: np.ndarray, spellings: list[str] | None) -> list[Segmentation]:
         """One `Segmentation` per text from the morphemes of the joined text."""
         number = np.cumsum(self.sentence_starts())[starts]
         initial, sentence_changes = _initials(self.white, starts, ends), _changes(number)
-        bounds = np.searchsorted(starts, self.texts)
+        bounds = np.searchsorted(starts, self.text_starts)  # number of the first morpheme of each text, and of all
         firsts = bounds[bounds < len(starts)]
         initial[firsts] = sentence_changes[firsts] = True
-        # counted over morphemes, not taken from `number`, so that a sentence of white space alone leaves no gap
+        # numbered again, because a sentence without morphemes (white space alone) would leave a gap in `number`
         sentences = np.cumsum(sentence_changes)
         segmentations = []
-        for offset, left, right in zip(self.texts.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False):
+        for offset, left, right in zip(self.text_starts.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False):
             first_sentence = sentences[left] if right > left else 0
             segmentations.append(
                 Segmentation(
@@ -140,7 +147,8 @@ def initials(text: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def _initials(white: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Two morphemes are in one eojeol where the count of white space before them is the same."""
+    """As `initials`, with `white` saying which characters are white space."""
+    # two morphemes are in the same eojeol if the same number of white-space characters is before them
     count = np.concatenate([[0], np.cumsum(white)])
     # an empty span belongs to the character before it
     return _changes(count[np.where(ends > starts, starts, np.maximum(starts - 1, 0))])
@@ -164,11 +172,11 @@ def _white(codes: np.ndarray) -> np.ndarray:
 
 
 def _unit_boundaries(joined: _JoinedTexts) -> np.ndarray:
-    """Boundaries that are independent of the analyzer, (C + 1,) bool: a True forbids a morpheme to span the place
-    before that character."""
+    """Boundaries that are independent of the analyzer, (C + 1,) bool: True where no morpheme may contain both the
+    character and the one before it."""
     boundaries = np.zeros(len(joined.white) + 1, bool)
-    boundaries[joined.units] = True
-    # after a "[", so that a text that says [MASK] is never spelled by the special token
+    boundaries[joined.unit_starts] = True
+    # after a "[", so that the characters [MASK] in a text never become the special token
     boundaries[1:][joined.brackets] = True
     return boundaries
 
@@ -177,22 +185,23 @@ def _token_boundaries(joined: _JoinedTexts) -> np.ndarray:
     """Boundaries between the analyzer's tokens, (C + 1,) bool. Tokens that share a character (하 + 었 in 했) are
     merged."""
     boundaries = _unit_boundaries(joined)
-    solid = joined.ends > joined.starts
-    starts, ends = joined.starts[solid], joined.ends[solid]
+    not_empty = joined.ends > joined.starts
+    starts, ends = joined.starts[not_empty], joined.ends[not_empty]
     if len(starts):
-        # a group of tokens starts only where all earlier tokens have ended and no later token reaches back
-        lowest = np.minimum.accumulate(starts[::-1])[::-1]
-        highest = np.maximum.accumulate(ends)
+        # a new group of tokens starts where all earlier tokens have ended and no later token reaches back
+        lowest = np.minimum.accumulate(starts[::-1])[::-1]  # smallest start of this and all later tokens
+        highest = np.maximum.accumulate(ends)  # largest end of this and all earlier tokens
         first = np.concatenate([[True], lowest[1:] >= highest[:-1]])
         last = np.concatenate([first[1:], [True]])
-        boundaries[lowest[first]] = boundaries[highest[last]] = True
-        _detach_punctuation(joined.punctuation, lowest[first], highest[last], boundaries)
+        group_starts, group_ends = lowest[first], highest[last]
+        boundaries[group_starts] = boundaries[group_ends] = True
+        _detach_punctuation(joined.punctuation, group_starts, group_ends, boundaries)
     return boundaries
 
 
 def _detach_punctuation(punctuation: np.ndarray, starts: np.ndarray, ends: np.ndarray, boundaries: np.ndarray) -> None:
-    """Separate a single punctuation mark from either end of a token (-20, Inc.), in place, since answers and names end
-    there. Marks inside (3.14) and runs of marks stay."""
+    """Add boundaries, in place, that separate a single punctuation mark from either end of a token (-20, Inc.), because
+    answers and names end there. Marks inside (3.14) and several marks in a row stay."""
     long = ends - starts > 1
     starts, ends = starts[long], ends[long]
     boundaries[starts[punctuation[starts] & ~punctuation[starts + 1]] + 1] = True
@@ -200,8 +209,8 @@ def _detach_punctuation(punctuation: np.ndarray, starts: np.ndarray, ends: np.nd
 
 
 def _runs(mask: np.ndarray, boundaries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and ends of the runs of characters in `mask`, split at `boundaries` and after
-    `MAX_MORPHEME_CHARACTERS`."""
+    """Starts and ends of the runs of characters for which `mask` is True, split at `boundaries` and after every
+    `MAX_MORPHEME_CHARACTERS` characters."""
     before = np.concatenate([[False], mask[:-1]])
     starts = np.flatnonzero(mask & (boundaries[:-1] | ~before))
     stops = np.append(np.flatnonzero(boundaries[:-1] | ~mask), len(mask))
@@ -216,7 +225,8 @@ def _runs(mask: np.ndarray, boundaries: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _replaced_morphemes(joined: _JoinedTexts) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Starts, ends and spellings of the analyzer's tokens, and of the text that it skipped between them."""
+    """For the styles in which the analyzer spells the morphemes: starts, ends and spellings of its tokens, and of the
+    text that it skipped between them, which is spelled as it is."""
     starts, ends, spellings = _usable_tokens(joined)
     # number of tokens over each character, as the running sum of their starts and ends
     covered = np.zeros(len(joined.white) + 1, np.int64)
@@ -237,13 +247,14 @@ def _replaced_morphemes(joined: _JoinedTexts) -> tuple[np.ndarray, np.ndarray, l
 
 
 def _usable_tokens(joined: _JoinedTexts) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """The tokens without white space at their ends, made monotone. Empty spans (a copula left out) stay; a token with
-    an empty or too long spelling is dropped, so its characters count as skipped."""
+    """The tokens without white space at either end, with starts and ends that never decrease. Empty spans (an elided
+    copula) stay; a token with an empty or too long spelling is dropped, so its characters count as skipped."""
     solid = np.flatnonzero(~joined.white)
-    after = np.append(solid, len(joined.white))[np.searchsorted(solid, joined.starts)]
-    before = np.concatenate([[-1], solid])[np.searchsorted(solid, joined.ends)] + 1
+    # the first character from the start on, and the last one before the end, that is not white space
+    trimmed_starts = np.append(solid, len(joined.white))[np.searchsorted(solid, joined.starts)]
+    trimmed_ends = np.concatenate([[-1], solid])[np.searchsorted(solid, joined.ends)] + 1
     empty = joined.ends <= joined.starts
-    starts, ends = np.where(empty, joined.starts, after), np.where(empty, joined.starts, before)
+    starts, ends = np.where(empty, joined.starts, trimmed_starts), np.where(empty, joined.starts, trimmed_ends)
     spellings = ["".join(spelling.split()) for spelling in joined.spellings]
     fits = np.array([0 < len(spelling) <= MAX_MORPHEME_CHARACTERS for spelling in spellings], bool)
     kept = np.flatnonzero(fits & (empty | (ends > starts)))

@@ -52,7 +52,7 @@ class Run:
         return self.data_dir.absolute()
 
     def folder(self, *parts: str) -> Path:
-        """A stage's folder as an absolute path."""
+        """A folder inside the run folder as an absolute path; without `parts` the run folder itself."""
         return self.run_dir.joinpath(*parts).absolute()
 
 
@@ -89,7 +89,7 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
         inputs={"corpus": run.run_dir / "corpus"}, source_files=partial(analyzer.files, run.data_dir),
         # another version of the analyzer's model finds other morphemes, although the options are the same
         extra_inputs=lambda: {"analyzer": analyzer.segmenter(run.data_dir).version},
-        preflight=partial(analyzer.segmenter, run.data_dir),
+        preflight=partial(analyzer.segmenter, run.data_dir),  # raises UserError if the analyzer is not installed
         run=partial(analysis_stage.run, options, run.folder("corpus"), run.data, num_workers=run.num_workers),
     )  # fmt: skip
 
@@ -149,26 +149,29 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     for name, options in recipe.finetune.items():
         features, pretrained = options.features or name, run.folder("pretrain") / pretrain_stage.MODEL
         inputs = {"features": run.run_dir / "features" / features, "pretrain": run.run_dir / "pretrain"}
-        # Left out of the record: other seeds have their own folders, and of a grid only the chosen setting counts,
-        # which `extra_inputs` adds. So the list of seeds or learning rates may grow without making old runs stale.
-        fixed = {key: value for key, value in options.dump().items() if key != "seeds"}
-        fixed["plan"] = {key: value for key, value in fixed["plan"].items() if key not in options.plan.varied}
+        # The record of a job contains neither the list of seeds nor the lists of a grid, so that these may grow without
+        # making finished jobs stale. Instead it has the job's seed and a single setting: that of the trial, or the
+        # chosen one, which `extra_inputs` adds.
+        recorded = {key: value for key, value in options.dump().items() if key != "seeds"}
+        recorded["plan"] = {key: value for key, value in recorded["plan"].items() if key not in options.plan.varied}
         folder = run.run_dir / "finetune" / name
         grid = options.plan.settings() if options.plan.varied else {}
         trials = {setting: folder / "grid" / setting for setting in grid}
-        for setting, plan in grid.items():
+        for setting, trial_plan in grid.items():
             seed = options.seeds[0]
             yield Job(
                 "finetune", trials[setting], finetune_stage.VERSION,
-                {**fixed, "plan": plan.dump(), "seed": seed, "trial": True},
+                {**recorded, "plan": trial_plan.dump(), "seed": seed, "trial": True},
                 name=f"{name}/grid/{setting}", resumable=True, inputs=inputs, writes=finetune_stage.WRITES,
-                run=partial(finetune_stage.trial, options, plan, seed, run.folder("features", features), pretrained),
+                run=partial(finetune_stage.trial, options, trial_plan, seed, run.folder("features", features),
+                            pretrained),
             )  # fmt: skip
         absolute_trials = {setting: trial.absolute() for setting, trial in trials.items()}
         for seed in options.seeds:
             yield Job(
-                "finetune", folder / str(seed), finetune_stage.VERSION, {**fixed, "seed": seed}, name=f"{name}/{seed}",
-                resumable=True, inputs=inputs, candidates=tuple(trials.values()), writes=finetune_stage.WRITES,
+                "finetune", folder / str(seed), finetune_stage.VERSION, {**recorded, "seed": seed},
+                name=f"{name}/{seed}", resumable=True, inputs=inputs, candidates=tuple(trials.values()),
+                writes=finetune_stage.WRITES,
                 extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
                 run=partial(finetune_stage.run, options, seed, run.folder("features", features), pretrained,
                             trials=absolute_trials),
@@ -176,22 +179,27 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
 
 
 def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
-    """A trained model and the tokenizer -> a checkpoint folder with a model card."""
+    """A pretrained model or the best seed of a fine-tuning, and the tokenizer -> a checkpoint folder with a model card.
+
+    The card also gives the scores of the controls: fine-tunings from scratch on the same features, as baselines.
+    """
     for name, options in recipe.publish.items():
+        # `source` is the name of a fine-tuning, or "pretrain", which has no seeds
         seeds = recipe.finetune[options.source].seeds if options.source in recipe.finetune else []
         tuned = {f"{options.source}/{seed}": run.run_dir / "finetune" / options.source / str(seed) for seed in seeds}
         controls = {
             control: [run.folder("finetune", control, str(seed)) for seed in recipe.finetune[control].seeds]
             for control in recipe.controls(options)
         }
-        models = [model.absolute() for model in tuned.values()]
+        tuned_folders = [folder.absolute() for folder in tuned.values()]
         yield Job(
             "publish", run.run_dir / "publish" / name, publish_stage.VERSION, options.dump(), name=name,
             writes=publish_stage.WRITES,
             inputs={stage: run.run_dir / stage for stage in ("tokenizer", "pretrain", "corpus")} | tuned,
+            # here and not in `inputs`, since a model may be published before its controls are trained
             extra_inputs=partial(card_inputs, recipe, run.name, options, controls),
             preflight=partial(publish_stage.refuse_missing_libraries, options),
-            run=partial(publish_model, recipe, run.name, name, run.data, run.folder(), models, controls),
+            run=partial(publish_model, recipe, run.name, name, run.data, run.folder(), tuned_folders, controls),
         )  # fmt: skip
 
 
@@ -223,28 +231,28 @@ def plan(
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
     """Check the files, libraries and disk space that the jobs need, without running them.
 
-    Returns the problems that would stop a run, those of files that a run would skip, and the bytes of disk space that
-    it needs (0 if there are problems of the first kind, which keep the size from being known).
+    Returns three things: the problems that would stop a run, the problems of files that a run would skip, and the bytes
+    of disk space that a run needs (0 if a problem would stop it, because the size is then not known).
     """
-    refused, skipped = list[str](), list[str]()
+    stopping, skippable = list[str](), list[str]()
     for job in planned:
         sampled = job.sample()
-        refused += [sentence for sentence, is_skipped in sampled if not is_skipped]
-        skipped += [sentence for sentence, is_skipped in sampled if is_skipped]
-        # one problem per job: a missing file would only be reported again by the later checks
+        stopping += [problem for problem, would_be_skipped in sampled if not would_be_skipped]
+        skippable += [problem for problem, would_be_skipped in sampled if would_be_skipped]
+        # stops at a job's first problem, since the later checks would only report a missing file again
         for check in (job.source_files, job.preflight, job.validate):
             try:
                 check()
-            except UserError as problem:
-                refused.append(str(problem))
+            except UserError as error:
+                stopping.append(str(error))
                 break
     needed = 0
-    if not refused:
+    if not stopping:
         try:
             needed = refuse_full_disk(recipe, planned)
-        except UserError as problem:
-            refused.append(str(problem))
-    return list(dict.fromkeys(refused)), skipped, needed  # jobs that share a file report it once
+        except UserError as error:
+            stopping.append(str(error))
+    return list(dict.fromkeys(stopping)), skippable, needed  # without repetitions: several jobs may read the same file
 
 
 def published_folder(planned: list[Job], name: str | None) -> Path:

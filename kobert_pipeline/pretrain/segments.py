@@ -1,5 +1,8 @@
-"""The spans of text that become sequences: pairs of segments or sentences, or as many sentences as fit (the four
-formats that Liu et al. 2019 compare); single paragraphs of unordered documents.
+"""The spans of text that become sequences, in the four formats that Liu et al. 2019 (RoBERTa) compare: SEGMENT-PAIR and
+SENTENCE-PAIR with a segment A and a segment B, FULL-SENTENCES and DOC-SENTENCES with as many sentences as fit.
+
+A document whose paragraphs have no meaningful order (the reviews of a film) is called unordered. Its paragraphs are
+never paired. Positions are global: they count the tokens of all shards, one shard after another.
 
 All functions depend only on the shards, the options and a random generator.
 """
@@ -19,14 +22,16 @@ NEXT, RANDOM = 0, 1
 IN_ORDER, SWAPPED = 0, 1
 """Its values for ALBERT's sentence order prediction."""
 PairTask = Literal["next", "order"] | None
-"""What is predicted for a sequence pair: whether B follows A (NSP), or whether the two are in order (SOP)."""
+"""What is predicted for a sequence pair: whether B follows A (NSP), or whether the two are in order (SOP). None: no
+pairs are formed."""
 
 
 class TextSpans(NamedTuple):
-    """The R spans of text of N sequences in order, each followed by a [SEP] when packed.
+    """The text of N sequences as R spans in order, each followed by a [SEP] when packed: a segment A is one span, or
+    several where it contains document boundaries; a segment B is one.
 
-    `starts`, `ends`, `second` (whether the span is a segment B): (R,). The spans of sequence n are numbers `bounds[n]`
-    to `bounds[n + 1]` (exclusive); `bounds` is (N + 1,).
+    `starts`, `ends` (exclusive, global positions) and `second` (whether the span is a segment B): (R,). Sequence n has
+    the spans `bounds[n]` to `bounds[n + 1]` (exclusive); `bounds` is (N + 1,).
     """
 
     starts: np.ndarray
@@ -39,9 +44,9 @@ class TextSpans(NamedTuple):
 class Sequences:
     """N sequences as spans of global positions in the shards.
 
-    `a`, `b`: (N, 2) int64 start and end (exclusive); where `b` is empty there is no pair. `next_sentence_label`: (N,)
-    int64. `separators`: (M, 2) int64, for each document boundary inside an `a` the number of the sequence and the
-    position of the boundary, in order.
+    `a`, `b`: (N, 2) int64 start and end (exclusive) of the segments; where `b` is empty there is no pair.
+    `next_sentence_label`: (N,) int64. `separators`: (M, 2) int64, one row per document boundary inside a segment A, in
+    order: the number of the sequence, and the position of the first token after the boundary.
     """
 
     a: np.ndarray
@@ -61,44 +66,51 @@ class Sequences:
 
     @cached_property
     def text_spans(self) -> TextSpans:
-        """The spans between separators."""
+        """The segments, split at their separators."""
         paired = self.b[:, 1] > self.b[:, 0]
-        rows, places = self.separators.T
-        separated = np.bincount(rows, minlength=len(self))
-        bounds = np.concatenate([[0], np.cumsum(1 + separated + paired)])
-        firsts, lasts = bounds[:-1], bounds[:-1] + separated  # the first and the last span of each A
+        rows, positions = self.separators.T
+        separator_counts = np.bincount(rows, minlength=len(self))
+        bounds = np.concatenate([[0], np.cumsum(1 + separator_counts + paired)])
+        firsts, lasts = bounds[:-1], bounds[:-1] + separator_counts  # the first and the last span of each A
         starts, ends = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
         second = np.zeros(bounds[-1], bool)
         starts[firsts], ends[lasts] = self.a.T
-        # a separator ends the span before it and starts the one after it; `inside` numbers the spans before separators
-        inside = firsts[rows] + np.arange(len(rows)) - (np.cumsum(separated) - separated)[rows]
-        ends[inside] = starts[inside + 1] = places
+        # the k-th separator of a sequence ends its k-th span and starts the next one
+        number_in_sequence = np.arange(len(rows)) - (np.cumsum(separator_counts) - separator_counts)[rows]
+        before_separator = firsts[rows] + number_in_sequence
+        ends[before_separator] = starts[before_separator + 1] = positions
         of_b = lasts[paired] + 1
-        (starts[of_b], ends[of_b]), second[of_b] = self.b[paired].T, True
+        starts[of_b], ends[of_b] = self.b[paired].T
+        second[of_b] = True
         return TextSpans(starts, ends, second, bounds)
 
 
 def plan_sequences(
     shards: Shards, max_length: int, short_seq_prob: float, pairs: PairTask, rng: np.random.Generator
 ) -> Sequences:
-    """SEGMENT-PAIR: every token of the shards in one sequence of at most `max_length` tokens.
+    """SEGMENT-PAIR: every token of the shards is in one sequence of at most `max_length` tokens.
 
-    For the task "next" half of the pairs get the B of another document's pair, so that no text is lost to the random
-    half; for "order" the segments of half of the pairs are swapped. Paragraphs of unordered documents stay single.
+    For the task "next" half of the pairs pass their B on to one another (truncated where it does not fit), so that the
+    random half needs no text of its own; for "order" the segments of half of the pairs are swapped. A paragraph of an
+    unordered document is a sequence of its own, and so is each part of a sentence that is too long.
     """
-    columns: list[np.ndarray] = []  # start of A, start of B (or the end, if there is no pair), end, document's start
+    # per shard (4, sequences): start of A, start of B (or the end, if there is no pair), end, start of the document
+    columns: list[np.ndarray] = []
     for offset, shard in shards:
-        sentences = sentences_of(shard, max_length - 3, max_length - 2)  # [CLS] A [SEP] B [SEP], or [CLS] A [SEP]
+        # room for the special tokens of [CLS] A [SEP] B [SEP] in ordered documents, of [CLS] A [SEP] in unordered ones
+        sentences = sentences_of(shard, max_length - 3, max_length - 2)
         alone = ~sentences.ordered | sentences.is_split
-        opens = alone | sentences.starts_document | np.append(True, alone[:-1])[: len(alone)]
+        follows_alone = np.append(True, alone[:-1])[: len(alone)]
+        opens = alone | sentences.starts_document | follows_alone
         room = _target_lengths(len(alone), max_length, short_seq_prob, rng)
+        # for each sentence, the number of the one after a sequence that would start with it
         after = sequence_ends(sentences.starts, sentences.ends, room, opens)
         firsts, drawn = sequence_starts(after), rng.random(len(alone))
-        lasts = after[firsts]  # exclusive
-        starts, ends = sentences.starts[firsts], sentences.ends[lasts - 1]
-        is_pair = lasts - firsts > 1 if pairs else np.zeros(len(firsts), bool)
+        stops = after[firsts]
+        starts, ends = sentences.starts[firsts], sentences.ends[stops - 1]
+        is_pair = stops - firsts > 1 if pairs else np.zeros(len(firsts), bool)
         # B begins at a random sentence of the sequence, but not at its first
-        first_of_b = firsts + is_pair * (1 + (drawn[firsts] * (lasts - firsts - 1)).astype(np.int64))
+        first_of_b = firsts + is_pair * (1 + (drawn[firsts] * (stops - firsts - 1)).astype(np.int64))
         middles = np.where(is_pair, sentences.starts[first_of_b], ends)
         columns.append(offset + np.stack([starts, middles, ends, sentences.documents[firsts]]))
     start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
@@ -110,17 +122,19 @@ def plan_sequences(
 
 
 def _target_lengths(count: int, max_length: int, short_seq_prob: float, rng: np.random.Generator) -> np.ndarray:
-    """(count,) the target length of a sequence that starts at each sentence. As with BERT's `short_seq_prob` a share of
-    them is short, because inputs of fine-tuning are often short, too."""
+    """(count,) for each sentence, the tokens of text that a sequence starting with it may have. As in BERT, a share
+    `short_seq_prob` of them is short, because inputs of fine-tuning are often short, too."""
     return np.where(rng.random(count) < short_seq_prob, rng.integers(2, max_length - 2, count), max_length - 3)
 
 
 def _with_random_partners(
     a: np.ndarray, b: np.ndarray, label: np.ndarray, documents: np.ndarray, max_length: int, rng: np.random.Generator
 ) -> Sequences:
-    """Half of the pairs with the B of another document, truncated to `max_length`."""
+    """For NSP: half of the pairs get the B of another pair, truncated so that the sequence fits into `max_length`. The
+    label is RANDOM if that B is from another document."""
     _rotate_segments(b, label, documents, rng)
-    room = np.maximum(max_length - 3 - (a[:, 1] - a[:, 0]), 0)  # < 0 where an A without a B is full
+    # an A without a B needs one [SEP] less and may be one token longer, which would leave -1
+    room = np.maximum(max_length - 3 - (a[:, 1] - a[:, 0]), 0)
     b[:, 1] = np.minimum(b[:, 1], b[:, 0] + room)
     return Sequences(a, b, label)
 
@@ -131,12 +145,12 @@ def _rotate_segments(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rn
     chosen = rng.permutation(paired)[: len(paired) // 2]
     source = np.roll(chosen, 1)
     b[chosen] = b[source]
-    # a B of the same document is neither the next nor a random segment
+    # a B from elsewhere in the same document is neither the next nor a random segment, so it has no label
     label[chosen] = np.where(documents[chosen] == documents[source], IGNORE_INDEX, RANDOM)
 
 
 def _with_swapped_segments(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng: np.random.Generator) -> Sequences:
-    """The segments of half of the pairs, chosen at random, swapped."""
+    """For SOP: swap the segments of half of the pairs, chosen at random."""
     paired = np.flatnonzero(label == NEXT)
     swapped = rng.permutation(paired)[: len(paired) // 2]
     a, label = a.copy(), label.copy()
@@ -146,8 +160,8 @@ def _with_swapped_segments(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng:
 
 
 def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-    """SENTENCE-PAIR: two sentences of an ordered document, or for half of the pairs the second one of another document.
-    A sentence that is left over or too long for a pair is a sequence of its own."""
+    """SENTENCE-PAIR: two consecutive sentences of an ordered document; half of the pairs then get the second sentence
+    of another pair. A sentence that is left over or too long for a pair is a sequence of its own."""
     columns: list[np.ndarray] = []  # as in plan_sequences
     for offset, shard in shards:
         sentences = sentences_of(shard, max_length - 3, max_length - 3)
@@ -155,7 +169,7 @@ def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) ->
         pairable = sentences.ordered & ~sentences.is_split
         fits = ends[1:] - starts[:-1] <= max_length - 3
         joins_next = pairable[:-1] & pairable[1:] & ~sentences.starts_document[1:] & fits
-        after = np.arange(1, count + 1) + np.append(joins_next, False)[:count]
+        after = np.arange(1, count + 1) + np.append(joins_next, False)[:count]  # as in plan_sequences
         firsts = sequence_starts(after)
         columns.append(
             offset + np.stack([starts[firsts], ends[firsts], ends[after[firsts] - 1], sentences.documents[firsts]])
@@ -168,7 +182,8 @@ def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) ->
 
 def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
     """As many sentences as fit: FULL-SENTENCES (`across` document boundaries, each marked by a [SEP]), or
-    DOC-SENTENCES. A paragraph of an unordered document counts as a document of its own."""
+    DOC-SENTENCES. A paragraph of an unordered document counts as a document of its own, so that only FULL-SENTENCES
+    joins it with others."""
     spans: list[np.ndarray] = []
     separators: list[np.ndarray] = []
     count = 0
@@ -181,7 +196,7 @@ def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
         after = sequence_ends(sentences.starts + shifts, sentences.ends + shifts, max_length - 2, opens)
         firsts = sequence_starts(after)
         spans.append(offset + np.stack([sentences.starts[firsts], sentences.ends[after[firsts] - 1]], 1))
-        inside = np.setdiff1d(np.flatnonzero(boundaries), firsts)
+        inside = np.setdiff1d(np.flatnonzero(boundaries), firsts)  # those within a sequence, not at its start
         rows = np.searchsorted(firsts, inside, side="right") - 1
         separators.append(np.stack([count + rows, offset + sentences.starts[inside]], 1))
         count += len(firsts)

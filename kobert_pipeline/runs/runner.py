@@ -1,4 +1,5 @@
 """Runs jobs in order: a finished and unchanged job is skipped, an interrupted one resumed, and a changed one refused.
+A job that another run has finished with the same options and inputs is reused from there.
 
 In distributed training rank 0 does all of this; other ranks wait for its decision, run the same stage and write no
 manifests.
@@ -28,7 +29,10 @@ NETWORK_FOLDER_DELAY = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """One folder of a run and how to create it: a whole stage, or one of its parts such as a fine-tuning's seed."""
+    """One folder of a run and how to create it: a whole stage, or one of its parts such as a fine-tuning's seed.
+
+    All optional functions default to `list` or `dict`, which when called do nothing and return an empty result.
+    """
 
     stage: str
     folder: Path
@@ -42,16 +46,17 @@ class Job:
     inputs: dict[str, Path] = field(default_factory=dict)
     """Folders of earlier jobs, by their names in the manifest; their contents are part of the fingerprint."""
     candidates: tuple[Path, ...] = ()
-    """Folders of earlier jobs that only decide something (the trials of a grid): `extra_inputs` holds the decision."""
+    """Folders of earlier jobs that only help to choose an option (the trials of a grid search). Their contents are not
+    part of the fingerprint; the choice is, by `extra_inputs`."""
     source_files: Callable[[], list[Path]] = list
     """Lists the user's files; their contents are part of the fingerprint."""
     extra_inputs: Callable[[], dict[str, str]] = dict
     """Returns anything else that the result depends on, for the fingerprint."""
     validate: Callable[[], object] = dict
-    """Reads the user's files as far as that takes seconds, for `kobert check`. Raises UserError."""
+    """For `kobert check`: reads the user's files if that takes only seconds. Raises UserError for a bad one."""
     sample: Callable[[], list[tuple[str, bool]]] = list
-    """Reads the beginning of each of many files; returns (problem, whether a run would skip the file) for each bad
-    one."""
+    """For `kobert check`, where there is too much to read: reads a sample, and returns (problem, whether a run would
+    skip the file) for each bad file."""
     preflight: Callable[[], object] = dict
     """Raises UserError before any job is started, for example if a library is missing."""
     resumable: bool = False
@@ -82,10 +87,11 @@ class Job:
 
 @dataclass
 class Outcome:
-    """The result of a job: `status` is `done`, `skipped` or `reused`; `seconds` are those of this command."""
+    """The result of a job. `seconds` is the time that this command spent on it, without earlier interrupted ones."""
 
     job: Job
     status: str
+    """`done` (run or resumed now), `skipped` (was finished before) or `reused` (taken from another run)."""
     seconds: float
     counts: dict[str, Any]
 
@@ -105,17 +111,17 @@ def run(
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
     _check_redo(redo or [], until, planned)
-    # in all folders, also of stages that are not chosen: these may be inputs of chosen ones
+    # for all jobs, since the folders of those that are not chosen may be inputs of the chosen ones
     for job in planned:
         stage_folder.finish_deletion(job.folder)
     last = STAGES.index(until) if until else len(STAGES)
     chosen = [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
-    # All preflight checks come first: a library that the last stage needs should not be missed after hours.
+    # all preflight checks first, so that a library missing for the last stage is reported now and not after hours
     for job in chosen:
         if job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
             job.preflight()
     for job in chosen:
-        if only:  # the earlier stages are not visited themselves, so they are compared with the recipe here
+        if only:  # the loop does not reach the earlier stages, so they are compared with the recipe here
             _check_sources(job, {other.folder: other for other in planned})
         outcome = _run_job(job, verified, say, redo=job.is_selected_by(redo or []))
         outcomes.append(outcome)
@@ -184,35 +190,38 @@ def _send_decision(job: Job, record: Record, runs: bool) -> None:
 
 
 def _leave_group() -> None:
+    """In distributed training: destroy this rank's process group, so that the process can exit cleanly."""
     if is_distributed():
         destroy_process_group()
 
 
 def _check_sources(job: Job, planned: dict[Path, Job]) -> None:
-    """Raise UserError if a finished stage that the job depends on does not match the recipe.
+    """Raise UserError if a finished stage that the job depends on, directly or not, does not match the recipe.
 
     Compares options and earlier stages, but neither the user's files nor the analyzer: a machine that only trains has
     neither of them.
     """
     for folder in job.candidates:
-        manifest.read(folder)
+        manifest.read(folder)  # raises NotFinished: without all of its trials a grid search cannot choose
     for folder in job.sources:
         source = planned[folder]
         _check_sources(source, planned)
         if manifest.is_finished(folder):
-            inputs = {
+            current = {
                 label: manifest.content_hash(manifest.read(at))
                 for label, at in source.inputs.items()
                 if manifest.is_finished(at)
             }
-            known = Record(source.stage, source.version, source.options, manifest.read(folder)["inputs"] | inputs)
-            manifest.refuse_if_changed(folder, known, source.path)
+            # what is not compared is taken from the manifest itself, so that it counts as unchanged
+            inputs = manifest.read(folder)["inputs"] | current
+            record = Record(source.stage, source.version, source.options, inputs)
+            manifest.refuse_if_changed(folder, record, source.path)
 
 
 def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
-    """Run one job, or skip or reuse it. `verified` are the manifests that this command has checked already."""
+    """Run one job, or skip or reuse it. `verified` maps folders to the manifests that this command has checked."""
     start_time = time.monotonic()
-    # With `redo`, too, the inputs are checked before anything is deleted: what cannot be created again is kept.
+    # raises for a missing or damaged input, and so before `redo` deletes a result that could not be created again
     record = record_of(job, verified)
     if redo:
         stage_folder.delete(job.folder)
@@ -220,12 +229,13 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str]
     if result is None:
         say(f"running  {job.title}")
         manifest.start(job.folder, record, job.writes)
-        _send_decision(job, record, runs=True)  # only now, since the other ranks compare the record in the folder
-        with manifest.record_elapsed(job.folder) as before:
+        _send_decision(job, record, runs=True)  # after `start`, which writes the record that the other ranks compare
+        with manifest.record_elapsed(job.folder) as earlier_seconds:
             counts = _run_stage(job)
         files = manifest.list_files(job.folder, job.writes)
-        # the time of interrupted commands counts too
-        manifest.finish(job.folder, record, job.writes, files, counts, before + time.monotonic() - start_time)
+        # the manifest also counts the time of earlier, interrupted commands
+        seconds = earlier_seconds + time.monotonic() - start_time
+        manifest.finish(job.folder, record, job.writes, files, counts, seconds)
         for name in stage_folder.foreign_files(job.folder):
             say(f"note     {job.folder / name} was added during the run; it is not in the manifest, and is left alone")
         result = manifest.read(job.folder)
@@ -236,7 +246,8 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str]
 
 
 def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[str, Any] | None]:
-    """The job's status, and its manifest if it need not be run: from its own folder, or from that of another run.
+    """The status that the job will have, and its manifest (from its own folder, or reused from another run), or None if
+    the job must be run. Deletes a partial folder that cannot be resumed.
 
     Raises UserError for a folder that is stale, damaged, or holds files that kobert did not write.
     """
@@ -247,7 +258,7 @@ def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[st
     if reused := None if redo else reuse(job.folder, record, job.writes):
         return "reused", reused
     if not job.resumable:
-        stage_folder.delete(job.folder)  # a partial stage that cannot be resumed
+        stage_folder.delete(job.folder)
     return "done", None
 
 
@@ -258,7 +269,7 @@ def _run_stage(job: Job) -> dict[str, Any]:
     except UserError:
         # The user will now change an option or a file, and a leftover folder would then be refused as stale.
         if not job.resumable or manifest.has_no_results(job.folder, job.writes):
-            with suppress(NotOurs):  # a file was added meanwhile
+            with suppress(NotOurs):  # someone added a file to the folder meanwhile, so it is kept
                 stage_folder.delete(job.folder)
         raise
 
