@@ -37,18 +37,17 @@ def run(
         num_workers: processes of the stages corpus and analysis; default: one per core.
 
     Returns a row per folder of the run: `job`, `status` (done, skipped or reused), `seconds`, `folder` and `counts`.
-    Raises UserError, with the sentence that the command prints.
+    Raises UserError, with the sentence that the command prints. It runs in one process; several ranks train by the
+    commands `kobert pretrain` and `kobert finetune`.
     """
-    from kobert_pipeline.distributed import is_main_process
+    from kobert_pipeline.distributed import refuse_unsupported_launch
     from kobert_pipeline.files import locked
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.runs import runner
 
+    refuse_unsupported_launch("run")
     given = [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in (settings or {}).items()]
     _, planned = plan(str(recipe), given, Path(run_dir) if run_dir else None, num_workers)
-    if not is_main_process():
-        runner.follow(planned, None)
-        return []
     with locked(planned[0].folder.parent):
         outcomes = runner.run(planned, until=until, redo=redo)
     return [

@@ -46,7 +46,8 @@ class Mlm(MaskedObjective):
         return "pretraining" if self.nsp else "masked"
 
     def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-        """Sequences in the given format; single paragraphs of unordered documents."""
+        """Sequences in the given format. Of unordered documents each paragraph is a sequence of its own, except in
+        `full_sentences`, which joins them like documents, with a [SEP] between them."""
         match self.sequence_format:
             case "segment_pair":
                 return plan_sequences(shards, max_length, self.short_seq_prob, "next", rng)
