@@ -28,7 +28,7 @@ LAUNCHER_SHARDING = {
     "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
 }
 """Sharding methods of `accelerate launch`, by the environment variable that turns them on."""
-NEXT_MESSAGE_TIMEOUT = timedelta(days=30)
+NEXT_MESSAGE_TIMEOUT = timedelta(days=20)  # the store counts milliseconds in 32 bits
 ACKNOWLEDGE_TIMEOUT = timedelta(seconds=5)
 """How long rank 0 waits before it exits until the other ranks know; a rank that waits in a collective cannot answer."""
 RELEASE_SECONDS = 0.2

@@ -68,3 +68,8 @@ def test_importing_the_package_imports_nothing_heavy(fresh: Callable[..., Any]) 
     heavy = "('torch', 'transformers', 'kiwipiepy', 'pydantic', 'typer')"
     code = f"import sys, kobert_pipeline\nprint([name for name in {heavy} if name in sys.modules])"
     assert fresh(code).out == "[]\n"
+
+
+def test_a_stage_that_does_not_exist_is_refused(tiny: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no stage 'tokeniser' - did you mean 'tokenizer'"):
+        kobert.run(tiny.recipe, run_dir=tmp_path / "runs" / "x", until="tokeniser")

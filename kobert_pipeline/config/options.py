@@ -36,6 +36,12 @@ RENAMED = {
 """Options that were renamed after version 0.1: the error for an old recipe names the new option."""
 
 
+def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that a checkpoint of an earlier version recorded, under their names of today. Recipes are not translated:
+    their writers are told the new name."""
+    return {RENAMED.get(key, key): value for key, value in given.items()}
+
+
 class Options(BaseModel):
     """Frozen options. An unknown key is an error that suggests the nearest name, or a renamed option's new name."""
 

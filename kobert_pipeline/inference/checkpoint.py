@@ -157,6 +157,7 @@ def task_options(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     name, state = fine_tuned_for(config)
     if name not in Task.names():
         return {}
+    state = options.with_new_names(state)
     # predictions depend on the config alone; the training manifest adds how files are read, such as column names
     inference = {key: state[key] for key in choose_task({"name": name}).inference_options if key in state}
     return {**recipe_options(folder / "training_manifest.json", name), "name": name, **inference}
@@ -171,7 +172,7 @@ def recipe_options(training_manifest: Path, name: str) -> dict[str, Any]:
             tuned = stage.split("/")[1]
             features = _object(_object(recipe, "finetune"), tuned).get("features") or tuned
             task = _object(_object(_object(recipe, "features"), str(features)), "task")
-            return task if task.get("name") == name else {}
+            return options.with_new_names(task) if task.get("name") == name else {}
     return {}
 
 

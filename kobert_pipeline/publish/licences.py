@@ -5,33 +5,39 @@ are, and refuses on that assumption. Users who know better, or have permission, 
 `permission`, and the model card repeats it.
 """
 
+import re
+
 NOT_STATED = "not stated"
 """What the model card shows as the licence of a file without one."""
 
 UNCONDITIONAL = {
-    "public-domain", "publicdomain", "pd", "cc0", "cc-zero", "unlicense", "pddl", "own", "my-own", "own-work", "cc-by",
-    "mit", "isc", "0bsd", "apache", "bsd", "bsd-2-clause", "bsd-3-clause", "bsd-4-clause", "odc-by", "kogl-1",
+    "public-domain", "publicdomain", "pd", "cc-zero", "unlicense", "pddl", "own", "my-own", "own-work", "cc-by", "mit",
+    "isc", "bsd", "bsd-clause", "apache", "odc-by", "kogl-1",
 }  # fmt: skip
 """Licences that require attribution at most, which the card gives."""
-SHARE_ALIKE = {
-    "cc-by-sa": "cc-by-sa-4.0", "cc-by-nc-sa": "cc-by-nc-sa-4.0", "gfdl": "gfdl", "odbl": "odbl", "gpl": "gpl-3.0",
-    "lgpl": "lgpl-3.0", "agpl": "agpl-3.0",
-}  # fmt: skip
-"""{share-alike licence: the licence to suggest for a model trained on such data}."""
+COPYLEFT = {"gfdl": "gfdl", "odbl": "odbl", "gpl": "gpl-3.0", "lgpl": "lgpl-3.0", "agpl": "agpl-3.0"}
+"""{share-alike licence outside Creative Commons: the licence to suggest for a model trained on such data}."""
+KOGL = {"kogl-1": set[str](), "kogl-2": {"nc"}, "kogl-3": {"nd"}, "kogl-4": {"nc", "nd"}}
+"""Conditions of the Korea Open Government Licence, by its types."""
 COMPATIBLE = {
     (("cc-by-sa", 4.0), ("gpl", 3.0)), (("lgpl", 2.1), ("gpl", 3.0)), (("lgpl", 3.0), ("gpl", 3.0)),
 }  # fmt: skip
 """(data, model): licences of another family that a share-alike licence accepts for derivatives."""
-CONDITIONS: dict[str, set[str]] = {
-    **{name: set() for name in UNCONDITIONAL}, **{name: {"sa"} for name in SHARE_ALIKE},
-    "kogl-2": {"nc"}, "kogl-3": {"nd"}, "kogl-4": {"nc", "nd"},
-}  # fmt: skip
 REASONS = {
     "nc": "forbids commercial use",
     "nd": "forbids sharing what is made from it",
     "sa": "requires what is made from it to be shared under the same licence",
 }
-IGNORED_WORDS = {"kr", "korea", "international", "unported", "license", "licence", "only", "or", "later"}
+PHRASES = {
+    "공공누리": "kogl", "상업적 이용금지": "nc", "상업적 이용 금지": "nc", "상업적이용금지": "nc", "비영리": "nc",
+    "변경금지": "nd", "변경 금지": "nd", "동일조건변경허락": "sa", "출처표시": "by", "저작자표시": "by",
+    "creative commons": "cc", "attribution": "by", "non commercial": "nc", "noncommercial": "nc",
+    "no commercial use": "nc", "no derivatives": "nd", "noderivatives": "nd", "noderivs": "nd", "share alike": "sa",
+    "sharealike": "sa", "cc0": "cc zero",
+}  # fmt: skip
+"""Other spellings of the words that matter."""
+IGNORED_WORDS = {"v", "kr", "korea", "international", "unported", "deed", "license", "licence", "only", "or", "later",
+                 "gnu", "type"}  # fmt: skip
 HUB_NAMES = {
     "apache-2.0", "mit", "isc", "unlicense", "bsd", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "pddl", "odc-by", "odbl",
     "gfdl", "other", "openrail", "mpl-2.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0",
@@ -50,11 +56,10 @@ def refusal(sources: list[dict[str, str]], licence: str) -> str | None:
                 continue
             found = conditions(name) or set()
             reasons = " and ".join(reason for condition, reason in REASONS.items() if condition in found)
-            fix = f"set its license to {SHARE_ALIKE.get(parse(name)[0], 'cc-by-nc-4.0')}"
+            fix = "leave that source out" if "nd" in found else f"set its license to {suggestion(name)}"
             return (
-                f"{source['path']} is under {name}, which {reasons}, and the model would be under {licence}; "
-                f"{'leave that source out' if 'nd' in found else fix}, or, if you may publish it all the same, say "
-                "why in its option `permission`, which the card repeats"
+                f"{source['path']} is under {name}, which {reasons}, and the model would be under {licence}; {fix}, "
+                "or, if you may publish it all the same, say why in its option `permission`, which the card repeats"
             )
     return None
 
@@ -71,29 +76,55 @@ def allows(data: str, model: str) -> bool:
         return "nc" in granted
     if (parse(data), parse(model)) in COMPATIBLE:
         return True
-    # share-alike licences accept their own later versions; a name without a version means any version
     (family, version), (model_family, model_version) = parse(data), parse(model)
-    return model_family == family and (model_version is None or model_version >= (version or 0))
+    if family != model_family:
+        return False
+    if model_version is None:  # gfdl and odbl have no version on the Hub, Creative Commons always has
+        return family in COPYLEFT
+    # share-alike licences accept their own later versions, except the first of Creative Commons
+    later = family in COPYLEFT or version != 1.0
+    return model_version >= (version or 0.0) if later else model_version == version
+
+
+def suggestion(name: str) -> str:
+    """A licence for a model trained on data under the licence `name`, which does not forbid derivatives."""
+    family, version = parse(name)
+    if family in COPYLEFT:
+        return COPYLEFT[family]
+    return "-".join(word for word in ("cc", "by", "nc", "sa") if word in {"cc", "by"} | (conditions(name) or set())) + (
+        "-1.0" if version == 1.0 and "sa" in family else "-4.0"
+    )
 
 
 def conditions(name: str) -> set[str] | None:
     """What a licence restricts: "nc" commercial use, "nd" derivatives, "sa" the licence of derivatives; None for an
     unknown licence."""
     family, _ = parse(name)
-    # Creative Commons puts the conditions into the name, so they are seen in unusual spellings, too
-    return {"nc", "nd", "sa"} & set(family.split("-")) or CONDITIONS.get(family)
+    words = set(words_of(name))
+    # looked for in the whole name, so that no unusual spelling hides a condition
+    found = {"nc", "nd", "sa"} & words | ({"sa"} if words & set(COPYLEFT) else set()) | KOGL.get(family, set())
+    return found or (set() if family in UNCONDITIONAL else None)
 
 
 def parse(name: str) -> tuple[str, float | None]:
     """A licence's family and version, ("cc-by-sa", 2.0) for `CC BY-SA 2.0 KR`; None where the name has no version."""
-    # `공공누리 제1유형`, `KOGL type 1` and `KOGL1` become kogl-1
-    name = name.casefold().replace("공공누리", "kogl").replace("kogl", "kogl ")
-    name = normalized(name.replace("제", " ").replace("유형", " ").replace("type", " "))
-    words = [word for word in name.split("-") if word not in IGNORED_WORDS]
-    numbers = [word for word in words if word.removeprefix("v").replace(".", "", 1).isdecimal()]
-    if "-".join(words) in CONDITIONS or not numbers:  # the numbers of kogl-1 and bsd-3-clause are not versions
-        return "-".join(words), None
-    return "-".join(word for word in words if word not in numbers), float(numbers[0].removeprefix("v"))
+    words = words_of(name)
+    numbers = [word for word in words if word[0].isdigit()]
+    if "kogl" in words:
+        return f"kogl-{numbers[0] if numbers else ''}", None
+    version = float(numbers[0]) if numbers else None
+    copyleft = next((word for word in words if word in COPYLEFT), None)
+    return copyleft or "-".join(word for word in words if word not in numbers), version
+
+
+def words_of(name: str) -> list[str]:
+    """The words and numbers of a licence's name that matter: `GNU GPLv3` and `gpl_3` are gpl, 3."""
+    text = " ".join(re.sub(r"[\s_\u2010-\u2015-]+", " ", name.casefold()).split())
+    for phrase, word in PHRASES.items():
+        text = text.replace(phrase, f" {word} ")
+    # the v of gplv3 belongs to its number
+    words = re.findall(r"[a-z]+?(?=v?\d)|[a-z]+|\d+(?:\.\d+)?", text)
+    return [word for word in words if word not in IGNORED_WORDS]
 
 
 def normalized(name: str) -> str:
@@ -103,7 +134,7 @@ def normalized(name: str) -> str:
 
 def split_names(licence: str) -> list[str]:
     """The names in an entry such as `CC BY-SA 4.0 / MIT`, which all apply; [] where no licence is stated."""
-    names = licence.replace(",", "/").replace(";", "/").split("/")
+    names = re.split(r"[/;,](?![^(]*\))", licence)  # not at a comma in brackets
     return [name.strip() for name in names if name.strip()] if licence != NOT_STATED else []
 
 

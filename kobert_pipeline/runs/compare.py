@@ -20,6 +20,8 @@ def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
         if not manifest.is_finished(run_dir / "pretrain"):
             raise UserError(f"{run_dir} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
         tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
+        if "tokens_seen" not in pretrain["counts"]:
+            raise UserError(f"{run_dir} was made by an earlier version of kobert with other records; run it again")
         base = {
             "run": run_dir.name,
             "vocab_size": tokenizer["counts"]["vocab_size"],

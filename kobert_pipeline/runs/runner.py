@@ -110,6 +110,8 @@ def run(
     """
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
+    if until is not None and until not in STAGES:
+        raise UserError(f"there is no stage {until!r}{did_you_mean(until, STAGES)}")
     _check_redo(redo or [], until, planned)
     # for all jobs, since the folders of those that are not chosen may be inputs of the chosen ones
     for job in planned:

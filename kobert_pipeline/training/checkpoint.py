@@ -182,8 +182,8 @@ def _random_states(accelerator: Accelerator | None) -> dict[str, torch.Tensor]:
 
 
 def save_tensors(path: Path, value: Any) -> Path:
-    """Save every tensor in nested lists, tuples, dicts and dataclasses, by its path
-    (`0.input_ids`); returns `path`."""
+    """Save every tensor in nested lists, tuples, dicts and dataclasses, by its path (`0.input_ids`, of a pretraining
+    batch also its layout: `0.layout.inverse`); returns `path`."""
     save_file(dict(_named_tensors(value, "")), path)
     return path
 

@@ -116,3 +116,21 @@ def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(
     assert "does not load" in kobert("predict", folder, "정말").complaint
     (folder / "model.safetensors").write_bytes(b"broken" * 9)
     assert "model.safetensors is damaged" in kobert("predict", folder, "정말").complaint
+
+
+def test_a_question_checkpoint_of_an_earlier_version_is_used_with_its_options(
+    tiny: Any, tmp_path: Path, kobert: Callable
+) -> None:
+    """Its config and training manifest have the options' old names, and nobody can change them."""
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "old"))
+    (folder / "manifest.json").unlink()  # as a folder that was downloaded
+    for name in ("config.json", "training_manifest.json"):
+        text = (folder / name).read_text(encoding="utf-8")
+        changed = text.replace("max_answer_tokens", "max_answer_pieces").replace(
+            "max_question_tokens", "max_question_pieces"
+        )
+        assert changed != text, name
+        (folder / name).write_text(changed, encoding="utf-8")
+    words = ("한글은 세종대왕이 1443년에 만들었다.", "--question", "누가 만들었는가?", "--json")
+    old = kobert("predict", folder, *words)
+    assert (old.code, old.out) == (0, kobert("predict", tiny.run_dir / "publish" / "korquad", *words).out), old.err

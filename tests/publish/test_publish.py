@@ -425,9 +425,9 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
 
 def test_the_check_uses_a_cache_of_code_of_its_own(tiny, tmp_path, monkeypatch) -> None:
     """In the shared one two publishing processes would overwrite each other's modules: it goes by the folder's name."""
-    from kobert_pipeline.publish.verify import outputs_there
+    from kobert_pipeline.publish.verify import outputs_in_fresh_process
 
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "cache"))
-    outputs = outputs_there(tiny.run_dir / "publish" / "nsmc", "AutoModelForSequenceClassification")
+    outputs = outputs_in_fresh_process(tiny.run_dir / "publish" / "nsmc", "AutoModelForSequenceClassification")
     assert len(outputs["ids"]) == 4
     assert not (tmp_path / "cache").exists()
