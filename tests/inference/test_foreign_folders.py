@@ -129,7 +129,7 @@ def test_a_question_checkpoint_of_an_earlier_version_is_used_with_its_options(
         changed = text.replace("max_answer_tokens", "max_answer_pieces").replace(
             "max_question_tokens", "max_question_pieces"
         )
-        assert changed != text, name
+        assert changed != text or name == "config.json"
         (folder / name).write_text(changed, encoding="utf-8")
     words = ("한글은 세종대왕이 1443년에 만들었다.", "--question", "누가 만들었는가?", "--json")
     old = kobert("predict", folder, *words)
