@@ -74,23 +74,20 @@ def test_the_last_state_is_that_of_the_first_token_alone() -> None:
     assert short.base_model(input_ids=torch.arange(5, 15)[None]).last_hidden_state.shape == (1, 1, 32)
 
 
-OTHER_MODELS_STAY_AS_THEY_ARE_ROWS = [
-    ("bert", "AutoModelForQuestionAnswering"),
-    ("bert", "AutoModelForTokenClassification"),
-]
-+[(name, "AutoModelForSequenceClassification") for name in ("albert", "modernbert", "gpt2")]
-
-
-def test_other_models_stay_as_they_are() -> None:
-    for name, auto_class in OTHER_MODELS_STAY_AS_THEY_ARE_ROWS:
-        plain, short = two_models(name, "sdpa", auto_class)
-        assert type(plain).__name__ not in FIRST_TOKEN_CLASSES
-        batch = {key: value for key, value in a_batch([6, 6]).items() if key != "labels"}
-        for model in (plain, short):
-            model.config.pad_token_id = 0
-        for one, two in zip(short.eval()(**batch).values(), plain.eval()(**batch).values(), strict=True):
-            if isinstance(one, torch.Tensor):
-                assert torch.equal(one, two)
+@pytest.mark.parametrize(
+    ("name", "auto_class"),
+    [("bert", "AutoModelForQuestionAnswering"), ("bert", "AutoModelForTokenClassification")]
+    + [(name, "AutoModelForSequenceClassification") for name in ("albert", "modernbert", "gpt2")],
+)
+def test_other_models_stay_as_they_are(name: str, auto_class: str) -> None:
+    plain, short = two_models(name, "sdpa", auto_class)
+    assert type(plain).__name__ not in FIRST_TOKEN_CLASSES
+    batch = {key: value for key, value in a_batch([6, 6]).items() if key != "labels"}
+    for model in (plain, short):
+        model.config.pad_token_id = 0
+    for one, two in zip(short.eval()(**batch).values(), plain.eval()(**batch).values(), strict=True):
+        if isinstance(one, torch.Tensor):
+            assert torch.equal(one, two)
 
 
 def test_what_is_saved_is_the_plain_model(tmp_path) -> None:

@@ -53,27 +53,28 @@ def assert_equal(ours: Found, theirs: Found) -> None:
     assert_same(ours[2], theirs[2], rtol=1e-5)
 
 
-def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whole() -> None:
-    for objective, architecture in rows():
-        module, loader = prepared(objective, architecture)
-        batch = loader.batch(0)
-        whole = summed(module.train(), [batch])
-        assert whole[0] > 1
-        for number in (1, 2, 3, len(batch.lengths) + 4):
-            assert_equal(summed(module, parts_of(batch, number)), whole)
+@pytest.mark.parametrize(("objective", "architecture"), rows())
+def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whole(
+    objective: Any, architecture: Any
+) -> None:
+    module, loader = prepared(objective, architecture)
+    batch = loader.batch(0)
+    whole = summed(module.train(), [batch])
+    assert whole[0] > 1
+    for number in (1, 2, 3, len(batch.lengths) + 4):
+        assert_equal(summed(module, parts_of(batch, number)), whole)
 
 
-def test_accuracies_of_parts_add_up_too() -> None:
-    for objective, architecture in rows():
-        module, loader = prepared(objective, architecture)
-        batch = loader.batch(0)
-        (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, parts_of(batch, 3))
-        ranks = {"rtd_auc"}  # of the whole it is; nothing is evaluated in parts
-        assert_same(
-            *({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)),
-            rtol=1e-5,
-        )
-        assert [name for name in whole if name.endswith("accuracy")]
+@pytest.mark.parametrize(("objective", "architecture"), rows())
+def test_accuracies_of_parts_add_up_too(objective: Any, architecture: Any) -> None:
+    module, loader = prepared(objective, architecture)
+    batch = loader.batch(0)
+    (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, parts_of(batch, 3))
+    ranks = {"rtd_auc"}  # of the whole it is; nothing is evaluated in parts
+    assert_same(
+        *({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)), rtol=1e-5
+    )
+    assert [name for name in whole if name.endswith("accuracy")]
 
 
 def test_a_step_without_pairs_logs_no_number_for_them_in_any_part() -> None:
