@@ -46,8 +46,7 @@ def run(
     from kobert_pipeline.runs import runner
 
     refuse_unsupported_launch("run")
-    given = [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in (settings or {}).items()]
-    _, planned = plan(str(recipe), given, Path(run_dir) if run_dir else None, num_workers)
+    _, planned = plan(str(recipe), _as_set_options(settings), Path(run_dir) if run_dir else None, num_workers)
     with locked(planned[0].folder.parent):
         outcomes = runner.run(planned, until=until, redo=redo)
     return [
@@ -116,6 +115,10 @@ class Checkpoint:
         from kobert_pipeline.inference.checkpoint import Checkpoint as TaskCheckpoint
 
         noises = conditions(noise or [], 1)
-        given = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (settings or {}).items()]
-        loaded = TaskCheckpoint.of_task(self.folder, self.model, self.tokenizer, task, given)
+        loaded = TaskCheckpoint.of_task(self.folder, self.model, self.tokenizer, task, _as_set_options(settings))
         return evaluate(loaded, Path(file), noises, [], errors, limit, report=lambda line: None)
+
+
+def _as_set_options(settings: Mapping[str, Any] | None) -> list[str]:
+    """Settings as the command line spells them after --set."""
+    return [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in (settings or {}).items()]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kobert_pipeline.distributed import start_worker
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import Segmentation
+from kobert_pipeline.morphemes.segmenter import batches_of
 
 if TYPE_CHECKING:
     from pebble import ProcessFuture
@@ -77,7 +78,7 @@ class Workers:
         """The segmentation of each text, in order; the same for any number of workers."""
         # bounded, so that neither texts nor results of a whole corpus pile up in memory
         waiting: deque[tuple[list[str], ProcessFuture[Any]]] = deque()
-        chunks = chunks_of(texts)
+        chunks = batches_of(texts, CHUNK_CHARACTERS)
         waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, self.num_workers * TASKS_PER_WORKER))
         while waiting:
             yield from self._result(*waiting.popleft())
@@ -122,20 +123,6 @@ class Workers:
         self.pool.stop()
         self.pool.join()
         self.pool = self.new_pool()
-
-
-def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Lists of texts with about `CHUNK_CHARACTERS` each."""
-    chunk: list[str] = []
-    size = 0
-    for text in texts:
-        chunk.append(text)
-        size += len(text)
-        if size >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 _segmenter: CanSegment

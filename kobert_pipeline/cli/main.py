@@ -33,9 +33,9 @@ from kobert_pipeline.cli.formatting import (
 )
 from kobert_pipeline.cli.predict import predict, tokenize
 from kobert_pipeline.distributed import is_main_process, refuse_unsupported_launch
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import locked
-from kobert_pipeline.runs.runner import STAGES, follow
+from kobert_pipeline.runs.runner import STAGES, check_stage_name, follow
 from kobert_pipeline.runs.runner import run as run_jobs
 
 app = typer.Typer(
@@ -64,7 +64,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run every stage of a recipe that is not finished yet. Example: kobert run quickstart --until tokenizer"""
-    _check_stage_name(until)
+    if until is not None:
+        check_stage_name(until)  # before the recipe is read and the run's folder is made
     _run(recipe, setting, run_dir, num_workers, as_json, until=until, redo=redo)
 
 
@@ -268,11 +269,6 @@ def _run(
     )
     if uploaded:
         print_upload(uploaded)
-
-
-def _check_stage_name(stage: str | None) -> None:
-    if stage is not None and stage not in STAGES:
-        raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
 
 
 def _version(requested: bool) -> None:

@@ -95,19 +95,20 @@ class _Batch(NamedTuple):
 
 def _queue_units(texts: Iterable[str], pending: deque[_Batch]) -> Iterator[str]:
     """The strings for the analyzer; as they are consumed, each batch is appended to `pending` before its units."""
-    for batch in _batches(texts):
+    for batch in batches_of(texts, BATCH_CHARACTERS):
         spans = [list(units(text)) for text in batch]
         pending.append(_Batch(batch, spans, sum(map(len, spans))))
         yield from (text[start:end] for text, of_text in zip(batch, spans, strict=True) for start, end in of_text)
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+def batches_of(texts: Iterable[str], characters: int) -> Iterator[list[str]]:
+    """Lists of neighbouring texts, each closed as soon as its texts have so many characters in total."""
     batch: list[str] = []
     size = 0
     for text in texts:
         batch.append(text)
         size += len(text)
-        if size >= BATCH_CHARACTERS:
+        if size >= characters:
             yield batch
             batch, size = [], 0
     if batch:

@@ -110,8 +110,8 @@ def run(
     """
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
-    if until is not None and until not in STAGES:
-        raise UserError(f"there is no stage {until!r}{did_you_mean(until, STAGES)}")
+    if until is not None:
+        check_stage_name(until)
     _check_redo(redo or [], until, planned)
     # for all jobs, since the folders of those that are not chosen may be inputs of the chosen ones
     for job in planned:
@@ -132,12 +132,17 @@ def run(
     return outcomes
 
 
+def check_stage_name(stage: str) -> None:
+    """Raise UserError, with a guess, for a name that is not a stage's."""
+    if stage not in STAGES:
+        raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
+
+
 def _check_redo(names: list[str], until: str | None, planned: list[Job]) -> None:
     """Raise UserError for a name of --redo that is not a stage or a job of the recipe, or that --until excludes."""
     for name in names:
         stage = name.partition("/")[0]
-        if stage not in STAGES:
-            raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
+        check_stage_name(stage)
         if name != stage and not any(job.is_selected_by([name]) for job in planned):
             paths = [job.path for job in planned if job.stage == stage]
             sections = ["/".join(path.split("/")[:2]) for path in paths]

@@ -14,11 +14,11 @@ from pebble import ProcessFuture
 from kobert_pipeline.analysis import stage
 from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
 from kobert_pipeline.analysis.stage import AnalysisOptions, run
-from kobert_pipeline.analysis.workers import CHUNK_CHARACTERS, FailedDocument, Workers, chunks_of
+from kobert_pipeline.analysis.workers import CHUNK_CHARACTERS, FailedDocument, Workers
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document, write_documents
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.morphemes.segmenter import Segmenter
+from kobert_pipeline.morphemes.segmenter import Segmenter, batches_of
 
 GOOD = [f"{number}번 글이 왔다" for number in range(40)]
 
@@ -63,8 +63,12 @@ def test_order_and_morphemes_do_not_depend_on_the_number_of_workers():
 
 def test_chunks_are_whole_texts_in_order():
     texts = ["가" * 60_000, "나" * 60_000, "다", "라" * 250_000, "마"]
-    assert [[text[0] for text in chunk] for chunk in chunks_of(texts)] == [["가", "나"], ["다", "라"], ["마"]]
-    assert list(chunks_of([])) == []
+    assert [[text[0] for text in chunk] for chunk in batches_of(texts, CHUNK_CHARACTERS)] == [
+        ["가", "나"],
+        ["다", "라"],
+        ["마"],
+    ]
+    assert list(batches_of([], CHUNK_CHARACTERS)) == []
 
 
 def corpus_of(folder, texts):
