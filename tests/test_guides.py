@@ -6,8 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
@@ -283,36 +281,3 @@ def test_the_readmes_list_every_folder_of_the_package() -> None:
         picture = re.search(r"^```text\nkobert_pipeline/\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
         assert picture
         assert set(re.findall(r"^  (\w+)/ ", picture[1], re.M)) == folders
-
-
-CAMPAIGN = (REPO / "docs" / "gpu-campaign.md").read_text(encoding="utf-8")
-CALLS = re.findall(r"^\$ scripts/gpu_campaign (.*)$", CAMPAIGN, re.M)
-"""Every call of the campaign that its guide shows; `tests/scripts` runs them all, small."""
-
-
-@pytest.fixture(scope="module")
-def campaign() -> Any:
-    """`scripts/gpu_campaign` as a module."""
-    loader = SourceFileLoader("gpu_campaign", str(REPO / "scripts" / "gpu_campaign"))
-    module = module_from_spec(spec_from_loader("gpu_campaign", loader))
-    loader.exec_module(module)
-    return module
-
-
-def test_a_call_of_the_campaign_parses(campaign: Any) -> None:
-    for call in CALLS:
-        given = campaign.parser().parse_args(shlex.split(call))
-        assert given.command or given.rehearse is not None
-
-
-def test_the_guide_shows_every_command_of_the_campaign() -> None:
-    assert {shlex.split(call)[0] for call in CALLS} == {"prepare", "unpack", "train", "bench", "collect", "--rehearse"}
-
-
-def test_the_guide_quotes_what_the_campaign_says() -> None:
-    """The table of messages, against the code that says them."""
-    places = [*(REPO / "scripts" / "campaign").glob("*.py"), REPO / "kobert_pipeline" / "runs" / "manifest.py"]
-    code = "".join(path.read_text(encoding="utf-8") for path in places)
-    for said in ("files of the packs", "is damaged", "with different options", "there is more to do"):
-        assert said in CAMPAIGN
-        assert said in code

@@ -212,6 +212,18 @@ def test_file_that_is_no_recipe_is_refused(text: bytes, said: str, tmp_path, kob
     assert "bad.yaml" in result.complaint
 
 
+def test_the_recipe_base_is_what_its_comments_say() -> None:
+    """The budget, the phases, and that length 128 comes first."""
+    options = Recipe.model_validate(recipe_file.load("base", []))
+    parts = options.pretrain.parts()
+    assert sum(tokens for tokens, _ in parts) == options.pretrain.total_tokens == 360_000_000
+    assert [part.batch_tokens for _, part in parts] == [32_768, 65_536, 131_072, 262_144, 262_144]
+    assert [part.max_length for _, part in parts] == [128, 128, 128, 128, 512]
+    assert options.finetune["nsmc"].seeds == options.finetune["korquad"].seeds == [1, 2, 3]
+    assert list(options.finetune)[-1] == "nsmc-random", "the baseline is last, so that it is the one left out"
+    assert options.tokenizer.subword.vocab_size < 2**16, "ids of two bytes"
+
+
 @pytest.mark.parametrize(
     ("name", "said"), [("quickstrt", "did you mean 'quickstart'"), ("gone/a.yaml", "does not exist")]
 )
