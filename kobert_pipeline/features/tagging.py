@@ -22,9 +22,7 @@ from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_scores
 from kobert_pipeline.features.task import Example, Task, refuse_empty
-
-IGNORE_INDEX = -100
-"""The label of tokens that the loss ignores."""
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 ScoredEntity = tuple[int, int, str, float]
 """First character, end character, type, score of a predicted entity."""

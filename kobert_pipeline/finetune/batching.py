@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.tagging import IGNORE_INDEX
-from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 
 SORTED_BATCHES = 64
 """Batches whose rows are sorted by length together: less padding, and the order is still random."""

@@ -9,10 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-
-IGNORE_INDEX = -100
-"""The label that losses ignore, as in PyTorch and HF."""
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 
 
 class LossDenominators(NamedTuple):

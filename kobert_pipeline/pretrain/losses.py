@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 if TYPE_CHECKING:
     import torch

@@ -7,11 +7,10 @@ import torch
 from transformers import PreTrainedModel
 
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
-from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 from kobert_pipeline.training.attention import has_varlen
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan

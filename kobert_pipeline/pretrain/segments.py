@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.sequences import sentences_of, sequence_ends, sequence_starts
 from kobert_pipeline.shards.format import Shards
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 NEXT, RANDOM = 0, 1
 """The values of `next_sentence_label` for NSP, as in HF."""

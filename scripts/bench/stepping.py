@@ -14,7 +14,7 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFas
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.architectures.bert import Bert
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
+from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import generator
 from kobert_pipeline.pretrain.model import LossModule, uses_varlen
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
@@ -22,6 +22,7 @@ from kobert_pipeline.pretrain.packing import group, pack
 from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 from kobert_pipeline.training.attention import packed_attention
 from kobert_pipeline.training.device import device, make_accelerator
 from kobert_pipeline.training.loop import take_step

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.tagging import IGNORE_INDEX, has_max_context, max_context_tokens, token_labels
+from kobert_pipeline.features.tagging import has_max_context, max_context_tokens, token_labels
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, IGNORE_INDEX, SEP_ID
 
 TASK: Any = Task.choose({"name": "tagging", "labels": ["PER", "LOC"]})
 SENTENCES = [

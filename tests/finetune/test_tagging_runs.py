@@ -16,7 +16,6 @@ from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.tagging import IGNORE_INDEX
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import Batches
@@ -25,6 +24,7 @@ from kobert_pipeline.finetune.model import TaskModule, build, load, logits
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.inference.checkpoint import Checkpoint, load_model, load_tokenizer
 from kobert_pipeline.inference.predict import format_predictions, predict, predict_examples
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 NAMES = ["민수", "지호", "준서", "시우", "민지", "수아", "지우", "은우", "하나", "유나"]
 PLACES = ["부산", "강릉", "남해", "춘천", "여수", "경주", "대구", "제주", "목포", "전주"]

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_shards import articles, corpora, documents, generators, reviews, shards_of
 
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.segments import (
     IN_ORDER,
@@ -19,7 +18,7 @@ from kobert_pipeline.pretrain.segments import (
     sentence_pairs,
 )
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, IGNORE_INDEX, SEP_ID
 
 LENGTHS = st.integers(16, 64)
 

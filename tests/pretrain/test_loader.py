@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from synthetic_shards import all_ids, articles, reviews, shard_of, shards_of
 
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
+from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.shards.format import Shards, write_shard
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, SPECIAL_TOKENS
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, IGNORE_INDEX, SEP_ID, SPECIAL_TOKENS
 
 ARTICLES, REVIEWS = shards_of(articles(12), articles(6, seed=1)), shards_of(reviews(15))
 BOTH = shards_of(articles(10), [], reviews(8))

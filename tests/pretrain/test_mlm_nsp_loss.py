@@ -11,12 +11,13 @@ from synthetic_shards import articles, reviews, shards_of
 from transformers import BertForMaskedLM, BertForPreTraining
 
 from kobert_pipeline.pretrain.architectures.bert import Bert
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX, Batch
+from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.held_out import evaluate
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.tensor_batch import to_device
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 Build = Callable[..., BertForPreTraining]
 

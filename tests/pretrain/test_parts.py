@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rows import SMALL, assert_same, gradients, prepared, rows, sample_the_likeliest
 from synthetic_shards import articles, corpora, generators, reviews, shards_of
 
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX, INFINITE_DENOMINATORS, Batch
+from kobert_pipeline.pretrain.batch import INFINITE_DENOMINATORS, Batch
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, batches
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
@@ -22,7 +22,7 @@ from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.segments import plan_sequences
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
-from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 from kobert_pipeline.training.plan import Plan
 
 Found = tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]

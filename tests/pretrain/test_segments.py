@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_shards import all_boundaries, articles, corpora, document_of, documents, generators, reviews, shards_of
 
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.segments import NEXT, RANDOM, Sequences, plan_sequences
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE, Shards
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 lengths = st.integers(16, 64)
 shares = st.sampled_from([0.0, 0.1, 1.0])

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from synthetic_shards import articles, corpora, reviews, shards_of
 
-from kobert_pipeline.pretrain.batch import IGNORE_INDEX
 from kobert_pipeline.pretrain.segments import NEXT, RANDOM, full_sentences, plan_sequences, sentence_pairs
 from kobert_pipeline.pretrain.sequences import sentences_of, sequence_ends, sequence_starts
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE, Shard, Shards
+from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 LENGTHS = st.integers(16, 64)
 Unit = tuple[int, int, int, bool, bool, bool]
