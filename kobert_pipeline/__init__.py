@@ -4,7 +4,7 @@ Start reading at `pipeline/stages.py`. From Python:
 
     import kobert_pipeline as kobert
 
-    kobert.run("quickstart", {"data_dir": "corpora"})
+    kobert.run("quickstart")
     kobert.load("runs/quickstart/publish/nsmc").predict("정말 재밌다")
 
 Importing the package is quick: torch and the analyzer are imported by the first call that needs them.

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 REPO = Path(__file__).resolve().parents[1]
-CORPORA = REPO / "corpora"
+CORPORA = REPO / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
 
 
@@ -101,7 +101,7 @@ def tiny_recipe() -> dict[str, Any]:
     published too."""
     from kobert_pipeline.config import recipe_file
 
-    content = recipe_file.load("quickstart", [])
+    content = recipe_file.load("tiny", [])
     content["data_dir"] = str(CORPORA)
     content["corpus"]["part_characters"] = 30_000
     content["tokenizer"]["subword"]["vocab_size"] = 1500

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 REPO = Path(__file__).resolve().parents[1]
+CORPORA = REPO / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 GUIDE = (REPO / "docs" / "own-data.md").read_text(encoding="utf-8")
 SCALING = (REPO / "docs" / "scaling.md").read_text(encoding="utf-8")
 
@@ -40,12 +41,12 @@ SMALLER = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the guide's recipe, and the bundled corpora under its names."""
     place = tmp_path_factory.mktemp("own")
-    shutil.copytree(REPO / "corpora" / "documents", place / "mydata" / "texts")
+    shutil.copytree(CORPORA / "documents", place / "mydata" / "texts")
     pairs = list(csv.reader(blocks("csv")[2].splitlines()))
     (place / "mydata" / "pairs.csv").write_text(blocks("csv")[2], encoding="utf-8")
     (place / "mydata" / "texts" / "pairs.txt").write_text("\n\n".join(pairs[1][:2] + pairs[2][:2]), encoding="utf-8")
     for name in ("reviews_train.txt", "reviews_test.txt"):
-        shutil.copy(REPO / "corpora" / name, place / "mydata")
+        shutil.copy(CORPORA / name, place / "mydata")
     recipe = blocks("yaml")[0]
     for printed, smaller in SMALLER.items():
         assert printed in recipe

@@ -77,7 +77,7 @@ SETTINGS = {
 
 def test_hostile_settings_are_refused_in_one_sentence(corpora, kobert) -> None:
     for setting, said in SETTINGS.items():
-        complaint = kobert("check", "quickstart", "--set", f"data_dir={corpora}", "--set", setting).complaint
+        complaint = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", setting).complaint
         assert said in complaint, setting[:40]
 
 
@@ -105,7 +105,7 @@ TASK = {"name": "classification", "labels": ["나쁨", "좋음"]}
 
 
 def test_hostile_rows_of_a_task_file_are_numbered(tmp_path, corpora, kobert) -> None:
-    content = recipe_file.load("quickstart", ["finetune={}", "publish={}"])
+    content = recipe_file.load("tiny", ["finetune={}", "publish={}"])
     content["features"] = {"x": {"task": TASK, "train": str(tmp_path / "t.jsonl"), "dev_share": 0.4}}
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     for row in ('{"document": "가", "label": %s}' % ("9" * 5000), "[" * 100_000, '{"a":' * 950 + "1" + "}" * 950):
@@ -154,7 +154,7 @@ def test_what_the_system_lacks_is_said_also_where_a_library_wrapped_it() -> None
 
 def test_a_run_folder_where_none_can_be_is_refused(tmp_path, kobert) -> None:
     for place in ("/proc/x", "/dev/null/x", "/sys/x", tmp_path / ("a" * 300)):
-        complaint = kobert("corpus", "quickstart", "--run-dir", place).complaint
+        complaint = kobert("corpus", "tiny", "--run-dir", place).complaint
         assert str(place)[:100] in complaint
         assert "--run-dir" in complaint
 
@@ -162,7 +162,7 @@ def test_a_run_folder_where_none_can_be_is_refused(tmp_path, kobert) -> None:
 def test_too_few_open_files_are_said_to_be_too_few(tmp_path, corpora, kobert_process) -> None:
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))  # noqa: E731
     result = kobert_process(
-        "corpus", "quickstart", "--set", f"data_dir={corpora}", "--run-dir", tmp_path / "x", preexec_fn=limit
+        "corpus", "tiny", "--set", f"data_dir={corpora}", "--run-dir", tmp_path / "x", preexec_fn=limit
     )
     assert "ulimit -" in result.complaint
 

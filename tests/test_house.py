@@ -230,7 +230,7 @@ NO_TORCH = "\nassert 'torch' not in sys.modules, 'torch was imported'\nprint('wi
 
 
 def test_command_does_not_import_torch(fresh, repo) -> None:
-    for arguments in ["--help", "check quickstart", "list", "explain korquad", "run --help"]:
+    for arguments in ["--help", "check tiny", "list", "explain korquad", "run --help"]:
         code = f"import sys\nsys.argv = ['kobert', *{arguments.split()!r}]\nfrom kobert_pipeline.cli.main import app\n"
         result = fresh(f"{code}try: app(standalone_mode=False)\nexcept SystemExit: pass{NO_TORCH}", cwd=repo)
         assert result.out.endswith("without torch\n"), result.err

@@ -54,7 +54,7 @@ def evaluate(
     """Score a checkpoint on a labelled file: as it is, by kind of text, and under noise (--noise), with an error
     analysis (--errors).
 
-    Example: kobert evaluate runs/quickstart/publish/nsmc corpora/reviews_test.txt --noise spaces-removed
+    Example: kobert evaluate runs/quickstart/publish/nsmc corpora/nsmc/ratings_test.txt.zst --noise spaces-removed
     """
     from kobert_pipeline.evaluation.noise import conditions
 

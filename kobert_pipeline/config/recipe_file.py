@@ -97,6 +97,8 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
         raise UserError(f"recipe {path} is not YAML in UTF-8: {' '.join(str(error).split()):.400}") from None
     if not isinstance(content, dict):
         raise UserError(f"recipe {path} must be a mapping of stages to options, not {type(content).__name__}")
+    if path == shipped().get(recipe) and "data_dir" in content:
+        content["data_dir"] = str(path.parent / content["data_dir"])  # a folder of the package
     for setting in settings:
         apply_setting(content, setting)
     return content

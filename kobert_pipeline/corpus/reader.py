@@ -1,7 +1,6 @@
 """The interface of readers: files -> documents, in an order that depends only on the files."""
 
 import os
-import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from kobert_pipeline.config.options import Plugin
+from kobert_pipeline.corpus.data_files import matching_files, not_found
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.open_text import LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
@@ -56,14 +56,14 @@ class Reader(Plugin):
         """The files that `path` names, readable or not. Raises UserError where there is none."""
         files: list[Path] = []
         for pattern in [self.path] if isinstance(self.path, str) else self.path:
+            matches = matching_files(data_dir, pattern)
             path = data_dir / pattern  # an absolute pattern replaces data_dir
-            matches = [path] if path.is_file() else _glob(pattern, data_dir)
             if not matches and path.is_dir():
                 raise UserError(
                     f"{path} is a folder; give a pattern for the files in it, such as {_suggest_pattern(path, pattern)}"
                 )
             if not matches:
-                raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
+                raise UserError(not_found(data_dir, pattern))
             files += matches
         return files
 
@@ -141,23 +141,6 @@ def refuse_unreadable(path: Path) -> None:
         raise UserError(
             f"{path} cannot be read, this user has no permission to; permit it (chmod u+r), or leave it out"
         )
-
-
-def _glob(pattern: str, folder: Path) -> list[Path]:
-    """The files below `folder` that match `pattern`. Characters such as [ in the folder's own name are not
-    wildcards."""
-    if not any(mark in pattern for mark in "*?["):
-        return []
-    anchor = Path(pattern).anchor
-    below = Path(anchor) if anchor else folder
-    # repeated **/ mean the same as one, but each would search all folders again
-    pattern_below = re.sub(r"(\*\*/)+", "**/", pattern.removeprefix(anchor))
-    try:
-        return sorted(path for path in below.glob(pattern_below) if path.is_file())
-    except (ValueError, RecursionError, NotImplementedError) as error:
-        raise UserError(
-            f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst"
-        ) from None
 
 
 def _suggest_pattern(folder: Path, given: str) -> str:

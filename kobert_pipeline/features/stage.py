@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options, Seed
+from kobert_pipeline.corpus.data_files import data_file
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
@@ -49,11 +50,7 @@ def train_files(options: FeaturesOptions) -> list[str]:
 
 def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
     """The files that the stage reads. Raises UserError for one that does not exist."""
-    paths = [data_dir / name for name in (*train_files(options), options.dev, options.test) if name]
-    for path in paths:
-        if not path.is_file():
-            raise UserError(f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})")
-    return paths
+    return [data_file(data_dir, name) for name in (*train_files(options), options.dev, options.test) if name]
 
 
 def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
@@ -77,7 +74,7 @@ def prepare(
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
     """Read the task files: the options with labels from the training files, the examples of each split, and counts.
     Raises UserError for anything wrong with a file. Requires no tokenizer, so `kobert check` calls it too."""
-    paths = [data_dir / name for name in train_files(options)]
+    paths = [data_file(data_dir, name) for name in train_files(options)]
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
     for examples in splits.values():
@@ -90,14 +87,16 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     set."""
     task = options.task
     names = train_files(options)
-    train = [example for name in names for example in task.read(data_dir / name)]
+    paths = [data_file(data_dir, name) for name in names]
+    train = [example for path in paths for example in task.read(path)]
     # emptiness is checked twice: here the files, at the end what the filters left
-    refuse_empty("train", [data_dir / name for name in names], len(train))
+    refuse_empty("train", paths, len(train))
     splits: dict[str, list[Example]] = {}
     for name, file in (("test", options.test), ("dev", options.dev)):
         if file:
-            splits[name] = task.read(data_dir / file)
-            refuse_empty(name, [data_dir / file], len(splits[name]))
+            path = data_file(data_dir, file)
+            splits[name] = task.read(path)
+            refuse_empty(name, [path], len(splits[name]))
     counts = {"train_examples_read": len(train)}
     if task.clean_training and options.test:
         test_texts = EvaluationTexts({task.content(example) for example in splits["test"]})

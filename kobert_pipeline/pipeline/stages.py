@@ -25,6 +25,7 @@ import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
+from kobert_pipeline.corpus.data_files import bundled
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.provenance import card_inputs, publish_model
@@ -215,17 +216,26 @@ def plan(
         loaded = Recipe.model_validate(content)
     except ValidationError as error:
         raise UserError(f"recipe {recipe}: {first_error(error)}") from None
-    data_dir = loaded.data_dir or os.environ.get("KOBERT_DATA")
-    if not data_dir:
-        raise UserError(
-            f"recipe {recipe} names data files: say where they are with --set data_dir=PATH or the environment "
-            "variable KOBERT_DATA"
-        )
-    if not Path(data_dir).is_dir():
-        resolved = "" if Path(data_dir).is_absolute() else f" (in full: {Path(data_dir).absolute()})"
-        raise UserError(f"data_dir {data_dir} is not a folder{resolved}; give another with --set data_dir=PATH")
+    data_dir = data_folder(recipe, loaded.data_dir)
     name = recipe_file.find(recipe).stem
-    return loaded, list(jobs(loaded, Run(name, Path(data_dir), run_dir or Path("runs") / name, num_workers)))
+    return loaded, list(jobs(loaded, Run(name, data_dir, run_dir or Path("runs") / name, num_workers)))
+
+
+def data_folder(recipe: str, given: str | None) -> Path:
+    """The folder of a recipe's data: `given` by the recipe, else by KOBERT_DATA, else the one that comes with a clone.
+    Raises UserError for one that does not exist, and where there is none."""
+    chosen = given or os.environ.get("KOBERT_DATA")
+    if not chosen:
+        if (box := bundled()) is not None:
+            return box
+        raise UserError(
+            f"recipe {recipe} names data files, which come with a clone of the repository (its folder corpora) or by "
+            "`kobert download`; say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA"
+        )
+    if not Path(chosen).is_dir():
+        resolved = "" if Path(chosen).is_absolute() else f" (in full: {Path(chosen).absolute()})"
+        raise UserError(f"data_dir {chosen} is not a folder{resolved}; give another with --set data_dir=PATH")
+    return Path(chosen)
 
 
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:

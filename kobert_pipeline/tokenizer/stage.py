@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.config.options import Options
+from kobert_pipeline.corpus.data_files import data_file
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
@@ -91,13 +92,8 @@ class TokenizerOptions(Options):
 def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
     """The user's files that the stage reads."""
     base = base_files(data_dir / options.base) if options.base else []
-    answers = [data_dir / options.report.answers] if options.report.answers else []
-    for path in answers:
-        if not path.is_file():
-            raise UserError(
-                f"tokenizer.report.answers: {path} does not exist; check the path in the recipe and data_dir (now "
-                f"{data_dir})"
-            )
+    named = [options.report.answers] if options.report.answers else []
+    answers = [data_file(data_dir, name, "tokenizer.report.answers: ") for name in named]
     return [*base, *(path for reader in options.report.sources.values() for path in reader.files(data_dir)), *answers]
 
 
@@ -195,7 +191,7 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
         name: evaluate_texts(of_source, encode, plain, len(tokenizer)) for name, of_source in texts.items()
     }
     if options.answers:
-        figures["answers"] = ceiling(paragraphs_with_answers(data_dir / options.answers), encode)
+        figures["answers"] = ceiling(paragraphs_with_answers(data_file(data_dir, options.answers)), encode)
     write_json(out / "report.json", figures)
     (out / "report.md").write_text(markdown(figures), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")

@@ -51,10 +51,10 @@ def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) ->
 WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
     (["nothing"], "nothing"),
     (["run"], "RECIPE"),
-    (["run", "quickstart", "--colour"], "--colour"),
-    (["run", "quickstart", "--until", "pretrian"], "did you mean 'pretrain'"),
-    (["run", "quickstart", "--redo", "pretrian"], "did you mean 'pretrain'"),
-    (["run", "quickstart", "--num-workers", "0"], "num-workers"),
+    (["run", "tiny", "--colour"], "--colour"),
+    (["run", "tiny", "--until", "pretrian"], "did you mean 'pretrain'"),
+    (["run", "tiny", "--redo", "pretrian"], "did you mean 'pretrain'"),
+    (["run", "tiny", "--num-workers", "0"], "num-workers"),
     (["list", "objectivs"], "did you mean 'objectives'"),
     (["explain", "brt"], "did you mean 'bert'"),
     (["explain", "pretrain.pln"], "did you mean 'plan'"),
@@ -73,7 +73,7 @@ def test_wrong_command_line_is_refused_in_one_sentence(kobert) -> None:
 
 
 def test_exit_status_and_stderr_are_those_of_a_real_process(kobert_process, tmp_path) -> None:
-    result = kobert_process("check", "quickstart", "--set", "data_dir=gone", cwd=tmp_path)
+    result = kobert_process("check", "tiny", "--set", "data_dir=gone", cwd=tmp_path)
     assert "data_dir gone is not a folder" in result.complaint
     assert result.err.count("\n") == 1
     assert result.out == ""
@@ -400,7 +400,7 @@ def test_explain_of_a_name_in_two_families_names_the_other(kobert) -> None:
 
 
 def test_explain_shows_a_recipe(kobert) -> None:
-    assert "sources:" in kobert("explain", "quickstart").out
+    assert "sources:" in kobert("explain", "tiny").out
 
 
 def test_version_is_that_of_the_package(kobert) -> None:

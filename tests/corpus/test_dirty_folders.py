@@ -103,7 +103,7 @@ WAYS_OUT = {
 
 
 def test_check_names_every_unfit_file_at_once_with_the_way_out(dirty, tmp_path, kobert):
-    content = recipe_file.load("quickstart", []) | {
+    content = recipe_file.load("tiny", []) | {
         "data_dir": str(dirty),
         "features": {},
         "finetune": {},

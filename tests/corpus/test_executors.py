@@ -20,7 +20,7 @@ from kobert_pipeline.corpus.phases import WriteParts
 from kobert_pipeline.corpus.stage import run
 from kobert_pipeline.errors import UserError
 
-CORPORA = Path(__file__).resolve().parents[2] / "corpora"
+CORPORA = Path(__file__).resolve().parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 OPTIONS = {
     "sources": [
         {"name": "text", "path": "documents/*.txt"},

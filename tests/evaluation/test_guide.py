@@ -21,15 +21,16 @@ LINES = [line for block in re.findall(r"^```console\n(.*?)^```", GUIDE, re.M | r
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory, tiny: Any, kobert: Callable) -> Path:
+def figures(tmp_path_factory: pytest.TempPathFactory, tiny: Any, corpora: Path, kobert: Callable) -> Path:
     """A folder with the files that the commands of the guide wrote."""
     place = tmp_path_factory.mktemp("measured")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         for line in LINES:
             words = (
-                line.replace("runs/quickstart", str(tiny.run_dir))
-                .replace("corpora/", f"{REPO}/corpora/")
+                line.replace("runs/mini", str(tiny.run_dir))
+                .replace("corpora/nsmc/ratings_test.txt.zst", str(corpora / "reviews_test.txt"))
+                .replace("corpora/qa/KorQuAD_v1.0_dev.json.zst", str(corpora / "qa_dev.json"))
                 .removeprefix("$ kobert ")
             )
             result = kobert(*shlex.split(words))

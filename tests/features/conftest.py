@@ -9,7 +9,7 @@ from kobert_pipeline.corpus import stage as corpus
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.tokenizer import stage as tokenizer
 
-CORPORA = Path(__file__).parents[2] / "corpora"
+CORPORA = Path(__file__).parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 
 
 @pytest.fixture(scope="session")

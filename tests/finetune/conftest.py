@@ -13,7 +13,7 @@ from kobert_pipeline.tokenizer import stage as tokenizer
 
 torch.set_num_threads(1)
 
-CORPORA = Path(__file__).parents[2] / "corpora"
+CORPORA = Path(__file__).parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 VOCAB_SIZE = 1500
 PREPARED = {
     "nsmc": {

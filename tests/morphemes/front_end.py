@@ -27,7 +27,7 @@ from kobert_pipeline.tokenizer.stage import TokenizerOptions
 from kobert_pipeline.tokenizer.stage import run as train
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
-CORPORA = Path(__file__).resolve().parents[2] / "corpora"
+CORPORA = Path(__file__).resolve().parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 VOCAB_SIZE = 3000
 PARTS = 30_000
 

@@ -172,7 +172,7 @@ def test_every_pair_that_does_not_fit_is_refused_before_any_work(kobert, corpora
             "--set",
             f"data_dir={corpora}",
         )
-        complaint = kobert("check", "quickstart", *given).complaint
+        complaint = kobert("check", "tiny", *given).complaint
         assert objective in complaint and architecture in complaint
     with pytest.raises(ValueError, match="gpt2"):
         PretrainOptions(objective="mlm", architecture="gpt2")

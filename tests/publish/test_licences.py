@@ -136,13 +136,13 @@ def test_a_vocabulary_that_is_passed_on_counts_as_data(corpora, tmp_path) -> Non
     """With `keep: nothing` the base only says which embeddings to start from."""
     settings = [f"data_dir={corpora}", "tokenizer.base=some/checkpoint", "tokenizer.base_license=CC BY-ND 4.0"]
     with pytest.raises(UserError, match=r"some/checkpoint is under CC BY-ND 4\.0"):
-        plan("quickstart", settings, tmp_path, None)
-    plan("quickstart", [*settings, "tokenizer.keep=nothing"], tmp_path, None)
+        plan("tiny", settings, tmp_path, None)
+    plan("tiny", [*settings, "tokenizer.keep=nothing"], tmp_path, None)
 
 
 def checked(kobert, corpora, tmp_path, *settings: str) -> Any:
     options = [word for setting in (f"data_dir={corpora}", *settings) for word in ("--set", setting)]
-    return kobert("check", "quickstart", *options)
+    return kobert("check", "tiny", *options)
 
 
 @pytest.mark.parametrize("setting", ["corpus.sources.0.license=CC BY-NC 4.0", "features.nsmc.license=CC BY-ND 4.0"])

@@ -393,7 +393,7 @@ def test_a_frozen_encoder_is_no_control_of_a_tuned_one(corpora, tmp_path) -> Non
         f"finetune={{{tuned}}}",
         "publish={n: {source: n}}",
     ]
-    recipe, _ = plan("quickstart", settings, tmp_path, None)
+    recipe, _ = plan("tiny", settings, tmp_path, None)
     assert list(recipe.controls(recipe.publish["n"])) == ["control"]
 
 

@@ -165,7 +165,7 @@ def test_swapped_origins_from_another_family_spell_the_piece(front_end, tmp_path
 
 @pytest.mark.parametrize("family", ["bpe", "unigram"])
 def test_a_family_that_cannot_grow_is_refused_before_anything_is_read(kobert, family):
-    result = kobert("check", "quickstart", "--set", f"tokenizer.subword.name={family}", "--set", "tokenizer.base=gone")
+    result = kobert("check", "tiny", "--set", f"tokenizer.subword.name={family}", "--set", "tokenizer.base=gone")
     assert f"a {family} vocabulary cannot grow" in result.complaint
     assert "keep: nothing" in result.complaint
 
@@ -179,7 +179,7 @@ def test_a_base_of_a_family_that_cannot_grow_is_refused(front_end, tmp_path, fam
 
 @pytest.mark.parametrize("base", ["gone", "documents"])
 def test_a_base_that_is_no_tokenizer_folder_is_refused_in_one_sentence(kobert, corpora, base):
-    result = kobert("check", "quickstart", "--set", f"data_dir={corpora}", "--set", f"tokenizer.base={base}")
+    result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", f"tokenizer.base={base}")
     assert f"tokenizer.base: {corpora / base / VOCABULARY_FILE} does not exist" in result.complaint
     assert "name a folder that `kobert` published" in result.complaint
 

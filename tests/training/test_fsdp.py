@@ -243,12 +243,12 @@ def test_one_process_has_nobody_to_share_with(tmp_path: Path) -> None:
 )
 def test_what_wants_a_whole_model_is_refused(options: list[str], complaint: str, kobert: Callable[..., Any]) -> None:
     sets = [word for option in ("pretrain.plan.fsdp=true", *options) for word in ("--set", option)]
-    assert complaint in kobert("check", "quickstart", *sets).complaint
+    assert complaint in kobert("check", "tiny", *sets).complaint
 
 
 def test_fine_tuning_keeps_models_whole(kobert: Callable[..., Any]) -> None:
     name = "nsmc"
-    complaint = kobert("check", "quickstart", "--set", f"finetune.{name}.plan.fsdp=true").complaint
+    complaint = kobert("check", "tiny", "--set", f"finetune.{name}.plan.fsdp=true").complaint
     assert f"finetune.{name}.plan.fsdp: fsdp is for pretraining only" in complaint
 
 

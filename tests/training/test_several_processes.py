@@ -119,7 +119,7 @@ def test_a_model_cut_up_by_the_launcher_is_refused(
     way: str, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]
 ) -> None:
     monkeypatch.setenv(f"ACCELERATE_USE_{way}", "true")
-    complaint = kobert("pretrain", "quickstart").complaint
+    complaint = kobert("pretrain", "tiny").complaint
     assert f"ACCELERATE_USE_{way}" in complaint
     assert "--set pretrain.plan.fsdp=true" in complaint
 

@@ -1,0 +1,74 @@
+"""Where a recipe's data files are: in the data folder, or in the folder `corpora/` of a clone of this project.
+
+A file may be compressed (`ratings_train.txt.zst` where a recipe names `ratings_train.txt`); it is read as it is, and
+nothing is unpacked.
+"""
+
+import re
+from pathlib import Path
+
+from kobert_pipeline.corpus.open_text import COMPRESSED
+from kobert_pipeline.errors import UserError
+
+CLONE = Path(__file__).resolve().parents[2]
+BUNDLED = CLONE / "corpora"
+"""The data that comes with a clone; an installed wheel has none."""
+
+
+def bundled() -> Path | None:
+    """The folder of the bundled data, None where the package is not in a clone."""
+    # an installed package is in `site-packages`, where a folder `corpora` would be somebody else's
+    return BUNDLED if (CLONE / "pyproject.toml").is_file() and BUNDLED.is_dir() else None
+
+
+def data_folders(data_dir: Path) -> list[Path]:
+    """The folders in which data is searched for, in this order."""
+    box = bundled()
+    return [data_dir] if box is None or data_dir.resolve() == box else [data_dir, box]
+
+
+def find_file(data_dir: Path, name: str) -> Path | None:
+    """The file `name` in the first folder that has it, plain or compressed; None where there is none."""
+    for folder in data_folders(data_dir):
+        path = folder / name  # an absolute name replaces the folder
+        for candidate in (path, *(path.with_name(path.name + suffix) for suffix in COMPRESSED if path.name)):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def data_file(data_dir: Path, name: str, option: str = "") -> Path:
+    """The file `name`. Raises UserError, after the name of the option, where there is none."""
+    if found := find_file(data_dir, name):
+        return found
+    raise UserError(f"{option}{not_found(data_dir, name)}")
+
+
+def matching_files(data_dir: Path, pattern: str) -> list[Path]:
+    """The files that a name or a pattern such as `kowiki-*.jsonl.zst` matches, sorted, in the first folder that has
+    one; [] where there is none."""
+    if found := find_file(data_dir, pattern):
+        return [found]
+    return next((files for folder in data_folders(data_dir) if (files := _glob(pattern, folder))), [])
+
+
+def not_found(data_dir: Path, name: str) -> str:
+    """The sentence for a file that no data folder has."""
+    return f"{data_dir / name} does not exist; check the path in the recipe and data_dir (now {data_dir})"
+
+
+def _glob(pattern: str, folder: Path) -> list[Path]:
+    """The files below `folder` that match `pattern`. Characters such as [ in the folder's own name are not
+    wildcards."""
+    if not any(mark in pattern for mark in "*?["):
+        return []
+    anchor = Path(pattern).anchor
+    below = Path(anchor) if anchor else folder
+    # repeated **/ mean the same as one, but each would search all folders again
+    pattern_below = re.sub(r"(\*\*/)+", "**/", pattern.removeprefix(anchor))
+    try:
+        return sorted(path for path in below.glob(pattern_below) if path.is_file())
+    except (ValueError, RecursionError, NotImplementedError) as error:
+        raise UserError(
+            f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst"
+        ) from None

@@ -1,0 +1,63 @@
+"""Where data files are found, and that the bundled ones are what their list says."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from kobert_pipeline.corpus import data_files
+from kobert_pipeline.corpus.data_files import BUNDLED, data_file, find_file, matching_files
+from kobert_pipeline.corpus.open_text import open_binary
+from kobert_pipeline.errors import UserError
+
+OFFICIAL = {
+    "nsmc/ratings_train.txt": "ac0dba272895dc1d0b3dd5f11afbeaeb7abe7876",
+    "nsmc/ratings_test.txt": "b6cfcd8cd1557bcd9bf06617b0e429ed73e9a367",
+    "qa/KorQuAD_v1.0_dev.json": "6849d8c79140447018f5701a0453835c96608a07",
+}
+"""Git blob SHA-1 of the files that their owners publish."""
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of bundled data with one compressed file."""
+    folder = tmp_path / "box"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "one.txt.zst").write_bytes(b"1")
+    monkeypatch.setattr(data_files, "BUNDLED", folder)
+    return folder
+
+
+def test_the_data_folder_comes_before_the_bundled_data_and_plain_before_compressed(box: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "a").mkdir(parents=True)
+    assert find_file(data, "a/one.txt") == data_file(data, "a/one.txt") == box / "a" / "one.txt.zst"
+    assert matching_files(data, "a/*.zst") == [box / "a" / "one.txt.zst"]
+    for name in ("one.txt.xz", "one.txt"):
+        (data / "a" / name).write_bytes(b"2")
+        assert find_file(data, "a/one.txt") == data / "a" / name
+    assert matching_files(data, "a/*.txt*") == [data / "a" / "one.txt", data / "a" / "one.txt.xz"]
+    assert find_file(box, str(data / "a" / "one.txt")) == data / "a" / "one.txt"
+    assert find_file(data, "a/two.txt") is None
+    with pytest.raises(UserError, match=r"^test: .*two\.txt does not exist; check the path"):
+        data_file(data, "a/two.txt", "test: ")
+
+
+def test_an_installed_package_has_no_bundled_data(box: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data_files.bundled() == box
+    monkeypatch.setattr(data_files, "CLONE", tmp_path)
+    assert data_files.bundled() is None
+    assert find_file(tmp_path, "a/one.txt") is None
+
+
+def test_the_bundled_files_are_those_of_the_list_and_the_official_ones_byte_for_byte() -> None:
+    listed = dict(reversed(line.split()) for line in (BUNDLED / "SHA256SUMS").read_text(encoding="utf-8").splitlines())
+    found = {path.relative_to(BUNDLED).as_posix(): path for path in BUNDLED.rglob("*.zst")}
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found.items()} == listed
+    assert sum(path.stat().st_size for path in found.values()) < 45e6
+    for name, blob in OFFICIAL.items():
+        with open_binary(BUNDLED / f"{name}.zst") as file:
+            content = file.read()
+        assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == blob
+    readme = (BUNDLED / "README.md").read_text(encoding="utf-8")
+    assert all(name in readme for name in [*found, *OFFICIAL.values()])
