@@ -57,7 +57,8 @@ def run(
 
 
 def load(folder: str | Path, tokenizer: str | Path | None = None) -> "Checkpoint":
-    """Load a published checkpoint or, with the `tokenizer` folder of its run, the model folder of a training."""
+    """Load a checkpoint: a published folder, one of `transformers`, or a name on the Hugging Face Hub (OWNER/NAME, or
+    OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training."""
     return Checkpoint(folder, tokenizer)
 
 
@@ -65,9 +66,10 @@ class Checkpoint:
     """A model with its tokenizer. It gives the answers of the commands `kobert predict` and `kobert evaluate`."""
 
     def __init__(self, folder: str | Path, tokenizer: str | Path | None = None) -> None:
+        from kobert_pipeline.checkpoint.source import locate
         from kobert_pipeline.inference import checkpoint
 
-        self.folder = Path(folder)
+        self.folder = Path(folder) if tokenizer else locate(str(folder))
         self.model, self.tokenizer = checkpoint.load(self.folder, Path(tokenizer) if tokenizer else None)
 
     def predict(

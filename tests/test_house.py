@@ -27,16 +27,18 @@ ROOMS = {
     "shards":     f"{GROUND} morphemes corpus analysis tokenizer",
     "features":   f"{GROUND} morphemes corpus tokenizer",
     "training":   f"{GROUND}",
+    "checkpoint": f"{GROUND} morphemes tokenizer training",
     "pretrain":   f"{GROUND} morphemes tokenizer shards training",
     "finetune":   f"{GROUND} tokenizer features training",
-    "publish":    f"{GROUND} morphemes training",
+    "publish":    f"{GROUND} morphemes tokenizer training checkpoint",
     "runs":       f"{GROUND}",
-    "inference":  f"{GROUND} config.recipe_file morphemes features training finetune runs.manifest",
+    "inference":  f"{GROUND} config.recipe_file tokenizer features training checkpoint finetune runs.manifest",
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
-    "pipeline":   f"{GROUND} config corpus analysis tokenizer shards features training pretrain finetune publish runs",
+    "pipeline":   f"{GROUND} corpus analysis tokenizer shards features training checkpoint pretrain finetune publish "
+                  "runs",
     "cli":        f"{GROUND} config pretrain publish runs inference evaluation pipeline",
     "__main__":   "cli",
-    "__init__":   "distributed files pipeline runs inference evaluation",
+    "__init__":   "distributed files checkpoint pipeline runs inference evaluation",
 }  # fmt: skip
 """The import table, lowest room first."""
 

@@ -27,4 +27,6 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Worker processes that read and analyse the corpus; default: one per core."),
 ]
-Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder.")]
+Checkpoint = Annotated[
+    Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint folder, or a name on the Hugging Face Hub.")
+]

@@ -44,7 +44,10 @@ class SpanTask(Task):
         )
         example_of = encoded["overflow_to_sample_mapping"]
         offsets = [
-            [span if side == 1 else (-1, -1) for span, side in zip(row, encoded.sequence_ids(i), strict=True)]
+            [
+                without_leading_space(examples[example_of[i]]["context"], span) if side == 1 else (-1, -1)
+                for span, side in zip(row, encoded.sequence_ids(i), strict=True)
+            ]
             for i, row in enumerate(encoded["offset_mapping"])
         ]
         spans = [answer_tokens(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
@@ -59,12 +62,13 @@ class SpanTask(Task):
         }
 
     def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:
-        if 2 * len(question) <= longest:  # a character has at most two tokens: itself and the mark of an eojeol
+        if 4 * len(question) <= longest:  # a character has at most four tokens, of bytes
             return question
         encoded = tokenizer(
             question, truncation=True, max_length=longest, add_special_tokens=False, return_offsets_mapping=True
         )
-        return question[: encoded["offset_mapping"][-1][1]]
+        offsets = encoded["offset_mapping"]
+        return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`start_positions` and `end_positions`, (n,)."""
@@ -105,6 +109,14 @@ class SpanTask(Task):
     def content(self, example: Example) -> str:
         """The context."""
         return str(example["context"])
+
+
+def without_leading_space(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """A token's characters without the white space before them, which SentencePiece and byte-level BPE count in."""
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    return start, end
 
 
 def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:

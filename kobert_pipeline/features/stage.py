@@ -55,10 +55,10 @@ def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
 
 def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
     """Write `train/`, `dev/` and `test/` to `out`; return the counts."""
-    from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+    from kobert_pipeline.tokenizer.loading import load_tokenizer
 
     options, splits, counts = prepare(options, data_dir)
-    loaded = MorphemeTokenizer.from_pretrained(tokenizer)
+    loaded = load_tokenizer(tokenizer)
     for name, examples in splits.items():
         features = Features(options.task.featurize(examples, loaded, options.max_length), examples)
         features.save(out / name)

@@ -11,8 +11,8 @@ from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 
 SORTED_BATCHES = 64
 """Batches whose rows are sorted by length together: less padding, and the order is still random."""
-PADDING_VALUES = {"input_ids": PAD_ID, "token_type_ids": 0}
-"""The arrays of `Features` that are model inputs, and what each is padded with."""
+MODEL_INPUTS = ("input_ids", "token_type_ids")
+"""The arrays of `Features` that are model inputs."""
 
 
 class Batches:
@@ -29,7 +29,9 @@ class Batches:
         batch_size: int,
         seed: int,
         pad_to_multiple_of: int = 1,
+        pad_id: int = PAD_ID,
     ) -> None:
+        self.pad_id = pad_id
         self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
         self.pad_to_multiple_of, self.longest = pad_to_multiple_of, int(features.lengths.max())
         self.per_epoch = -(-len(features) // batch_size)
@@ -62,7 +64,8 @@ class Batches:
         width = min(-(-width // self.pad_to_multiple_of) * self.pad_to_multiple_of, self.longest)
         share = float(self.weights[own].sum() / self.weights[rows].sum())
         per_token = {name: array for name, array in self.targets.items() if self._per_token(array)}
-        batch = padded(self.features, chosen, device, width, per_token) | {"share": torch.tensor(share, device=device)}
+        batch = padded(self.features, chosen, device, width, per_token, self.pad_id)
+        batch["share"] = torch.tensor(share, device=device)
         per_row = {name: array[chosen] for name, array in self.targets.items() if name not in per_token}
         return batch | {name: torch.from_numpy(array).to(device) for name, array in per_row.items()}
 
@@ -82,11 +85,14 @@ def padded(
     device: torch.device | str,
     width: int | None = None,
     labels: dict[str, np.ndarray] | None = None,
+    pad_id: int = PAD_ID,
 ) -> dict[str, torch.Tensor]:
     """`input_ids`, `token_type_ids`, `attention_mask` and per-token `labels` of `rows`: (n, L) each, or (n, choices,
     L). L is `width`, by default the length of the longest row."""
     index, real = cells(features, rows, width or int(features.lengths[rows].max()))
-    arrays = {name: np.where(real, features.arrays[name][index], pad) for name, pad in PADDING_VALUES.items()}
+    # RoBERTa numbers positions by counting what is not padding, so padding must be the model's own token
+    pads = dict.fromkeys(MODEL_INPUTS, 0) | {"input_ids": pad_id}
+    arrays = {name: np.where(real, features.arrays[name][index], pad) for name, pad in pads.items()}
     arrays |= {"attention_mask": real}
     arrays |= {name: np.where(real, array[index], IGNORE_INDEX) for name, array in (labels or {}).items()}
     return {name: torch.from_numpy(array.astype(np.int64)).to(device) for name, array in arrays.items()}

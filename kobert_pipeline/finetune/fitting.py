@@ -10,7 +10,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
-from kobert_pipeline.finetune.model import TaskModule, predict
+from kobert_pipeline.finetune.model import TaskModule, pad_id_of, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
@@ -70,7 +70,8 @@ def train_and_select(
     the best step and its scores; its weights are in `best_folder` afterwards."""
     # in bf16 oneDNN keeps memory on the CPU for every shape it has seen: gigabytes, if every width may occur
     multiple = 8 if plan.mixed_precision == "bf16" else 1
-    batches = Batches(train_set, task.targets(train_set), plan.batch_size, plan.seed, pad_to_multiple_of=multiple)
+    targets, pad_id = task.targets(train_set), pad_id_of(model)
+    batches = Batches(train_set, targets, plan.batch_size, plan.seed, pad_to_multiple_of=multiple, pad_id=pad_id)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None

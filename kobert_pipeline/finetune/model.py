@@ -20,6 +20,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import by_length, padded
 from kobert_pipeline.finetune.encoder_layers import keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import fine_tuned_for, model_class
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ class TaskModule(torch.nn.Module):
         """(loss, {}): there is nothing else to log."""
         inputs = {name: tensor for name, tensor in batch.items() if name != "share"}
         return self.model(**drop_unsupported_inputs(self.model, inputs)).loss * batch.get("share", 1), {}
+
+
+def pad_id_of(model: Any) -> int:
+    """The token that pads a model's inputs; 0 where its config does not say, since padding is masked anyway."""
+    found = getattr(model.config, "pad_token_id", None)
+    return found if isinstance(found, int) else PAD_ID
 
 
 def drop_unsupported_inputs(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -111,7 +118,7 @@ def logits(model: Any, features: Features, batch_size: int, device: torch.device
     for rows in by_length(features, batch_size):
         # in fp32 even within a bf16 training: selection and scores must be what a user of the saved model gets
         with torch.autocast(torch.device(device).type, enabled=False):
-            outputs = model(**drop_unsupported_inputs(model, padded(features, rows, device)))
+            outputs = model(**drop_unsupported_inputs(model, padded(features, rows, device, pad_id=pad_id_of(model))))
         for name, value in outputs.items():
             if not isinstance(value, torch.Tensor):  # GPT-2 returns its cache, too
                 continue

@@ -1,7 +1,8 @@
 """Load a checkpoint: its model, its tokenizer, and the task that it was fine-tuned on.
 
-A checkpoint is a published folder, or the model folder of a fine-tuning and the tokenizer folder of its run. No code in
-a folder is ever run (`trust_remote_code` is False): the folder may come from anybody.
+A checkpoint is a published folder, any folder that `transformers` reads, a repository of the Hugging Face Hub, or the
+model folder of a fine-tuning and the tokenizer folder of its run. No code in a folder is ever run (`trust_remote_code`
+is False): the folder may come from anybody.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from kobert_pipeline.checkpoint.source import has_vocabulary, locate
 from kobert_pipeline.config import options, recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.sequence import SequenceTask
@@ -22,10 +24,10 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
+from kobert_pipeline.tokenizer.loading import load_tokenizer as tokenizer_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
 
 MODEL_FILES = ("config.json", "model.safetensors")
-CHECKPOINT_FILES = (*MODEL_FILES, "tokenizer_config.json", "morphemes.json")
 TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
     "ForTokenClassification": "tagging",
@@ -46,6 +48,7 @@ class Checkpoint:
     @classmethod
     def load(cls, folder: Path, task: str | None = None, settings: list[str] | None = None) -> "Checkpoint":
         """Load the published checkpoint in `folder` for a task, as `of_task` does."""
+        folder = locate(str(folder))
         return cls.of_task(folder, *load(folder), task, settings)
 
     @classmethod
@@ -88,7 +91,8 @@ def load(folder: Path, tokenizer_folder: Path | None = None) -> tuple[Any, Any]:
     model = load_model(folder, tokenizer_folder is None)
     tokenizer = load_tokenizer(tokenizer_folder or folder)
     tokens = model.config.vocab_size
-    if len(tokenizer) != tokens:
+    # embeddings of other packages' checkpoints may have spare rows
+    if len(tokenizer) != tokens if hasattr(tokenizer, "segmenter") else len(tokenizer) > tokens:
         fix = "name the tokenizer of its run" if tokenizer_folder else "publish it again"
         raise UserError(
             f"{tokenizer_folder or folder} has a tokenizer of {len(tokenizer)} tokens and the model in {folder} "
@@ -106,30 +110,32 @@ def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
-    required = CHECKPOINT_FILES if with_tokenizer else MODEL_FILES
+    required = MODEL_FILES
     # a feature-based tagger is no class of `transformers`, so it is never published and has its own files
     if not with_tokenizer and (folder / feature_based.CONFIG).is_file():
         required = (feature_based.CONFIG, feature_based.WEIGHTS)
-    refuse_incomplete(folder, required)
+    refuse_incomplete(folder, required, with_tokenizer)
     with load_errors(folder):
         return model.load(folder)
 
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's."""
-    from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
-
-    if not (folder / VOCABULARY_FILE).is_file():
+    if not has_vocabulary(folder):
         raise UserError(
-            f"{folder} has no {VOCABULARY_FILE}; name a published checkpoint or the tokenizer folder of a run"
+            f"{folder} has no tokenizer (morphemes.json, tokenizer.json or vocab.txt, say); name a checkpoint or the "
+            "tokenizer folder of a run"
         )
     with load_errors(folder):
-        return MorphemeTokenizer.from_pretrained(folder, trust_remote_code=False)
+        return tokenizer_of(folder)
 
 
-def refuse_incomplete(folder: Path, required: tuple[str, ...] = CHECKPOINT_FILES) -> None:
-    """Raise UserError unless `folder` has the required files and, where it has a manifest, they are unchanged."""
+def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:
+    """Raise UserError unless `folder` has the required files, `with_tokenizer` also those of a tokenizer, and, where it
+    has a manifest, they are unchanged."""
     missing = [name for name in required if not (folder / name).is_file()]
+    if with_tokenizer and not has_vocabulary(folder):
+        missing.append("morphemes.json or tokenizer.json")
     if missing:
         raise UserError(
             f"{folder} is not a published checkpoint: {', '.join(missing)} missing; `kobert publish` makes one"

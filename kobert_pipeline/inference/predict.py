@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.span import SpanTask
@@ -36,7 +37,8 @@ def predict(
     """One result per text, with the keys that the checkpoint's task gives.
 
     Args:
-        folder: a published checkpoint, or a model folder of a run with its `tokenizer_folder`.
+        folder: a checkpoint, also by its name on the Hugging Face Hub, or a model folder of a run with its
+            `tokenizer_folder`.
         texts: the texts; with tabs between a text and its pair (unless `pair` is given) or its choices.
         question: the question that is answered from each text.
         top_k: the number of tokens for each [MASK].
@@ -44,6 +46,8 @@ def predict(
 
     Raises UserError when the task and the input, or model and tokenizer, do not fit.
     """
+    if tokenizer_folder is None:
+        folder = locate(str(folder))
     return predict_loaded(folder, *load(folder, tokenizer_folder), texts, question, top_k, pair)
 
 

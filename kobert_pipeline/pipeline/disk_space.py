@@ -7,6 +7,7 @@ on a full disk after hours is worse than one that is refused although it would j
 import shutil
 from pathlib import Path
 
+from kobert_pipeline.checkpoint.stage import raw_files as checkpoint_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -23,6 +24,7 @@ BYTES_PER_TOKEN = 4.2
 """UTF-8 bytes of Korean text per token, a low value (so many tokens)."""
 FEATURES = 4.0
 """Bytes of features per byte of a labelled data file."""
+BASE_PARAMETERS = 120_000_000
 WEIGHT_BYTES, CHECKPOINT_BYTES = 4, 12
 """Bytes per parameter: float32 weights; a checkpoint, which also has the optimizer's two moments."""
 
@@ -45,8 +47,13 @@ def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
 
 def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
     """Upper estimate of the bytes that a job writes; `corpus` is the size of the run's raw text in bytes."""
-    weights = parameter_count(recipe.pretrain.architecture, recipe.tokenizer.subword.vocab_size)
+    if recipe.checkpoint is None:
+        weights = parameter_count(recipe.pretrain.architecture, recipe.tokenizer.subword.vocab_size)
+    else:
+        weights = weights_of(recipe.checkpoint)
     match job.stage:
+        case "checkpoint":
+            return weights * WEIGHT_BYTES
         case "corpus":
             return round(CORPUS * corpus)
         case "analysis":
@@ -63,6 +70,13 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
             return weights * WEIGHT_BYTES * (2 if recipe.publish[job.name].onnx else 1)
         case _:
             return 0
+
+
+def weights_of(checkpoint: str) -> int:
+    """The number of parameters of an existing checkpoint, from the size of its files; for one that is not fetched yet,
+    that of a BERT-base."""
+    size = sum(path.stat().st_size for path in checkpoint_files(checkpoint))
+    return size // WEIGHT_BYTES if size else BASE_PARAMETERS
 
 
 def unpacked_bytes(path: Path) -> float:

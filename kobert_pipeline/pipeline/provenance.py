@@ -1,9 +1,11 @@
 """Where a published model comes from: facts for the model card and the training manifest, read from the run's
 manifests."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import kobert_pipeline.checkpoint.stage as checkpoint_stage
 import kobert_pipeline.finetune.stage as finetune_stage
 import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
@@ -20,12 +22,37 @@ from kobert_pipeline.training.hf_config import fine_tuned_for
 
 Manifest = dict[str, Any]
 
-UPSTREAM = ("corpus", "analysis", "tokenizer", "shards", "pretrain")
-"""The stages that every published model depends on."""
 PUBLIC_ENTRIES = ("options", "counts", "seconds", "versions", "device")
 """The entries of each stage's manifest that the training manifest repeats."""
 PRIVATE_COUNTS = ("contaminated_samples", "skipped")
 """Counts of the corpus that are not published: they quote other people's texts or name the user's files."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the tokenizer and the model that is fine-tuned come from: (stage, folder in the run) of each."""
+
+    tokenizer: tuple[str, str]
+    model: tuple[str, str]
+    upstream: tuple[str, ...]
+    """The stages that every published model of the run depends on."""
+    card_stages: tuple[str, ...]
+    """Those of them whose files and counts are in the published folder."""
+
+
+FROM_TEXT = Origin(
+    ("tokenizer", "tokenizer"), ("pretrain", f"pretrain/{pretrain_stage.MODEL}"),
+    ("corpus", "analysis", "tokenizer", "shards", "pretrain"), ("tokenizer", "pretrain", "corpus"),
+)  # fmt: skip
+FROM_CHECKPOINT = Origin(
+    ("checkpoint", f"checkpoint/{checkpoint_stage.TOKENIZER}"), ("checkpoint", f"checkpoint/{checkpoint_stage.MODEL}"),
+    ("checkpoint",), ("checkpoint",),
+)  # fmt: skip
+
+
+def origin(recipe: Recipe) -> Origin:
+    """The origin of a recipe's models."""
+    return FROM_CHECKPOINT if recipe.checkpoint is not None else FROM_TEXT
 
 
 def card_inputs(
@@ -58,8 +85,9 @@ def publish_model(
     `tuned` are the folders of the fine-tuning's seeds, empty for a pretrained model; `controls` those of each control.
     """
     options = recipe.publish[key]
-    manifests = {stage: manifest.read(run_dir / stage) for stage in UPSTREAM}
-    model, results, task = run_dir / "pretrain" / pretrain_stage.MODEL, None, None
+    begin = origin(recipe)
+    manifests = {stage: manifest.read(run_dir / stage) for stage in begin.upstream}
+    model, results, task = run_dir / begin.model[1], None, None
     related: dict[str, Manifest] = {}
     if tuned:
         features = recipe.finetune[options.source].features or options.source
@@ -74,7 +102,7 @@ def publish_model(
         recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
     )
     history = training_history(recipe, data_dir, manifests | related)
-    counts = publish_stage.run(options, facts, history, model, run_dir / "tokenizer", out)
+    counts = publish_stage.run(options, facts, history, model, run_dir / begin.tokenizer[1], out)
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
 
 
@@ -93,7 +121,8 @@ def card_facts(
     """All facts of a model card. `config` is the content of the model's `config.json`; `task` and `results` are None
     for a pretrained model."""
     auto_class = task.auto_class if task else auto_class_of(config)
-    segmenter = recipe.analysis.analyzer.segmenter(data_dir)
+    segmenter = None if recipe.checkpoint else recipe.analysis.analyzer.segmenter(data_dir)
+    has_plain = options.plain and "tokenizer" in manifests
     return CardFacts(
         name=f"{recipe_name}-{key}",
         recipe=recipe_name,
@@ -106,10 +135,11 @@ def card_facts(
         paired=task is not None and task.paired,
         null_threshold=null_threshold(config),
         evaluated=strip_local_paths(recipe.evaluation_files(options), data_dir),
-        analyzer=segmenter.analyzer,
-        style=segmenter.style,
-        library=segmenter.library,
-        plain_agreement=manifests["tokenizer"]["counts"]["agreement_with_plain"] if options.plain else None,
+        analyzer=segmenter.analyzer if segmenter else "",
+        style=segmenter.style if segmenter else "",
+        library=segmenter.library if segmenter else "",
+        base=strip_local_paths(recipe.checkpoint, data_dir),
+        plain_agreement=manifests["tokenizer"]["counts"]["agreement_with_plain"] if has_plain else None,
         gives_vectors=task is None and auto_class != "AutoModelForCausalLM",
         permission=options.permission,
         costs=costs(manifests | related),
@@ -190,6 +220,12 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
     if "tokenizer" in manifests:
         numbers["vocabulary"] = f"{manifests['tokenizer']['counts']['vocab_size']:,}"
     numbers["architecture"] = f"{config['model_type']}, {layers} layers, hidden size {width}"
+    if "checkpoint" in manifests:
+        begun = manifests["checkpoint"]["counts"]
+        numbers["vocabulary"] = f"{begun['vocab_size']:,}"
+        numbers["parameters of the encoder"] = f"{begun['parameters']:,}"
+        if "commit" in begun:
+            numbers["commit of the checkpoint"] = begun["commit"]
     if "pretrain" in manifests:
         trained = manifests["pretrain"]["counts"]
         losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]

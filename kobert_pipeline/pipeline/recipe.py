@@ -28,6 +28,10 @@ PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
 out of the run's folder nor be hidden."""
 
 
+FROM_TEXT = ("analysis", "tokenizer", "shards", "pretrain")
+"""The sections that only a recipe with a corpus has."""
+
+
 class Recipe(Options):
     """All options of a run, one section per stage."""
 
@@ -35,7 +39,13 @@ class Recipe(Options):
     """One sentence about the purpose of the recipe."""
     data_dir: str | None = None
     """Folder to which the paths of data files are relative; also set by the environment variable KOBERT_DATA."""
-    corpus: CorpusOptions
+    checkpoint: str | None = None
+    """Start from this checkpoint instead of pretraining: a folder, or a name on the Hugging Face Hub such as
+    klue/bert-base or OWNER/NAME@REVISION. Its own tokenizer makes the features; the recipe then has no sections from
+    corpus to shards, and no pretrain."""
+    checkpoint_license: str | None = None
+    """Licence of the checkpoint, for the model cards."""
+    corpus: CorpusOptions | None = None
     """Text sources, cleaning and filters."""
     analysis: analysis_stage.AnalysisOptions = analysis_stage.AnalysisOptions()
     """Morphological analysis."""
@@ -64,6 +74,20 @@ class Recipe(Options):
         return self
 
     @model_validator(mode="after")
+    def _has_one_origin(self) -> "Recipe":
+        if self.checkpoint is None and self.corpus is None:
+            raise ValueError(
+                "there is neither corpus nor checkpoint; name the texts to pretrain on, or a model to start from"
+            )
+        given = [name for name in ("corpus", *FROM_TEXT) if name in self.model_fields_set]
+        if self.checkpoint is not None and given:
+            raise ValueError(
+                f"checkpoint is {self.checkpoint!r}, which takes the place of pretraining, but there is also "
+                f"{', '.join(given)}; leave one out (to pretrain further, set pretrain.base)"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _sections_fit_together(self) -> "Recipe":
         for name, tuned in self.finetune.items():
             self._check_finetuning(name, tuned)
@@ -71,7 +95,8 @@ class Recipe(Options):
             self._check_checkpoint(name, published)
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():
-            if prepared.max_length > positions:
+            # the positions of a checkpoint are known once it is fetched, and checked then
+            if prepared.max_length > positions and self.checkpoint is None:
                 raise ValueError(
                     f"features.{name}.max_length is {prepared.max_length}, but the model has {positions} positions "
                     "(pretrain.architecture.max_position_embeddings); lower the one or raise the other"
@@ -90,7 +115,7 @@ class Recipe(Options):
                 f"{did_you_mean(features, self.features)}"
             )
         task, architecture = self.features[features].task, self.pretrain.architecture
-        if task.auto_class in architecture.unsupported_heads:
+        if task.auto_class in architecture.unsupported_heads and self.checkpoint is None:
             raise ValueError(
                 f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
                 f"(transformers' {task.auto_class}); choose another pretrain.architecture"
@@ -99,7 +124,7 @@ class Recipe(Options):
             raise ValueError(f"finetune.{name}.encoder is 'frozen', which only tagging tasks support; leave it out")
 
     def _check_checkpoint(self, name: str, published: publish_stage.PublishOptions) -> None:
-        sources = ["pretrain", *self.finetune]
+        sources = [*(["pretrain"] if self.checkpoint is None else []), *self.finetune]
         if published.source not in sources:
             raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, sources)}")
         if published.source in self.finetune and self.finetune[published.source].encoder == "frozen":
@@ -124,7 +149,10 @@ class Recipe(Options):
 
     def training_files(self, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
         """The files that a published model was trained on: rows of `path`, `license` and `use`."""
-        rows = [source | {"use": "pretrain"} for reader in self.corpus.sources for source in reader.provenance()]
+        readers = self.corpus.sources if self.corpus else []
+        rows = [source | {"use": "pretrain"} for reader in readers for source in reader.provenance()]
+        if self.checkpoint:
+            rows.append(file_row(self.checkpoint, self.checkpoint_license, "start"))
         if self.pretrain.base:
             rows.append(file_row(self.pretrain.base, self.pretrain.base_license, "start"))
         if self.tokenizer.base and self.tokenizer.keep == "all":
@@ -156,6 +184,10 @@ class Recipe(Options):
 
     def default_description(self) -> str:
         """The first sentence of a model card whose `publish` section has no description."""
+        if self.checkpoint:
+            # the folders of this machine are nobody's business
+            name = Path(self.checkpoint).name if Path(self.checkpoint).is_absolute() else self.checkpoint
+            return f"A Korean language model, fine-tuned from {name}."
         base = self.pretrain.base
         origin = f"trained on from {Path(base).name}" if base else "pretrained from scratch"
         return f"A Korean language model over morphemes, {origin}."

@@ -1,6 +1,7 @@
 """The stages and what each one reads: the best place to start reading the code.
 
     raw text -> corpus -> analysis -> tokenizer -> shards, features -> pretrain -> finetune -> publish
+    an existing model -> checkpoint -> features -> finetune -> publish
 
 A recipe has one section per stage; a run has one folder per stage, with a manifest in it. `jobs` yields one `Job` per
 folder that a recipe asks for, in the order of execution, and `runs/runner.py` runs, skips, resumes or refuses each job.
@@ -16,6 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 import kobert_pipeline.analysis.stage as analysis_stage
+import kobert_pipeline.checkpoint.stage as checkpoint_stage
 import kobert_pipeline.corpus.stage as corpus_stage
 import kobert_pipeline.features.stage as features_stage
 import kobert_pipeline.finetune.stage as finetune_stage
@@ -26,9 +28,10 @@ import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
 from kobert_pipeline.corpus.data_files import bundled
+from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
-from kobert_pipeline.pipeline.provenance import card_inputs, publish_model
+from kobert_pipeline.pipeline.provenance import card_inputs, origin, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
 
@@ -59,19 +62,32 @@ class Run:
 
 def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     """All jobs of a recipe, in the order of execution."""
-    yield corpus_job(recipe, run)
-    yield analysis_job(recipe, run)
-    yield tokenizer_job(recipe, run)
-    yield shards_job(recipe, run)
-    yield from features_jobs(recipe, run)
-    yield pretrain_job(recipe, run)
+    if recipe.checkpoint is not None:
+        yield checkpoint_job(recipe.checkpoint, run)
+        yield from features_jobs(recipe, run)
+    else:
+        assert recipe.corpus is not None  # a recipe has one of the two
+        yield corpus_job(recipe.corpus, run)
+        yield analysis_job(recipe, run)
+        yield tokenizer_job(recipe, run)
+        yield shards_job(recipe, run)
+        yield from features_jobs(recipe, run)
+        yield pretrain_job(recipe, run)
     yield from finetune_jobs(recipe, run)
     yield from publish_jobs(recipe, run)
 
 
-def corpus_job(recipe: Recipe, run: Run) -> Job:
+def checkpoint_job(checkpoint: str, run: Run) -> Job:
+    """A checkpoint of the user or of the Hub -> its model and its tokenizer in the run's folder."""
+    return Job(
+        "checkpoint", run.run_dir / "checkpoint", checkpoint_stage.VERSION, {"checkpoint": checkpoint},
+        writes=checkpoint_stage.WRITES, source_files=partial(checkpoint_stage.raw_files, checkpoint),
+        run=partial(checkpoint_stage.run, checkpoint),
+    )  # fmt: skip
+
+
+def corpus_job(options: CorpusOptions, run: Run) -> Job:
     """Raw files -> cleaned, deduplicated documents."""
-    options = recipe.corpus
     return Job(
         "corpus", run.run_dir / "corpus", corpus_stage.VERSION, options.dump(), writes=corpus_stage.WRITES,
         resumable=True,
@@ -119,13 +135,14 @@ def shards_job(recipe: Recipe, run: Run) -> Job:
 
 def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     """Labelled data and a tokenizer -> arrays for fine-tuning, one folder per data set."""
+    stage, tokenizer = origin(recipe).tokenizer
     for name, options in recipe.features.items():
         yield Job(
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
-            writes=features_stage.WRITES, inputs={"tokenizer": run.run_dir / "tokenizer"},
+            writes=features_stage.WRITES, inputs={stage: run.run_dir / stage},
             source_files=partial(features_stage.raw_files, options, run.data_dir),
             validate=partial(features_stage.prepare, options, run.data_dir),
-            run=partial(features_stage.run, options, run.folder("tokenizer"), run.data),
+            run=partial(features_stage.run, options, run.folder(tokenizer), run.data),
         )  # fmt: skip
 
 
@@ -147,9 +164,10 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     A recipe with several learning rates or epochs first has a trial of each combination: with the first seed, and
     scored on dev only, so that the test set plays no part in the choice.
     """
+    stage, model = origin(recipe).model
     for name, options in recipe.finetune.items():
-        features, pretrained = options.features or name, run.folder("pretrain") / pretrain_stage.MODEL
-        inputs = {"features": run.run_dir / "features" / features, "pretrain": run.run_dir / "pretrain"}
+        features, pretrained = options.features or name, run.folder(model)
+        inputs = {"features": run.run_dir / "features" / features, stage: run.run_dir / stage}
         # The record of a job contains neither the list of seeds nor the lists of a grid, so that these may grow without
         # making finished jobs stale. Instead it has the job's seed and a single setting: that of the trial, or the
         # chosen one, which `extra_inputs` adds.
@@ -195,8 +213,8 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         tuned_folders = [folder.absolute() for folder in tuned.values()]
         yield Job(
             "publish", run.run_dir / "publish" / name, publish_stage.VERSION, options.dump(), name=name,
-            writes=publish_stage.WRITES,
-            inputs={stage: run.run_dir / stage for stage in ("tokenizer", "pretrain", "corpus")} | tuned,
+            writes=publish_stage.WRITES if recipe.checkpoint is None else publish_stage.FOREIGN_WRITES,
+            inputs={stage: run.run_dir / stage for stage in origin(recipe).card_stages} | tuned,
             # here and not in `inputs`, since a model may be published before its controls are trained
             extra_inputs=partial(card_inputs, recipe, run.name, options, controls),
             preflight=partial(publish_stage.refuse_missing_libraries, options),

@@ -6,14 +6,11 @@ rows for padding, the embeddings of ALBERT and ELECTRA are narrower than their h
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.training.hf_config import max_input_length
-
-if TYPE_CHECKING:
-    from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
 SPECIAL = {
     "pad_token_id": "pad", "mask_token_id": "mask", "cls_token_id": "cls", "sep_token_id": "sep",
@@ -34,10 +31,14 @@ SIZES = (
 """Keys of a config that set a size of its tensors; error messages name the one that does not fit."""
 
 
-def refuse_disagreement(model: Path, tokenizer: "MorphemeTokenizer") -> None:
+def refuse_disagreement(model: Path, tokenizer: Any) -> None:
     """Raise UserError, naming what disagrees, unless config and weights in `model` and the tokenizer belong
-    together."""
+    together. Of a tokenizer that is not of this package, the stage `checkpoint` checked what can be."""
     config = read_json(model / "config.json")
+    if not hasattr(tokenizer, "segmenter"):
+        # not ours: special tokens have other names and places, and embeddings may have more rows than tokens
+        refuse_other_shapes(model, config)
+        return
     ids = {name: getattr(tokenizer, f"{name}_token_id") for name in REQUIRED}
     _check_equal(config, "vocab_size", len(tokenizer))
     for key, name in SPECIAL.items():

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.files import read_json, write_json
-from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
+from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.training.hf_config import inference_length
 
 PLAIN = "plain"
@@ -23,9 +23,11 @@ def export(model: Path, tokenizer: Path, out: Path) -> None:
     """Write config, weights, tokenizer and the tokenizer's code to `out`. Raises UserError, before anything is written,
     when model and tokenizer do not belong together."""
     config = read_json(model / "config.json")
+    loaded = load_tokenizer(tokenizer)
     # a model without segments does not accept `token_type_ids`, and a user would pass on whatever the tokenizer gives
-    names = [name for name in MorphemeTokenizer.model_input_names if name != "token_type_ids" or segments(config) > 1]
-    loaded = MorphemeTokenizer.from_pretrained(tokenizer, model_input_names=names)
+    names = [name for name in loaded.model_input_names if name != "token_type_ids" or segments(config) > 1]
+    if names != loaded.model_input_names:
+        loaded = load_tokenizer(tokenizer, model_input_names=names)
     refuse_disagreement(model, loaded)
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)

@@ -49,6 +49,8 @@ class CardFacts:
     style: str
     library: str
     """The package to install for the analyzer, "" if it needs none."""
+    base: str | None = None
+    """The checkpoint, not of this package, that it was fine-tuned from."""
     results: Results | None = None
     plain_agreement: float | None = None
     """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""
@@ -128,9 +130,10 @@ def model_card(facts: CardFacts) -> str:
 
 def snippet(facts: CardFacts) -> str:
     """The Python example for the model's head."""
+    text = PAIRED if facts.paired else USES[facts.auto_class]
     if facts.null_threshold is not None:
-        return UNANSWERABLE.replace("NULL_THRESHOLD", f"{facts.null_threshold:.6g}")
-    return PAIRED if facts.paired else USES[facts.auto_class]
+        text = UNANSWERABLE.replace("NULL_THRESHOLD", f"{facts.null_threshold:.6g}")
+    return text.replace(", trust_remote_code=True", "") if facts.base else text
 
 
 def model_choice(results: Results | None) -> str:
@@ -189,6 +192,11 @@ def cost_text(facts: CardFacts) -> list[str]:
 
 def tokenizer_text(facts: CardFacts) -> str:
     """Which analyzer the tokenizer uses, what it requires, and the tokenizer without it."""
+    if facts.base:
+        return (
+            f"Fine-tuned from {code(facts.base)}, with that checkpoint's own tokenizer: it loads with plain "
+            "`transformers`, and no analyzer is needed."
+        )
     needs = (
         f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
     )
@@ -224,7 +232,11 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         license_name=licence.get("license_name"),
         library_name="transformers",
         pipeline_tag=PIPELINES[facts.auto_class],
-        tags=["korean", "morphemes", facts.analyzer, *(["sentence-transformers"] if facts.gives_vectors else [])],
+        tags=[
+            "korean",
+            *(["morphemes", facts.analyzer] if facts.analyzer else []),
+            *(["sentence-transformers"] if facts.gives_vectors else []),
+        ],
         model_name=facts.name,
         eval_results=eval_results(facts, facts.results) if facts.results else None,
         **emissions,

@@ -41,9 +41,9 @@ def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any
     import torch
     import transformers
 
-    from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+    from kobert_pipeline.tokenizer.loading import load_tokenizer
 
-    tokenizer = MorphemeTokenizer.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
     model = getattr(transformers, auto_class).from_pretrained(folder).eval()
     model.config.use_cache = False  # otherwise a decoder also returns its keys and values
     example = dict(tokenizer(texts, padding=True, return_tensors="pt"))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
 from kobert_pipeline.morphemes import tokenizer_files
@@ -19,6 +20,8 @@ WRITES = (
     "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data",
 )  # fmt: skip
 """Patterns of every file that the stage may write to its folder."""
+FOREIGN_WRITES = (*WRITES, *TOKENIZER_FILES)
+"""Those of a model that was fine-tuned from a checkpoint with another tokenizer."""
 
 
 class PublishOptions(Options):
@@ -55,13 +58,13 @@ def run(
 ) -> dict[str, Any]:
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Returns the stage's counts.
     Raises UserError unless the folder gives the same outputs in a fresh process."""
-    from kobert_pipeline.publish.export import export, export_plain, write_sentence_transformers_files
+    from kobert_pipeline.publish.export import PLAIN, export, export_plain, write_sentence_transformers_files
     from kobert_pipeline.publish.onnx_file import write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
     refuse_missing_libraries(options)
     export(model, tokenizer, out)
-    if options.plain:
+    if options.plain and (tokenizer / PLAIN).is_dir():
         export_plain(model, tokenizer, out)
     if facts.gives_vectors:
         write_sentence_transformers_files(out)

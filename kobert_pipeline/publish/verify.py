@@ -81,11 +81,11 @@ def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
     import torch
     import transformers
 
-    from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+    from kobert_pipeline.tokenizer.loading import load_tokenizer
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
-    tokenizer = MorphemeTokenizer.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
     loaded = getattr(transformers, auto_class).from_pretrained(model).eval()
     inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]
     if auto_class.endswith("MultipleChoice"):

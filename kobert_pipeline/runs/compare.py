@@ -11,27 +11,36 @@ from kobert_pipeline.runs.stage_folder import FINISHED
 
 
 def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
-    """One row per fine-tuning of each run: its scores over the seeds, and the pretraining that it started from.
+    """One row per fine-tuning of each run: its scores over the seeds, and the model that it started from, which is the
+    run's own or an existing checkpoint.
 
     Raises UserError for a run whose pretraining is not finished.
     """
     rows: list[dict[str, Any]] = []
     for run_dir in run_dirs:
-        if not manifest.is_finished(run_dir / "pretrain"):
-            raise UserError(f"{run_dir} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
-        tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
-        if "tokens_seen" not in pretrain["counts"]:
-            raise UserError(f"{run_dir} was made by an earlier version of kobert with other records; run it again")
-        base = {
-            "run": run_dir.name,
-            "vocab_size": tokenizer["counts"]["vocab_size"],
-            "tokens_seen": pretrain["counts"]["tokens_seen"],
-            "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
-            "pretrain_seconds": pretrain["seconds"],
-        }
+        base = {"run": run_dir.name} | _start(run_dir)
         tuned = sorted(path for path in (run_dir / "finetune").glob("*") if path.is_dir())
         rows += [base | _scores(folder) for folder in tuned] or [base | {"finetune": "", "seeds": 0, "scores": {}}]
     return rows
+
+
+def _start(run_dir: Path) -> dict[str, Any]:
+    """The entries of a row that belong to the model which a run's fine-tunings started from."""
+    if manifest.is_finished(run_dir / "checkpoint"):
+        counts = manifest.read(run_dir / "checkpoint")["counts"]
+        return {"checkpoint": counts["source"], "vocab_size": counts["vocab_size"], "parameters": counts["parameters"]}
+    if not manifest.is_finished(run_dir / "pretrain"):
+        raise UserError(f"{run_dir.absolute()} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
+    tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
+    if "tokens_seen" not in pretrain["counts"]:
+        raise UserError(f"{run_dir} was made by an earlier version of kobert with other records; run it again")
+    return {
+        "vocab_size": tokenizer["counts"]["vocab_size"],
+        "parameters": pretrain["counts"]["parameters"],
+        "tokens_seen": pretrain["counts"]["tokens_seen"],
+        "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
+        "pretrain_seconds": pretrain["seconds"],
+    }
 
 
 def final_split(runs: list[dict[str, Any]]) -> str:
@@ -77,13 +86,16 @@ def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
 def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
     """The rows as a Markdown table, followed by a table of the options that differ between the runs."""
     header = [
-        "run", "vocabulary", "tokens seen", "held-out loss", "fine-tuning", "split", "seeds", "scores: mean (range)",
+        "run", "start", "parameters", "vocabulary", "tokens seen", "held-out loss", "fine-tuning", "split", "seeds",
+        "scores: mean (range)",
     ]  # fmt: skip
     lines = []
     for row in rows:
         scores = [f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in row["scores"].items()]
         lines.append(
-            [row["run"], f"{row['vocab_size']:,}", f"{row['tokens_seen']:,}", f"{row['held_out_loss']:.3f}",
+            [row["run"], row.get("checkpoint", "own pretraining"), f"{row['parameters']:,}", f"{row['vocab_size']:,}",
+             f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",
+             f"{row['held_out_loss']:.3f}" if "held_out_loss" in row else "-",
              row["finetune"], row.get("split", ""), str(row["seeds"]), ", ".join(scores)]
         )  # fmt: skip
     runs = list(dict.fromkeys(row["run"] for row in rows))

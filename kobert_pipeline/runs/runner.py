@@ -21,7 +21,7 @@ from kobert_pipeline.runs import manifest, stage_folder
 from kobert_pipeline.runs.manifest import Record
 from kobert_pipeline.runs.reuse import reuse
 
-STAGES = ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
+STAGES = ("checkpoint", "corpus", "analysis", "tokenizer", "shards", "features", "pretrain", "finetune", "publish")
 
 NETWORK_FOLDER_DELAY = 60.0
 """Maximum seconds until one node sees a file that another node wrote: network file systems cache their folders."""

@@ -1,0 +1,82 @@
+"""Where an existing checkpoint comes from: a folder, or a repository of the Hugging Face Hub, which is fetched once."""
+
+import re
+from pathlib import Path
+
+from kobert_pipeline.errors import UserError
+
+CONFIG, WEIGHTS, PICKLED_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
+VOCABULARIES = (
+    "morphemes.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
+    "tokenizer.model",
+)  # fmt: skip
+"""The files that hold a tokenizer's tokens, one of which is needed: from settings alone `transformers` makes a
+tokenizer that knows the special tokens and nothing else."""
+TOKENIZER_FILES = (
+    *VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+)  # fmt: skip
+"""Every file from which `transformers` makes a tokenizer."""
+HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+"""OWNER/NAME, with an optional @REVISION: a commit, a branch or a tag."""
+
+
+def locate(name: str) -> Path:
+    """The folder of the checkpoint `name`: itself, or where the Hub's files are kept on this machine, after fetching
+    those that are missing. Raises UserError where there is no such folder or repository."""
+    if Path(name).is_dir():
+        return Path(name)
+    if match := HUB_NAME.fullmatch(name):
+        return fetch(match[1], match[2])
+    raise UserError(
+        f"{name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME or OWNER/NAME@REVISION)"
+    )
+
+
+def fetch(repo: str, revision: str | None) -> Path:
+    """The folder of a repository's files, named by its commit. What was fetched once is not fetched again, so a pinned
+    revision needs no network. Raises UserError where the Hub does not give it."""
+    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    small = [CONFIG, "training_manifest.json", *TOKENIZER_FILES]
+    try:
+        folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))
+        for weights in (WEIGHTS, PICKLED_WEIGHTS):
+            try:
+                hf_hub_download(repo, weights, revision=folder.name)
+                break
+            except LocalEntryNotFoundError:  # no connection; another file's name would not help
+                raise
+            except EntryNotFoundError:
+                continue
+    except Exception as error:  # the client raises its own, httpx's and the system's errors
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        at = f" at revision {revision}" if revision else ""
+        raise UserError(
+            f"{repo} is not a folder here, and{at} could not be fetched from the Hugging Face Hub "
+            f"({type(error).__name__}: {reason}); check the name and the network"
+        ) from None
+    return folder
+
+
+def commit_of(name: str, folder: Path) -> str | None:
+    """The commit of a fetched checkpoint, None for a folder of the user."""
+    return None if Path(name).is_dir() else folder.name
+
+
+def has_vocabulary(folder: Path) -> bool:
+    """Whether a tokenizer can be made from the files in `folder`."""
+    return any((folder / name).is_file() for name in VOCABULARIES)
+
+
+def checkpoint_files(folder: Path) -> list[Path]:
+    """The files in `folder` that make a checkpoint. Raises UserError where the config, the weights or the tokenizer is
+    missing."""
+    weights = next((name for name in (WEIGHTS, PICKLED_WEIGHTS) if (folder / name).is_file()), None)
+    tokenizer = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    if not (folder / CONFIG).is_file() or weights is None or not has_vocabulary(folder):
+        lacking = [CONFIG] if not (folder / CONFIG).is_file() else []
+        lacking += [f"{WEIGHTS} (or {PICKLED_WEIGHTS})"] if weights is None else []
+        lacking += [] if has_vocabulary(folder) else ["a vocabulary (such as tokenizer.json or vocab.txt)"]
+        raise UserError(f"checkpoint: {folder} lacks {', '.join(lacking)}; give the folder of a whole checkpoint")
+    return [folder / name for name in (CONFIG, weights, *tokenizer)]

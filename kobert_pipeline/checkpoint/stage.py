@@ -1,0 +1,111 @@
+"""The stage checkpoint: copy an existing model and its tokenizer into the run, weights as safetensors.
+
+A recipe with `checkpoint` has this stage in place of those from corpus to pretrain. The copy makes the run independent
+of the Hub and of the user's folder, and its manifest records every file's SHA-256.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.checkpoint.source import (
+    CONFIG,
+    PICKLED_WEIGHTS,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    checkpoint_files,
+    commit_of,
+    locate,
+)
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json, sha256
+from kobert_pipeline.morphemes import tokenizer_files
+from kobert_pipeline.tokenizer.loading import load_tokenizer
+
+VERSION = 1
+MODEL, TOKENIZER = "model", "tokenizer"
+WRITES = (
+    f"{MODEL}/{CONFIG}", f"{MODEL}/{WEIGHTS}",
+    *(f"{TOKENIZER}/{name}" for name in dict.fromkeys((*TOKENIZER_FILES, *tokenizer_files()))),
+)  # fmt: skip
+"""Patterns of every file that the stage writes to its folder."""
+SPARE = ("pooler.",)
+"""Weights that a checkpoint may lack: heads that do not use them are fine, and the others train them from scratch."""
+
+
+def raw_files(name: str) -> list[Path]:
+    """The user's files that the stage reads, none for a name on the Hub. Raises UserError for a folder that is not a
+    checkpoint."""
+    return checkpoint_files(Path(name)) if Path(name).is_dir() else []
+
+
+def run(name: str, out: Path) -> dict[str, Any]:
+    """Write `model/` and `tokenizer/` to `out`. Returns the counts for the manifest: the commit on the Hub, the SHA-256
+    of each original file, and the sizes. Raises UserError for a checkpoint that does not load."""
+    from kobert_pipeline.training.log import quiet_transformers
+
+    quiet_transformers()
+    folder = locate(name)
+    files = checkpoint_files(folder)
+    for part in (MODEL, TOKENIZER):
+        (out / part).mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folder / CONFIG, out / MODEL / CONFIG)
+    write_weights(folder, out / MODEL / WEIGHTS)
+    try:
+        tokenizer = load_tokenizer(folder)
+        parameters = count_parameters(out / MODEL)
+    except UserError:
+        raise
+    except Exception as error:  # a library's error about files that may come from anybody
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise UserError(f"checkpoint: {folder} does not load: {reason}; give another checkpoint") from error
+    rows = read_json(folder / CONFIG).get("vocab_size")
+    if not isinstance(rows, int) or len(tokenizer) > rows:
+        raise UserError(
+            f"checkpoint: {folder} has a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they do not "
+            "belong together"
+        )
+    tokenizer.save_pretrained(out / TOKENIZER)
+    for path in (out / TOKENIZER).iterdir():
+        if f"{TOKENIZER}/{path.name}" not in WRITES:
+            path.unlink()  # a template for chats, and the like: no part of a tokenizer of this package
+    digests = {path.name: sha256(path) for path in files}
+    counts = {"source": name, "files_sha256": digests, "vocab_size": len(tokenizer), "parameters": parameters}
+    commit = commit_of(name, folder)
+    return counts | ({"commit": commit} if commit else {})
+
+
+def write_weights(folder: Path, out: Path) -> None:
+    """Copy the weights, or convert pickled ones, of which only tensors are read and nothing is executed."""
+    if (folder / WEIGHTS).is_file():
+        shutil.copyfile(folder / WEIGHTS, out)
+        return
+    import torch
+    from safetensors.torch import save_file
+
+    try:
+        tensors = torch.load(folder / PICKLED_WEIGHTS, map_location="cpu", weights_only=True)
+        # a file of its own for each tensor: safetensors refuses tensors that share their memory, as tied ones do
+        save_file({key: value.contiguous().clone() for key, value in tensors.items()}, out, {"format": "pt"})
+    except Exception as error:  # pickle's, zipfile's and torch's own errors
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(
+            f"checkpoint: {folder / PICKLED_WEIGHTS} does not hold weights alone, or is damaged ({reason}); only "
+            "tensors are read, so give a checkpoint with model.safetensors"
+        ) from None
+
+
+def count_parameters(model: Path) -> int:
+    """The number of parameters of the encoder. Raises UserError where weights are missing, which `transformers` would
+    fill with random numbers."""
+    import transformers
+
+    loaded, info = transformers.AutoModel.from_pretrained(
+        model, trust_remote_code=False, use_safetensors=True, output_loading_info=True
+    )
+    if missing := sorted(key for key in info["missing_keys"] if not key.startswith(SPARE)):
+        raise UserError(
+            f"checkpoint: the weights lack {len(missing)} tensors of a {type(loaded).__name__}, such as {missing[0]}; "
+            "give the checkpoint that belongs to this config"
+        )
+    return int(sum(parameter.numel() for parameter in loaded.parameters()))

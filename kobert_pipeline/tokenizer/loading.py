@@ -1,0 +1,28 @@
+"""Load the tokenizer of a folder: one of this package, or any fast tokenizer of `transformers`."""
+
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
+
+
+def load_tokenizer(folder: Path, **settings: Any) -> Any:
+    """The tokenizer in `folder`, with code of this package or of `transformers`, never with the folder's own.
+
+    Raises UserError for a tokenizer that does not know which characters its tokens are from (a "slow" one), which
+    answers and entities need.
+    """
+    if (folder / VOCABULARY_FILE).is_file():
+        from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+
+        return MorphemeTokenizer.from_pretrained(folder, trust_remote_code=False, **settings)
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **settings)
+    if not tokenizer.is_fast:
+        raise UserError(
+            f"{folder} has a tokenizer without offsets ({type(tokenizer).__name__}), so answers and entities cannot be "
+            "found in the text; give a checkpoint with a tokenizer.json"
+        )
+    return tokenizer

@@ -1,0 +1,190 @@
+"""Checkpoints of other projects are fine-tuned, evaluated, published and compared as our own, with their own
+tokenizers."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from layouts import LAYOUTS, made
+
+from kobert_pipeline.features.tasks.korquad import KorQuad
+from kobert_pipeline.features.tasks.nsmc import Nsmc
+from kobert_pipeline.files import read_json, sha256, write_json
+
+REVIEWS = {"train": "reviews_train.txt", "test": "reviews_test.txt"}
+QUESTIONS = {"train": "qa_dev.json"}
+FAST = ("klue-roberta", "modernbert")
+"""Two unlike layouts: BERT's tokenizer on RoBERTa's ids and positions, and byte-level BPE; the others are slow."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, corpora: Path) -> Path:
+    """A few reviews and questions."""
+    folder = tmp_path_factory.mktemp("data")
+    for name, rows in (("reviews_train.txt", 61), ("reviews_test.txt", 25)):
+        lines = (corpora / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / name).write_text("".join(lines[:rows]), encoding="utf-8")
+    shutil.copy(corpora / "qa_dev.json", folder)
+    return folder
+
+
+def recipe(folder: Path, checkpoint: object, data: Path, **more: Any) -> Path:
+    """A recipe that fine-tunes a checkpoint on both tasks."""
+    plan = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
+    content = {
+        "checkpoint": str(checkpoint), "data_dir": str(data),
+        "features": {
+            "nsmc": {"task": "nsmc", "dev_share": 0.2, "max_length": 32} | REVIEWS,
+            # so short that contexts have several windows
+            "korquad": {"task": {"name": "korquad", "stride": 16}, "dev_share": 0.3, "max_length": 64} | QUESTIONS,
+        },
+        "finetune": {"nsmc": {"plan": plan}, "korquad": {"plan": plan}},
+        "publish": {"nsmc": {"source": "nsmc"}},
+    } | more  # fmt: skip
+    path = folder / "foreign.yaml"
+    path.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def accuracy_by_transformers(model: Path, tokenizer: Any, file: Path, max_length: int) -> float:
+    """A review at a time, with nothing of this package but its reading of NSMC's file."""
+    from transformers import AutoModelForSequenceClassification
+
+    network = AutoModelForSequenceClassification.from_pretrained(model).eval()
+    examples = Nsmc().read(file)
+    right = 0
+    for example in examples:
+        inputs = tokenizer(example["text"], truncation=True, max_length=max_length, return_tensors="pt")
+        if network.config.model_type == "roberta":
+            inputs.pop("token_type_ids", None)
+        with torch.no_grad():
+            right += int(network(**inputs).logits.argmax()) == example["label"]
+    return 100 * right / len(examples)
+
+
+def answer_by_transformers(network: Any, tokenizer: Any, question: str, context: str, stride: int) -> str:
+    """The span of the best window by the sum of its logits, plainly."""
+    inputs = tokenizer(
+        question, context, truncation="only_second", max_length=64, stride=stride, return_overflowing_tokens=True,
+        return_offsets_mapping=True, padding=True, return_tensors="pt",
+    )  # fmt: skip
+    offsets = inputs.pop("offset_mapping").tolist()
+    inputs.pop("overflow_to_sample_mapping")
+    sides = [inputs.sequence_ids(i) for i in range(len(offsets))]
+    if network.config.model_type == "roberta":
+        inputs.pop("token_type_ids", None)
+    with torch.no_grad():
+        outputs = network(**inputs)
+    best, found = -float("inf"), ""
+    for i, side in enumerate(sides):
+        inside = [token for token, one in enumerate(side) if one == 1]
+        for first in inside:
+            for last in inside:
+                score = float(outputs.start_logits[i, first] + outputs.end_logits[i, last])
+                if first <= last < first + 30 and score > best:
+                    best, found = score, context[offsets[i][first][0] : offsets[i][last][1]]
+    return found.strip()
+
+
+@pytest.mark.parametrize(
+    "layout", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in LAYOUTS]
+)
+def test_a_checkpoint_is_tuned_and_scores_as_plain_transformers_says(
+    layout: str, data: Path, tmp_path: Path, kobert: Callable
+) -> None:
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+    checkpoint, run_dir = made(layout, tmp_path), tmp_path / "runs" / layout
+    path = recipe(tmp_path, checkpoint, data)
+    rows = kobert("run", path, "--run-dir", run_dir, "--until", "finetune", "--json").json["stages"]
+    assert [row["stage"] for row in rows] == ["checkpoint", "features", "features", "finetune", "finetune"]
+    counts = rows[0]["counts"]
+    assert counts["files_sha256"] == {name: sha256(checkpoint / name) for name in counts["files_sha256"]}
+    assert {"config.json", "tokenizer_config.json"} < set(counts["files_sha256"]) and "commit" not in counts
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    kept = AutoTokenizer.from_pretrained(run_dir / "checkpoint" / "tokenizer")
+    text = "그 영화, 진짜 재밌었어요ㅋㅋ 😀 abc"
+    assert kept(text)["input_ids"] == tokenizer(text)["input_ids"]
+    assert rows[1]["counts"]["train_tokens"] > 8 * rows[1]["counts"]["train_examples"], "no jamo, no [UNK] for words"
+
+    model = run_dir / "finetune" / "nsmc" / "1" / "model"
+    expected = accuracy_by_transformers(model, tokenizer, data / "reviews_test.txt", 32)
+    assert rows[3]["counts"]["test"]["accuracy"] == pytest.approx(expected, abs=1e-3)
+    model, question = run_dir / "finetune" / "korquad" / "1" / "model", "누가 만들었는가?"
+    contexts = [example["context"] for example in KorQuad().read(data / "qa_dev.json")[::5]]
+    options = ["--tokenizer", run_dir / "checkpoint" / "tokenizer", "--json", "--question", question]
+    answers = [json.loads(line)["answer"] for line in kobert("predict", model, *options, *contexts).out.splitlines()]
+    network = AutoModelForQuestionAnswering.from_pretrained(model).eval()
+    theirs = [answer_by_transformers(network, tokenizer, question, context, 16) for context in contexts]
+    assert answers == theirs
+
+
+def test_it_is_published_without_our_code_and_compared(data: Path, tiny: Any, tmp_path: Path, kobert: Callable) -> None:
+    checkpoint, run_dir = made("klue-roberta", tmp_path), tmp_path / "runs" / "theirs"
+    path = recipe(tmp_path, checkpoint, data)
+    assert kobert("run", path, "--run-dir", run_dir).code == 0
+    folder = run_dir / "publish" / "nsmc"
+    assert (folder / "tokenizer.json").is_file() and not list(folder.glob("*.py"))
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "Fine-tuned from `klue-roberta`" in card and "trust_remote_code" not in card and str(tmp_path) not in card
+    from transformers import pipeline
+
+    label = pipeline("text-classification", str(folder))("정말 재밌다")[0]["label"]
+    ours = kobert("predict", folder, "정말 재밌다", "--json").json
+    assert ours["label"] == label
+    found = kobert("evaluate", folder, data / "reviews_test.txt", "--json").json
+    assert found["scores"] == read_json(run_dir / "finetune" / "nsmc" / "1" / "manifest.json")["counts"]["test"]
+    table = kobert("compare", tiny.run_dir, run_dir).out
+    assert "own pretraining" in table and str(checkpoint) in table
+    # it can be the start of the next recipe, and our own checkpoints can, too
+    again = recipe(tmp_path, folder, data)
+    assert kobert("run", again, "--run-dir", tmp_path / "runs" / "again", "--until", "features").code == 0
+    own = recipe(tmp_path, tiny.run_dir / "publish" / "mlm", data)
+    assert kobert("run", own, "--run-dir", tmp_path / "runs" / "own", "--until", "features").code == 0
+    assert (tmp_path / "runs" / "own" / "checkpoint" / "tokenizer" / "morphemes.json").is_file()
+
+
+def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: Path, kobert: Callable) -> None:
+    def complaint(checkpoint: object, **more: Any) -> str:
+        path = recipe(tmp_path, checkpoint, data, **more)
+        shutil.rmtree(tmp_path / "runs", ignore_errors=True)
+        return str(kobert("run", path, "--run-dir", tmp_path / "runs" / "x").complaint)
+
+    whole = made("kcbert", tmp_path / "whole")
+
+    def changed(name: str) -> Path:
+        return Path(shutil.copytree(whole, tmp_path / name))
+
+    for name, said in {
+        "config.json": "lacks config.json", "pytorch_model.bin": "lacks model.safetensors (or pytorch_model.bin)",
+        "vocab.txt": "lacks a vocabulary",
+    }.items():  # fmt: skip
+        folder = changed(f"without-{name}")
+        (folder / name).unlink()
+        assert said in complaint(folder)
+    folder = changed("evil")
+    torch.save({"weights": Path}, folder / "pytorch_model.bin")
+    assert "does not hold weights alone" in complaint(folder)
+    folder = changed("half")
+    tensors = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    torch.save({key: value for key, value in tensors.items() if ".layer.1." not in key}, folder / "pytorch_model.bin")
+    assert "the weights lack 16 tensors of a BertModel" in complaint(folder)
+    folder = changed("other")
+    write_json(folder / "config.json", read_json(folder / "config.json") | {"vocab_size": 1000})
+    assert "kobert: checkpoint: " in complaint(folder)
+    assert "is neither a folder nor a name on the Hugging Face Hub" in complaint("no such thing")
+    assert "is not a folder here, and could not be fetched" in complaint("nobody/nothing")
+    assert "corpus; leave one out" in complaint(whole, corpus={"sources": [{"name": "text", "path": "a.txt"}]})
+    assert "publish.nsmc.source is 'pretrain'" in complaint(whole, publish={"nsmc": {"source": "pretrain"}})
+    long = {"nsmc": {"task": "nsmc", "train": "reviews_train.txt", "max_length": 128}}
+    assert "100 positions" in complaint(whole, features=long, finetune={"nsmc": {}})
+
+
+def test_a_recipe_needs_texts_or_a_checkpoint(tmp_path: Path, kobert: Callable) -> None:
+    (tmp_path / "r.yaml").write_text("finetune: {}\n", encoding="utf-8")
+    assert "there is neither corpus nor checkpoint" in kobert("check", tmp_path / "r.yaml").complaint
