@@ -19,6 +19,7 @@ from kobert_pipeline.cli.arguments import (
     Workers,
 )
 from kobert_pipeline.cli.clean import clean
+from kobert_pipeline.cli.download import download
 from kobert_pipeline.cli.evaluate import evaluate
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
 from kobert_pipeline.cli.formatting import (
@@ -150,6 +151,7 @@ def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, 
 
 
 app.command()(clean)
+app.command()(download)
 
 
 @app.command()

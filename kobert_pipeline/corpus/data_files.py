@@ -5,9 +5,11 @@ nothing is unpacked.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from kobert_pipeline.corpus.open_text import COMPRESSED
+from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 
 CLONE = Path(__file__).resolve().parents[2]
@@ -37,11 +39,17 @@ def find_file(data_dir: Path, name: str) -> Path | None:
     return None
 
 
-def data_file(data_dir: Path, name: str, option: str = "") -> Path:
-    """The file `name`. Raises UserError, after the name of the option, where there is none."""
-    if found := find_file(data_dir, name):
-        return found
-    raise UserError(f"{option}{not_found(data_dir, name)}")
+def data_files(data_dir: Path, names: Iterable[str]) -> list[Path]:
+    """The files of these names. Raises MissingFiles for all that do not exist."""
+    found = {name: find_file(data_dir, name) for name in names}
+    if missing := [data_dir / name for name, path in found.items() if path is None]:
+        raise MissingFiles(missing, data_dir)
+    return [path for path in found.values() if path]
+
+
+def data_file(data_dir: Path, name: str) -> Path:
+    """The file `name`. Raises MissingFiles where there is none."""
+    return data_files(data_dir, [name])[0]
 
 
 def matching_files(data_dir: Path, pattern: str) -> list[Path]:
@@ -50,11 +58,6 @@ def matching_files(data_dir: Path, pattern: str) -> list[Path]:
     if found := find_file(data_dir, pattern):
         return [found]
     return next((files for folder in data_folders(data_dir) if (files := _glob(pattern, folder))), [])
-
-
-def not_found(data_dir: Path, name: str) -> str:
-    """The sentence for a file that no data folder has."""
-    return f"{data_dir / name} does not exist; check the path in the recipe and data_dir (now {data_dir})"
 
 
 def _glob(pattern: str, folder: Path) -> list[Path]:

@@ -10,10 +10,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from kobert_pipeline.config.options import Plugin
-from kobert_pipeline.corpus.data_files import matching_files, not_found
+from kobert_pipeline.corpus.data_files import matching_files
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.open_text import LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
+from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 
 
@@ -54,7 +55,7 @@ class Reader(Plugin):
 
     def matching_files(self, data_dir: Path) -> list[Path]:
         """The files that `path` names, readable or not. Raises UserError where there is none."""
-        files: list[Path] = []
+        files, missing = list[Path](), list[Path]()
         for pattern in [self.path] if isinstance(self.path, str) else self.path:
             matches = matching_files(data_dir, pattern)
             path = data_dir / pattern  # an absolute pattern replaces data_dir
@@ -63,8 +64,10 @@ class Reader(Plugin):
                     f"{path} is a folder; give a pattern for the files in it, such as {_suggest_pattern(path, pattern)}"
                 )
             if not matches:
-                raise UserError(not_found(data_dir, pattern))
+                missing.append(path)
             files += matches
+        if missing:
+            raise MissingFiles(missing, data_dir)
         return files
 
     def files_to_check(self, data_dir: Path) -> list[Path]:

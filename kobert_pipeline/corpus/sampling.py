@@ -14,6 +14,7 @@ from kobert_pipeline.corpus.open_text import COMPRESSED, open_binary
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader, refuse_unreadable
 from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 
 ROWS, CHARACTERS = 10_000, 1_000_000
@@ -35,12 +36,15 @@ class Finding:
 
 def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
     """The problems in a sample of all files: at most one for each file, and one for each pattern without files."""
-    problems = []
+    problems = list[Finding]()
     sources = [(reader, True) for reader in options.sources]
     evaluation_sets = [(reader, False) for reader in options.decontaminate]  # these must be read completely
     for reader, may_skip in (*sources, *evaluation_sets):
         try:
             files = reader.files_to_check(data_dir)
+        except MissingFiles as problem:
+            problems += map(Finding, problem.sentences)
+            continue
         except UserError as problem:
             problems.append(Finding(str(problem)))
             continue

@@ -22,6 +22,7 @@ from kobert_pipeline.corpus.phases import (
 )
 from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
 from kobert_pipeline.corpus.unfit import LISTED
+from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
 
@@ -46,7 +47,7 @@ WRITES = (*PARTS, *WORK_FILES, *LOG_FILES)
 
 def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
     """The files that the stage reads."""
-    return [path for reader in (*options.sources, *options.decontaminate) for path in reader.files(data_dir)]
+    return all_files([reader.files for reader in (*options.sources, *options.decontaminate)], data_dir)
 
 
 def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool]]:

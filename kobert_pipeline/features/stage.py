@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options, Seed
-from kobert_pipeline.corpus.data_files import data_file
+from kobert_pipeline.corpus.data_files import data_file, data_files
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
@@ -49,8 +49,8 @@ def train_files(options: FeaturesOptions) -> list[str]:
 
 
 def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
-    """The files that the stage reads. Raises UserError for one that does not exist."""
-    return [data_file(data_dir, name) for name in (*train_files(options), options.dev, options.test) if name]
+    """The files that the stage reads. Raises MissingFiles for those that do not exist."""
+    return data_files(data_dir, [name for name in (*train_files(options), options.dev, options.test) if name])
 
 
 def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:

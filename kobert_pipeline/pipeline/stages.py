@@ -29,6 +29,7 @@ from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
 from kobert_pipeline.corpus.data_files import bundled
 from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.provenance import card_inputs, origin, publish_model
@@ -272,7 +273,7 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
             try:
                 check()
             except UserError as error:
-                stopping.append(str(error))
+                stopping += error.sentences if isinstance(error, MissingFiles) else [str(error)]
                 break
     needed = 0
     if not stopping:

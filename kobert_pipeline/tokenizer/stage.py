@@ -11,8 +11,9 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.data_files import data_file
+from kobert_pipeline.corpus.data_files import data_file, data_files
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
+from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes import tokenizer_files
@@ -92,9 +93,9 @@ class TokenizerOptions(Options):
 def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
     """The user's files that the stage reads."""
     base = base_files(data_dir / options.base) if options.base else []
-    named = [options.report.answers] if options.report.answers else []
-    answers = [data_file(data_dir, name, "tokenizer.report.answers: ") for name in named]
-    return [*base, *(path for reader in options.report.sources.values() for path in reader.files(data_dir)), *answers]
+    answers = [options.report.answers] if options.report.answers else []
+    readers = [reader.files for reader in options.report.sources.values()]
+    return [*base, *all_files([*readers, lambda folder: data_files(folder, answers)], data_dir)]
 
 
 def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:

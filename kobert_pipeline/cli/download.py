@@ -1,0 +1,94 @@
+"""The command `kobert download`: fetch a known data set to the data folder, or list what can be fetched."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kobert_pipeline.cli.arguments import AsJson
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
+from kobert_pipeline.cli.formatting import print_json, print_table
+from kobert_pipeline.errors import UserError
+
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="A data set; --list shows all.")]
+DataDir = Annotated[Path | None, typer.Option(help="Data folder; default: the environment variable KOBERT_DATA.")]
+Date = Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Date of the dump kowiki; default: latest.")]
+List = Annotated[bool, typer.Option("--list", help="List the data sets with their licences.")]
+SECONDS_PER_LINE = 10
+"""How often a line tells the progress where the output is not a terminal."""
+
+
+def download(
+    name: Name = None, data_dir: DataDir = None, date: Date = None, list_: List = False, as_json: AsJson = False
+) -> None:
+    """Download a Korean data set and check its files; what is here already is kept.
+
+    Example: kobert download nsmc --data-dir DATA
+    """
+    from kobert_pipeline.download.sources import find_source, sources
+
+    if list_:
+        described = {"title", "license", "homepage"}
+        if as_json:
+            rows = [{"name": key, **source.model_dump(include=described)} for key, source in sources().items()]
+            print_json({"data_sets": rows})
+        else:
+            print_table(
+                ["name", "licence", "data set"],
+                [[key, source.license, source.title] for key, source in sources().items()],
+            )
+        return
+    if name is None:
+        raise UserError(f"name a data set ({', '.join(sources())}), or see them all with --list")
+    source = find_source(name)
+    folder = data_dir or Path(os.environ.get("KOBERT_DATA") or "")
+    if folder == Path() and data_dir is None:
+        raise UserError("say where the data belongs with --data-dir DIR or the environment variable KOBERT_DATA")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--data-dir {folder} is not a folder; give another")
+    interrupt_on_sigterm()
+    from kobert_pipeline.download.download import download as download_files
+
+    if not as_json:
+        print(f"{name}: {source.title}\nlicence: {source.license} ({source.homepage})")
+    with progress() as report:
+        rows = download_files(name, folder, date, report)
+    if as_json:
+        print_json({"name": name, "license": source.license, "homepage": source.homepage, "files": rows})
+    else:
+        print_table(["file", "status", "bytes"], [[row["path"], row["status"], f"{row['size']:,}"] for row in rows])
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A function that shows how much of a file is here: on a terminal as a bar, elsewhere as a line now and then."""
+    if not sys.stderr.isatty():
+        printed = time.monotonic()
+
+        def line(name: str, done: int, total: int | None) -> None:
+            nonlocal printed
+            if time.monotonic() - printed >= SECONDS_PER_LINE:
+                printed = time.monotonic()
+                of_all = f" of {total / 1e6:,.1f} ({done / total:.0%})" if total else ""
+                print(f"{name}: {done / 1e6:,.1f}{of_all} MB", file=sys.stderr)
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
+        tasks = {}
+
+        def bar(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield bar

@@ -1,0 +1,1 @@
+"""Known Korean data sets: where they are, under which licence, and how to download and check their files."""
