@@ -76,7 +76,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
     known.url = f"http://127.0.0.1:{httpd.server_port}"
     yield known
     httpd.shutdown()
