@@ -37,7 +37,7 @@ ROOMS = {
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
     "pipeline":   f"{GROUND} download.sources corpus analysis tokenizer shards features training checkpoint pretrain "
                   "finetune publish runs",
-    "cli":        f"{GROUND} config download pretrain publish runs inference evaluation pipeline",
+    "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation pipeline",
     "__main__":   "cli",
     "__init__":   "distributed files checkpoint pipeline runs inference evaluation",
 }  # fmt: skip

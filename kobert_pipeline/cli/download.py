@@ -16,7 +16,7 @@ from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.errors import UserError
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="A data set; --list shows all.")]
-DataDir = Annotated[Path | None, typer.Option(help="Data folder; default: the environment variable KOBERT_DATA.")]
+DataDir = Annotated[Path | None, typer.Option(help="Data folder; default: KOBERT_DATA, else the folder corpora of a clone.")]
 Date = Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Date of the dump kowiki; default: latest.")]
 List = Annotated[bool, typer.Option("--list", help="List the data sets with their licences.")]
 SECONDS_PER_LINE = 10
@@ -30,6 +30,7 @@ def download(
 
     Example: kobert download nsmc --data-dir DATA
     """
+    from kobert_pipeline.corpus.data_files import bundled
     from kobert_pipeline.download.sources import find_source, sources
 
     if list_:
@@ -46,9 +47,10 @@ def download(
     if name is None:
         raise UserError(f"name a data set ({', '.join(sources())}), or see them all with --list")
     source = find_source(name)
-    folder = data_dir or Path(os.environ.get("KOBERT_DATA") or "")
-    if folder == Path() and data_dir is None:
+    given = data_dir or (Path(os.environ["KOBERT_DATA"]) if os.environ.get("KOBERT_DATA") else bundled())
+    if given is None:
         raise UserError("say where the data belongs with --data-dir DIR or the environment variable KOBERT_DATA")
+    folder = Path(given)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--data-dir {folder} is not a folder; give another")
     interrupt_on_sigterm()
