@@ -18,7 +18,7 @@ it."""
 ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 LONGEST_ENTITY = 10
 """Characters of the longest match of `ENTITY`."""
-MAX_MARKS = 30
+MAX_MARKS = 30  # the limit of Unicode's Stream-Safe Text Format (UAX #15)
 BLANKS = re.compile(r"[^\S\n]+")
 RUN = re.compile(r"([^\d\s])\1{2,}")
 LINES = re.compile(r" ?\n[ \n]*")
@@ -36,6 +36,8 @@ class CleaningOptions(Options):
 
 def clean(text: str, options: CleaningOptions = CleaningOptions()) -> str:  # noqa: B008 - frozen
     """The cleaned text: one paragraph per line, no empty lines. Cleaning a clean text does not change it."""
+    # line ends first, since INVISIBLE contains one of them (\x85); NFC last, since two jamo compose only when no
+    # invisible character separates them, and cleaning twice must give what cleaning once gives
     text = to_nfc(INVISIBLE.sub("", _normalize_line_ends(text)))
     if "&" in text and (unescaped := _unescape_entities(text)) != text:
         text = to_nfc(unescaped)  # an entity may name a combining mark
@@ -49,8 +51,7 @@ def limit_repeats(text: str, limit: int) -> str:
 
 
 def to_nfc(text: str) -> str:
-    """`text` in NFC, with at most `MAX_MARKS` combining marks in a row (the limit of Unicode's Stream-Safe Text Format,
-    UAX #15)."""
+    """`text` in NFC, with at most `MAX_MARKS` combining marks in a row."""
     if unicodedata.is_normalized("NFC", text):
         return text
     # before NFC, since sorting combining marks takes time quadratic in their number; after it, since it splits some
@@ -78,6 +79,7 @@ def _unescape_entities(text: str) -> str:
     characters: list[str] = []
     for character in text:
         characters.append(character)
+        # again and again, since the replacement may itself be the ; that completes the entity around it
         while characters and characters[-1] == ";" and _unescape_last(characters):
             pass
     return "".join(characters)

@@ -41,6 +41,7 @@ class EvaluationTexts:
         compact = {remove_whitespace(text) for text in texts}
         self._runs = {text[i : i + RUN] for text in compact for i in range(len(text) - RUN + 1)}
         self._short: dict[str, list[str]] = defaultdict(list)  # by their first MIN_WHOLE characters
+        # texts of RUN characters or more are in `_runs`, so only shorter ones have to be found as a whole
         for text in compact:
             if len(text) < RUN and is_distinctive(text):
                 self._short[text[:MIN_WHOLE]].append(text)
@@ -51,6 +52,7 @@ class EvaluationTexts:
     def overlaps(self, paragraph: str) -> bool:
         """Whether `paragraph` is contaminated."""
         text = remove_whitespace(paragraph)
+        # equal hashes only propose a place: the characters decide, so a collision drops no paragraph
         return any(text[i : i + RUN] in self._runs for i in _matches(run_hashes(text), self._run_hashes)) or any(
             text.startswith(whole, i)
             for i in _matches(run_hashes(text, MIN_WHOLE), self._short_hashes)
@@ -73,8 +75,9 @@ def run_hashes(text: str, size: int = RUN) -> np.ndarray:
     if count < 1:
         return np.empty(0, np.uint64)
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         # differences of prefix sums give every run at once; times base^-start they do not depend on the position
+        # codes (N,) -> sums (N + 1,) -> hashes (N - size + 1,)
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes * _powers(_BASE, len(codes)))])
         return (sums[size:] - sums[:count]) * _powers(_INVERSE, count)
 

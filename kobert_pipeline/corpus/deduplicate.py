@@ -54,9 +54,10 @@ def digest(document: Document) -> bytes:
 
 def exact_copies(digests: list[np.ndarray]) -> list[np.ndarray]:
     """For each array of digests, (N, DIGEST) uint8, the rows that occurred before in this or an earlier array."""
+    # (documents, DIGEST) bytes -> (documents,) opaque values, which np.unique compares as a whole
     rows = np.concatenate([np.empty((0, DIGEST), np.uint8), *digests]).view(f"V{DIGEST}").ravel()
     first = np.zeros(len(rows), bool)
-    first[np.unique(rows, return_index=True)[1]] = True
+    first[np.unique(rows, return_index=True)[1]] = True  # np.unique gives the index of the first of equal values
     sizes = [len(array) for array in digests]
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
     return [np.flatnonzero(~first[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
@@ -70,12 +71,14 @@ def near_copies(buckets: Path, files: int) -> list[np.ndarray]:
 
     def root(document: tuple[int, int]) -> tuple[int, int]:
         while document in parents:
-            parents[document] = parents.get(parents[document], parents[document])
+            parents[document] = parents.get(parents[document], parents[document])  # path halving
             document = parents[document]
         return document
 
     for path in sorted(buckets.glob("*.dups")):
         for file, row, other_file, other_row in struct.iter_unpack("<4I", path.read_bytes()):
+            # (chunk, row) sorts in corpus order, so of every cluster the first document stays, in whatever order the
+            # pairs come
             earlier, later = sorted((root((file, row)), root((other_file, other_row))))
             if earlier != later:
                 parents[later] = earlier
@@ -119,6 +122,7 @@ class Buckets:
         """Write `buckets/RANK_00.dups`."""
         from datatrove.pipeline.dedup.minhash import MinhashDedupBuckets
 
+        # datatrove merges the sorted signatures of a band, so it has one file open per chunk
         allow_open_files(self.chunks + SPARE_FILES)
         signatures, buckets = str(self.work / "signatures"), str(self.work / "buckets")
         MinhashDedupBuckets(signatures, buckets, config=minhash_config(self.options)).run(data, rank, tasks)

@@ -47,6 +47,7 @@ def write_documents(path: Path, documents: Iterable[Document]) -> None:
     columns = {
         "id": pyarrow.array([document.id for document in rows], pyarrow.string()),
         "source": pyarrow.array([document.source for document in rows], pyarrow.string()),
+        # large_string: pyarrow.string() addresses 2 GiB at most, and part_characters has no upper limit
         "text": pyarrow.array([document.text for document in rows], pyarrow.large_string()),
         "ordered": pyarrow.array([document.ordered for document in rows], pyarrow.bool_()),
     }

@@ -29,7 +29,7 @@ def detect(head: bytes) -> str | None:
     for mark, name in MARKS.items():
         if head.startswith(mark):
             return name
-    if b"\x00" in head:
+    if b"\x00" in head:  # as every ASCII character in UTF-16 has, but no character of UTF-8 or CP949 text
         utf16 = next((name for name in ("utf-16-le", "utf-16-be") if _is_usual(_decode_prefix(head, name))), None)
         if utf16 or b"\x00\x00" in head or head.count(b"\x00") > MAX_NULLS * len(head):
             return utf16
@@ -91,6 +91,7 @@ def _is_usual(text: str | None) -> bool:
 
 def _decode_prefix(head: bytes, codec: str) -> str | None:
     """`head` as text, without a last character that is incomplete; None where it is in another encoding."""
+    # an incremental decoder waits for the rest of the last character, where bytes.decode would raise
     try:
         return codecs.getincrementaldecoder(codec)().decode(head)
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""The word tokenizer that datatrove's MinHash uses here: words are eojeols, split at white space.
+"""The word tokenizer that datatrove's MinHash uses here: words are eojeols, split at white space."""
 
-datatrove's own Korean tokenizer requires an old version of Kiwi. A module of its own, because the base class must be
-imported with datatrove, which the options do without, and worker processes unpickle the class by this name.
-"""
+# datatrove's own Korean tokenizer requires an old version of Kiwi.
+# A module of its own, because the base class must be imported with datatrove, which the options do without, and worker
+# processes unpickle the class by this name.
 
 from datatrove.utils.word_tokenizers import WordTokenizer
 

@@ -44,6 +44,7 @@ class Executor(Plugin):
             executor = self.build([ErrorReporter(step, logs) for step in steps], tasks, logs)
             executor.run()
             self.wait(executor)
+        # a task on Ray or Slurm may fail without an exception here, but then it has no completion mark
         for rank in executor.get_incomplete_ranks():
             error_file = _error_file(logs, rank)
             if error_file.is_file():
@@ -58,13 +59,14 @@ class ErrorReporter:
         self.step, self.logs = step, logs
 
     def __repr__(self) -> str:
-        return type(self.step).__name__
+        return type(self.step).__name__  # datatrove's logs name the step by this
 
     def __call__(self, data: Any, rank: int, tasks: int) -> Any:
         """Run the step."""
         # an error of an earlier run must not be reported for this one
         _error_file(self.logs, rank).unlink(missing_ok=True)
         try:
+            # steps that only write files return None
             yield from self.step(data, rank, tasks) or ()
         except UserError as error:
             _error_file(self.logs, rank).parent.mkdir(parents=True, exist_ok=True)

@@ -33,6 +33,8 @@ FORMATS = (
 )
 """First bytes; the reason that is counted when the file is skipped; what the file is and what to do about it."""
 
+# possessive quantifiers and atomic groups: nothing before the first tag is tried twice, so a long prefix takes no more
+# than linear time
 PAGE = re.compile(
     r"\s*+(?:<\?xml[^>]*+>\s*+|<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )

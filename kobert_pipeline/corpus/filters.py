@@ -14,7 +14,7 @@ from pydantic import Field
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import Document
 
-HANGUL = ((0xAC00, 0xD7A3), (0x3131, 0x318E), (0x1100, 0x11FF))
+HANGUL = ((0xAC00, 0xD7A3), (0x3131, 0x318E), (0x1100, 0x11FF))  # syllables, compatibility jamo, conjoining jamo
 N_GRAM = 4
 """Eojeols in a run that is checked for repetition."""
 LONG_ENOUGH = 200
@@ -61,6 +61,7 @@ def reason_to_drop(document: Document, options: FilterOptions) -> str | None:
 def shares(text: str) -> tuple[float, float]:
     """The share of Hangul (syllables and jamo) among the letters of `text`, and the share of symbols among its
     characters without white space; 0.0 for an empty denominator."""
+    # (characters,) code points -> (characters,) kinds by one table lookup
     codes = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), len(_kinds()) - 1)
     letters, digits, symbols = (int(np.count_nonzero(_kinds()[codes] == kind)) for kind in (1, 2, 3))
     hangul = sum(int(np.count_nonzero((codes >= first) & (codes <= last))) for first, last in HANGUL)

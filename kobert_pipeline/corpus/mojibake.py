@@ -6,6 +6,8 @@ import re
 from kobert_pipeline.corpus.encoding import is_korean
 
 LOST = "\ufffd"
+# what Windows-1252 and Latin-1 show for the bytes 0x80 to 0xFF: the range of Latin-1, and the characters that
+# Windows-1252 has in place of its control characters
 LATIN = "\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
 LETTER = "\xc0-\xd6\xd8-\xf6\xf8-\xff"
 SIGN = f"(?![{LETTER}])[{LATIN}]"
@@ -37,6 +39,7 @@ def misread_as_latin(line: str) -> str | None:
     fixed = fix_encoding(line)
     if not RUN.search(fixed) and is_korean(fixed):
         return str(fixed)
+    # ftfy only looks for misread UTF-8, so misread CP949 is tried here
     for wrong in ("cp1252", "latin-1"):
         try:
             right = line.encode(wrong).decode("cp949")

@@ -91,6 +91,7 @@ def bounded_lines(file: IO[AnyStr], longest: int) -> Iterator[AnyStr | TooLong]:
             yield line
             continue
         rest = file.readline(longest)
+        # `longest` characters without a line end: too long, unless the file ends here
         if not rest:  # the last line, which has no line end and exactly the allowed length
             yield line
             return
@@ -122,6 +123,7 @@ def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
             raise Unfit("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
         with (
             _open_decompressed(path) as raw,
+            # newline="\n": a lone \r is left to cleaning and is not the end of a row
             io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file,
         ):
             yield file

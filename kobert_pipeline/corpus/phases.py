@@ -98,6 +98,7 @@ class ReadChunks:
         documents = task_input.documents(skipped)
         parts = chunk_by_size(documents, lambda document: len(document.text), self.characters)
         for number, part in enumerate(parts):
+            # zero-padded, so that the sorted names of all chunks are in corpus order
             path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
             write_documents(path, part)
             report = TaskReport()
@@ -146,6 +147,7 @@ class CleanAndFilter:
         """The cleaned document, and the reason to drop it, or None."""
         if document.dropped:
             return document, document.dropped
+        # repair before cleaning, which would remove the control characters that mojibake is recognized by
         text, repaired, lost = repair(document.text)
         report.counts.update({"paragraphs_repaired": repaired, "paragraphs_dropped_mojibake": lost})
         if document.text.strip() and not text.strip():
@@ -247,7 +249,7 @@ class WriteParts:
         path = self.out / f"part-{rank:05d}.parquet"
         if kept:
             write_documents(path, kept)
-            report.parts[path.name] = sha256(path)
+            report.parts[path.name] = sha256(path)  # a part that is changed before the manifest is then noticed
         if self.options.keep_dropped:
             write_dropped(self.out / "dropped" / f"copies-{rank:06d}.parquet", dropped)
         report.write(self.work / "finished" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])

@@ -9,10 +9,12 @@ Kind = Literal["email", "phone", "resident_number", "card"]
 
 EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,64}+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}")
 BETWEEN = r"(?: ?[-.] ?| ?)"
+# after the 0 or +82: mobile (10, 11, 16 to 19), Seoul (2), other areas (31 to 65), internet (70) and virtual (50x)
 PHONE = re.compile(
     rf"(?<![\d-])(?:\+82{BETWEEN}(?:\(0\))?{BETWEEN}|\(?0)(?:1[016789]|2|[3-6][1-5]|70|50\d)\)?"
     rf"{BETWEEN}\d{{3,4}}{BETWEEN}\d{{4}}(?![\d-])"
 )
+# birth date (YYMMDD), then sex and century (1 to 8), then six digits, which may be masked already
 RESIDENT = re.compile(r"(?<!\d)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?: ?[-~] ?| )[1-8](?:\d{6}|\*{6})(?!\d)")
 CARD = re.compile(r"(?<!\d)(?<!\d-)\d{4}( ?- ?| ?)\d{4}\1\d{4}\1\d{4}(?!\d)(?!-\d)")
 DIGIT = re.compile(r"\d")
@@ -58,6 +60,7 @@ def redact(text: str, kinds: tuple[Kind, ...]) -> str:
 
 def _replaced(text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str | None]) -> str:
     parts, end = [], 0
+    # searched in the ASCII form, copied from the text as given: both have the same length
     for match in pattern.finditer(text.translate(NARROW)):
         if (redacted := replacement(match)) is not None:
             parts += [text[end : match.start()], redacted]

@@ -119,7 +119,7 @@ class Reader(Plugin):
                 elif self.on_error == "skip":
                     skipped.note("rows_skipped", document)
                 else:
-                    raise document
+                    raise document  # to the handler below, which adds how to skip it
         except Unfit as problem:
             if self.on_error == "refuse":
                 raise problem.refused() from None

@@ -60,6 +60,8 @@ def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool]]:
 
 def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:
     """Write `part-00000.parquet`, ... to `out`; return the counts. Raises UserError where no document is left."""
+    # counts.json is written after all phases and before their files are removed, so a run killed in between neither
+    # repeats the phases nor loses the counts
     summary = out / "logs" / "counts.json"
     if summary.exists() and not parts_are_intact(out, read_json_with_digest(summary)["parts"]):
         # a part was changed between the last phase and the manifest, when the files it is made from may be gone already

@@ -17,6 +17,7 @@ class Unfit(UserError):
     place of a row when it can continue. `reason` is the word by which it is counted."""
 
     def __init__(self, reason: str, sentence: str) -> None:
+        # an exception is rebuilt by calling its class with `args`
         super().__init__(reason, sentence)  # both, so that it can be pickled on its way back from a worker
         self.reason, self.sentence = reason, sentence
 

@@ -34,6 +34,7 @@ class Ray(Executor):
 
         if not ray.is_initialized():
             try:
+                # quiet like `silence`: every task has its log in the run folder
                 ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
             except ConnectionError as error:
                 raise UserError(

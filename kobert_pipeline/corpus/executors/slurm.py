@@ -61,6 +61,7 @@ class Slurm(Executor):
             running = subprocess.run(
                 ["squeue", "--noheader", "--jobs", str(executor.job_id)], capture_output=True, text=True, check=False
             )
+            # a job that ended without all its marks has failed tasks, which `Executor.run` reports
             if running.returncode or not running.stdout.strip():
                 return
             time.sleep(self.poll_seconds)

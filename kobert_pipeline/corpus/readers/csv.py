@@ -92,6 +92,7 @@ class Csv(Reader):
         for number, (value, group) in enumerate(groups):
             lines = [" ".join(record.cells[column].splitlines()) for record in group for column in self._text_columns]
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
+            # an unreadable row neither ends the group around it nor is lost: it comes after the group's document
             yield from unfit
             unfit.clear()
         yield from unfit
@@ -188,7 +189,7 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
     """The number of the first line and the cells of each record; an empty line has no cells."""
     # a limit of the whole process, so never lowered; the default of 131,072 characters is too short for long texts
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)  # strict: wrong quotes raise and are not guessed at
     while True:
         number = reader.line_num + 1
         try:

@@ -69,6 +69,7 @@ def unquoted(text: str) -> str:
     """`text` without up to two rounds of CSV quoting, in which it is in quotes and every quote inside is doubled."""
     for _ in range(2):
         inner = text[1:-1]
+        # an unpaired quote inside is the reviewer's own, so the outer ones are, too
         if len(text) < 2 or text[0] != '"' or text[-1] != '"' or '"' in inner.replace('""', ""):
             break
         text = inner.replace('""', '"')

@@ -41,6 +41,7 @@ class Parquet(Reader):
         for number, (value, group) in enumerate(groupby(set_aside(rows, unfit), key=lambda row: row[key])):
             lines = [" ".join((row[self.text] or "").splitlines()) for row in group]
             yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
+            # an unreadable row neither ends the group around it nor is lost: it comes after the group's document
             yield from unfit
             unfit.clear()
         yield from unfit
@@ -86,7 +87,7 @@ def _read_rows(path: Path, file: Any, columns: list[str] | None) -> Iterator[dic
         for batch in file.iter_batches(batch_size=10_000, columns=columns):
             try:
                 yield from batch.to_pylist()
-            except UnicodeDecodeError:
+            except UnicodeDecodeError:  # raised before the first row is given, so no row comes twice
                 yield from _rows_one_by_one(path, batch, before)
             before += batch.num_rows
     except (pyarrow.ArrowInvalid, OSError) as error:

@@ -30,6 +30,7 @@ class Text(Reader):
         """One per block of lines. Raises Unfit for a file that is an HTML page."""
         block: list[str] = []
         number = size = 0
+        # + 2: a line end (\r\n) is read with the line, but is not part of the document
         with open_lines(path, self.encoding, self.max_document_bytes + 2) as file:
             head = list(read_head(file))
             if is_html("".join(head)):

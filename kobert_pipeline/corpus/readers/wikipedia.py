@@ -103,6 +103,7 @@ class PageBuilder:
     def end(self, tag: str) -> None:
         """Called at the end of an element. Elements whose text is kept have no child elements."""
         self.events += 1
+        # of the <id> of a page, a revision and a contributor only the first is the page's
         name, inside = self.open.pop(), self.open[-1:] == ["page"]
         if name == "page" and self.page.ns == ARTICLES and not self.page.redirect:
             self.finished.append(self.page)
@@ -176,7 +177,7 @@ def prose(markup: str) -> str:
 
     code = mwparserfromhell.parse(markup)
     code.nodes = [node for node in code.nodes if not isinstance(node, Heading)]
-    replace_nodes(code, _for_tag)
+    replace_nodes(code, _for_tag)  # first, so that templates and links in footnotes and tables are not parsed again
     replace_nodes(code, _for_template, inner_first=True)  # the displayed parameter may contain templates
     replace_nodes(code, _for_link)
     text = code.strip_code(normalize=True, collapse=True)
