@@ -20,6 +20,7 @@ def parse_tag(tag: str) -> Tag:
     and O. Any other tag is a type, whose equal neighbours are one span."""
     if tag in OUTSIDE:
         return False, None
+    # in IOBES and BILOU an I never follows E, L, S or U, so the end of a span needs no mark of its own here
     if match := PREFIXED.fullmatch(tag):
         return match[1] in "BSU", match[2]
     if match := SUFFIXED.fullmatch(tag):
@@ -31,6 +32,7 @@ def spans(tags: Iterable[Tag]) -> list[tuple[int, int, str]]:
     """(first, last + 1, type) of every span, in tokens."""
     result: list[tuple[int, int, str]] = []
     previous: str | None = None
+    # B-X I-X I-X O B-X -> (0, 3, X), (4, 5, X)
     for number, (begins, kind) in enumerate(tags):
         if kind is not None and (begins or kind != previous):
             result.append((number, number + 1, kind))

@@ -35,6 +35,7 @@ class Features:
     @cached_property
     def lengths(self) -> np.ndarray:
         """Tokens of the longest window of each row, (rows,)."""
+        # (n,) windows -> (rows, choices) -> (rows,): the windows of a row are padded to the same length
         lengths: np.ndarray = np.diff(self.arrays["windows"]).reshape(-1, self.choices).max(1)
         return lengths
 

@@ -66,6 +66,7 @@ class LabelledTask(SequenceTask):
 
     def label_indices(self) -> dict[str, int]:
         """The index of each label by how files write it, as a number or a name."""
+        # names last: a name that is itself a number means the label of that name
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
     def _example(

@@ -39,6 +39,7 @@ def matthews_corrcoef(predictions: list[int], labels: list[int]) -> float:
     constant."""
     equal, total = sum(a == b for a, b in zip(predictions, labels, strict=True)), len(labels)
     given, right = Counter(predictions), Counter(labels)
+    # whole numbers until the last line, so the spread of a constant side is exactly 0
     covariance = equal * total - sum(count * right[label] for label, count in given.items())
     spreads = [total**2 - sum(count**2 for count in side.values()) for side in (given, right)]
     return 100.0 * covariance / math.sqrt(math.prod(spreads)) if all(spreads) else 0.0
@@ -53,10 +54,10 @@ CLASSIFICATION: dict[str, Callable[[list[int], list[int]], float]] = {
 def pearson(predictions: list[float], values: list[float]) -> float:
     """Pearson correlation, in percent; 0.0 where either side is constant."""
     sides = [np.asarray(side, np.float64) for side in (predictions, values)]
-    if any(np.ptp(side) == 0 for side in sides):
+    if any(np.ptp(side) == 0 for side in sides):  # constant: the norm below would be 0
         return 0.0
     given, right = ((side - side.mean()) / np.linalg.norm(side - side.mean()) for side in sides)
-    return 100.0 * float(np.clip(given @ right, -1, 1))
+    return 100.0 * float(np.clip(given @ right, -1, 1))  # rounding may exceed 1, as in SciPy, which clips too
 
 
 def spearman(predictions: list[float], values: list[float]) -> float:
@@ -66,6 +67,7 @@ def spearman(predictions: list[float], values: list[float]) -> float:
 
 def mean_ranks(values: list[float]) -> list[float]:
     """Ranks from 1; ties get their mean rank."""
+    # place (n,): which distinct value; k equal values with last rank r share the mean of r - k + 1, ..., r
     _, place, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
     ranks: list[float] = (np.cumsum(counts) - (counts - 1) / 2)[place].tolist()
     return ranks
@@ -73,6 +75,7 @@ def mean_ranks(values: list[float]) -> list[float]:
 
 def korquad_normalize(answer: str) -> str:
     """KorQuAD's `normalize_answer`: symbols to spaces, lower case, no ASCII punctuation, single spaces."""
+    # in the order of the official script: symbols become spaces, punctuation vanishes without one
     return " ".join(answer.translate(_TO_SPACE).lower().translate(_PUNCTUATION).split())
 
 

@@ -55,6 +55,7 @@ def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
         answers, start = answers["text"], answers["answer_start"]
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
         answers, start = [answer["text"] for answer in answers], [answer["answer_start"] for answer in answers]
+    # a cell without an answer is None in Parquet and JSON, and "" in CSV and TSV
     if answers is None or isinstance(answers, str):
         answers, start = [answers or ""], [start]
     if not isinstance(answers, list) or not isinstance(start, list) or len(answers) != len(start):

@@ -44,7 +44,8 @@ class SequenceTask(Task):
 
     def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:
         """The number of examples that were truncated."""
-        # only full windows may be truncated, so only their texts are encoded again, without a limit
+        # features do not mark truncated texts, but only full windows may be truncated, so only their texts are encoded
+        # again, without a limit
         full = np.flatnonzero(np.diff(features.arrays["windows"]) == max_length)
         if not len(full):
             return 0

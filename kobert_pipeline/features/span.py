@@ -30,7 +30,8 @@ class SpanTask(Task):
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
         `example` (n,) is the example of each window. The answer to a window that does not contain it is [CLS], 0."""
-        longest = min(self.max_question_tokens, (max_length - 3) // 2)  # 3 special tokens
+        # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
+        longest = min(self.max_question_tokens, (max_length - 3) // 2)
         questions = [self._shorten_question(example["question"], longest, tokenizer) for example in examples]
         encoded = tokenizer(
             questions,
@@ -43,6 +44,7 @@ class SpanTask(Task):
             return_offsets_mapping=True,
         )
         example_of = encoded["overflow_to_sample_mapping"]
+        # offsets of the question would be mistaken for characters of the context
         offsets = [
             [
                 without_leading_space(examples[example_of[i]]["context"], span) if side == 1 else (-1, -1)
@@ -68,6 +70,7 @@ class SpanTask(Task):
             question, truncation=True, max_length=longest, add_special_tokens=False, return_offsets_mapping=True
         )
         offsets = encoded["offset_mapping"]
+        # the end of the last token that fits, in characters: the question is encoded again, with its context
         return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
@@ -96,6 +99,7 @@ class SpanTask(Task):
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
             spans = offsets[windows[i] : windows[i + 1]]
+            # logits of a padded batch are longer than the window
             span = best_span(start_logits[: len(spans)], end_logits[: len(spans)], spans, self.max_answer_tokens)
             example = int(example_of[i])
             if span and (example not in best or span[0] > best[example][0]):
@@ -124,6 +128,7 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     it."""
     if not answers:
         return 0, 0
+    # a window that holds only a part of the answer is trained as one without it, as in BERT's run_squad
     text, start = answers[0]
     start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())  # tokens exclude white space
     first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
@@ -141,6 +146,7 @@ def best_span(
         return None
     low, high = inside[0], inside[-1] + 1  # (L,) -context-> (C,): the context is one run
     scores = start_logits[low:high, None].astype(np.float64) + end_logits[None, low:high]  # (C,) + (C,) -> (C, C)
+    # start <= end, and at most `longest` tokens: a band above the diagonal
     allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
     scores[~allowed] = -np.inf
     first, last = np.unravel_index(int(scores.argmax()), scores.shape)

@@ -57,6 +57,7 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     """Write `train/`, `dev/` and `test/` to `out`; return the counts."""
     from kobert_pipeline.tokenizer.loading import load_tokenizer
 
+    # with the labels of the training files filled in, which task.json then passes on to fine-tuning
     options, splits, counts = prepare(options, data_dir)
     loaded = load_tokenizer(tokenizer)
     for name, examples in splits.items():
@@ -127,6 +128,7 @@ def count_in_test(options: FeaturesOptions, train: list[Example], test: list[Exa
     """The number of training examples whose text, without white space, is also in the test set. Raises UserError where
     more than half of the test examples are in train, as when one file is given for both."""
     # only counted, not dropped, since official training and test sets share some short texts
+    # without the empty group: empty texts are no evidence that two files overlap
     train_texts, test_texts = ({example["group"] for example in examples} - {""} for examples in (train, test))
     known = sum(example["group"] in train_texts for example in test)
     if 2 * known > len(test):

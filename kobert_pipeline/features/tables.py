@@ -65,6 +65,7 @@ def column_of(
                 f"{path}: there is no column '{given}'{guess}; name the column by the option {role} of the task"
             )
         return given
+    # in the order of `known`: of several columns that would do, the first one listed is meant
     column = next((column for column in known if has_column(first.cells, column)), None)
     if column is None and known and needed:
         raise UserError(
@@ -76,7 +77,7 @@ def column_of(
 
 def cell(row: Row, column: str) -> Any:
     """The value of a row in a column, which may be a field of an object. Raises UserError for a row without it."""
-    if column in row.cells:
+    if column in row.cells:  # a column whose name contains a dot is itself meant, not a field of an object
         return row.cells[column]
     values = columns(row.cells)
     if column not in values:

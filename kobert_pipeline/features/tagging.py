@@ -130,9 +130,11 @@ class TaggingTask(Task):
             "offsets": np.array([span for row in encoded["offset_mapping"] for span in row], np.int32).reshape(-1, 2),
             "example": np.array(encoded["overflow_to_sample_mapping"], np.int64),
         }
+        # None for special tokens, which belong to no text
         sequence_ids = [encoded.sequence_ids(i) for i in range(len(arrays["example"]))]
         inside = flatten([[side is not None for side in row] for row in sequence_ids], bool)
         chosen = has_max_context(arrays["windows"], arrays["example"], inside, stride)
+        # two steps, since `max_context_tokens` finds a text's tokens by the labels that are not ignored
         labels = np.where(chosen, 0, IGNORE_INDEX).astype(np.int32)
         tokens_of = max_context_tokens(Features({**arrays, "labels": labels}, examples))
         for example, tokens in zip(examples, tokens_of, strict=True):
@@ -148,7 +150,7 @@ class TaggingTask(Task):
         lengths = features.lengths.tolist()
         rows = [row[:length] for row, length in zip(logits["logits"], lengths, strict=True)]
         scores = np.concatenate(rows).astype(np.float64)  # (windows, L, C) -> (tokens, C)
-        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        scores = np.exp(scores - scores.max(-1, keepdims=True))  # the maximum first, so that nothing overflows
         best, probabilities = scores.argmax(-1), scores.max(-1) / scores.sum(-1)  # softmax of the best label only
         return [
             self._decode_entities(best[tokens], probabilities[tokens], features.arrays["offsets"][tokens])
@@ -158,8 +160,10 @@ class TaggingTask(Task):
     def _decode_entities(self, labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray) -> list[ScoredEntity]:
         """Entities in characters from the labels (L,), scores (L,) and offsets (L, 2) of a text's tokens."""
         kinds = self.labels or []
+        # 0 is O, odd numbers are B, even ones I (see `config`)
         tags = [(label % 2 == 1, kinds[(label - 1) // 2] if label else None) for label in labels.tolist()]
         return [
+            # the largest end, since in styles that replace the text the spans of tokens may overlap
             (int(offsets[first, 0]), int(offsets[first:end, 1].max()), kind, float(scores[first:end].mean()))
             for first, end, kind in spans(tags)
         ]
@@ -229,7 +233,7 @@ def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> 
     for number, (_, _, kind) in enumerate(entities):
         tokens = np.flatnonzero(entity_of == number)
         labels[tokens] = 2 * kinds.index(kind) + 2
-        labels[tokens[:1]] -= 1
+        labels[tokens[:1]] -= 1  # the first I becomes B
     return labels
 
 

@@ -31,6 +31,8 @@ class UnanswerableTask(SpanTask):
         best, nulls = self.best_spans(logits, features), null_scores(logits, features)
         if not best:
             return self
+        # arrays (n,) over the questions that have a best span: by how much [CLS] exceeds it, and the score of either
+        # answer
         margins = np.array([nulls[i] - span[0] for i, span in best.items()])
         asked = [features.examples[i] for i in best]
         answered = [
@@ -87,6 +89,7 @@ def best_threshold(margins: np.ndarray, answered: np.ndarray, unanswered: np.nda
 def squad2_values(prediction: str, answers: list[str]) -> dict[str, float]:
     """`exact_match` and `f1` of one question, from 0 to 1, each the best over its answers; without answers "" is
     right."""
+    # as in the official script: an answer that normalizes to nothing is none
     expected = [answer for answer in answers if korquad_normalize(answer)] or [""]
     exact = max(korquad_exact_match(prediction, answer) for answer in expected)
     if not korquad_normalize(prediction) or expected == [""]:

@@ -85,6 +85,7 @@ class Choice(LabelledTask):
         examples have different numbers of candidates."""
         self.refuse_inconsistent(examples)
         count = len(examples[0]["choices"])
+        # (examples * choices,) windows; every window of an example repeats its label, so each `count`-th is one
         arrays = super().featurize(self.windows(examples), tokenizer, max_length)
         return arrays | {"labels": arrays["labels"][::count], "choices": np.array(count)}
 
@@ -131,7 +132,7 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
     lead = [texts["lead"]] if texts.get("lead") else []
     return {
         "id": str(values.get("id", number)),
-        "group": remove_whitespace(texts["text"]),
+        "group": remove_whitespace(texts["text"]),  # without the candidates: several questions may share a text
         "text": texts["text"],
         "choices": [" ".join([*lead, choice]) for choice in choices],
         "label": int(values["label"]),

@@ -72,6 +72,7 @@ def detect_form(sentences: list[list[Line]]) -> str:
     first = sentences[0][0].text if sentences else ""
     if first.startswith("##"):
         return "klue"
+    # the first line of Naver's own files is certain; other numbered files are recognized by all their lines
     match first.split("\t"):
         case ["1", _, tag] if tag == "-" or SUFFIXED.fullmatch(tag):
             return "naver"
@@ -93,6 +94,7 @@ def columns(line: Line) -> list[str]:
 
 def token_and_tag(path: Path, line: Line, form: str) -> tuple[str, str]:
     """Token and tag of a line. Raises UserError for another number of columns."""
+    # tabs only: a token of KLUE may be a space
     fields = line.text.split("\t") if form == "klue" else columns(line)
     right = len(fields) >= 2 if form == "conll" else len(fields) == {"klue": 2, "naver": 3}[form]
     if not right or not all(fields):
