@@ -107,6 +107,7 @@ def category(
 
 def nearest(span: Span, answers: list[Span]) -> Span:
     """The answer that shares most characters with `span`, the first of equals."""
+    # negative where they share none, so that the closest answer is then taken
     return max(answers, key=lambda answer: min(span[1], answer[1]) - max(span[0], answer[0]))
 
 
@@ -126,6 +127,7 @@ def span_error(context: str, span: Span, answer: Span) -> str:
 
 def differences(context: str, span: Span, answer: Span) -> tuple[str, str]:
     """What a span has too much (+) or too little (-) at the start and at the end, such as ("-", "+의")."""
+    # the characters between the two starts, and those between the two ends
     before = ("+" if span[0] < answer[0] else "-") + context[min(span[0], answer[0]) : max(span[0], answer[0])]
     after = ("+" if span[1] > answer[1] else "-") + context[min(span[1], answer[1]) : max(span[1], answer[1])]
     return before, after
@@ -139,7 +141,7 @@ def scored(text: str) -> str:
 def analysis(predicted: Predicted, max_answer_tokens: int) -> dict[str, Any]:
     """Counts of the categories, the ends of answers that are almost right, and samples, as JSON values."""
     rows = zip(predicted.features.examples, predicted.predictions, reaches(predicted.features), strict=True)
-    members: dict[str, list[int]] = {name: [] for name in CATEGORIES}
+    members: dict[str, list[int]] = {name: [] for name in CATEGORIES}  # category -> indices of its examples
     for index, (example, prediction, reach) in enumerate(rows):
         name = category(example, prediction, predicted.spans.get(index), reach, max_answer_tokens)
         if name is not None:

@@ -86,6 +86,7 @@ def under_noise(
     report: Report,
 ) -> dict[str, Any]:
     """The scores under each noise, and those of the same examples without it."""
+    # the same examples for every noise, so that rows are compared with one clean score
     indices = sampled(clean.features.examples, limit)
     rows = []
     for noise in noises:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
+# in the order of Unicode's syllables: a syllable's number is (lead * 21 + vowel) * 28 + final
 _VOWELS = "ㅏ ㅐ ㅑ ㅒ ㅓ ㅔ ㅕ ㅖ ㅗ ㅗㅏ ㅗㅐ ㅗㅣ ㅛ ㅜ ㅜㅓ ㅜㅔ ㅜㅣ ㅠ ㅡ ㅡㅣ ㅣ"
 _FINALS = "ㄱ ㄲ ㄱㅅ ㄴ ㄴㅈ ㄴㅎ ㄷ ㄹ ㄹㄱ ㄹㅁ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅍ ㄹㅎ ㅁ ㅂ ㅂㅅ ㅅ ㅆ ㅇ ㅈ ㅊ ㅋ ㅌ ㅍ ㅎ"
 VOWELS, FINALS = _VOWELS.split(), ["", *_FINALS.split()]
@@ -63,6 +64,7 @@ def type_keys(keys: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _neighbours() -> dict[str, str]:
+    # {key: (row, x)}, x in widths of a key
     positions = {
         key: (row, column + ROW_OFFSETS[row]) for row, keys in enumerate(ROWS) for column, key in enumerate(keys)
     }
@@ -74,6 +76,7 @@ def _neighbours() -> dict[str, str]:
         )
         for key, (row, x) in positions.items()
     }
+    # the neighbours of a shifted key are typed without shift
     return near | {key: near[base] for key, base in SHIFTED.items()}
 
 

@@ -40,6 +40,7 @@ def insert_spaces(text: str, rate: float, rng: Random) -> EditedText:
 
 def is_separable(character: str) -> bool:
     """Whether `character` is a letter or digit by itself; a conjoining jamo is part of the syllable around it."""
+    # a space between conjoining jamo (of decomposed text) would not separate syllables but break one
     return character.isalnum() and not "\u1100" <= character <= "\u11ff"
 
 
@@ -129,6 +130,7 @@ def add_noise(examples: Iterable[Example], fields: tuple[str, ...], noise: Noise
         edits = {name: noise(example[name]) for name in fields if name in example}
         changed: dict[str, Any] = {name: edit.text for name, edit in edits.items()}
         if "context" in edits:
+            # the noisy text is what a model reads, so the answer to extract is spelled as it is there
             spans = [edits["context"].span(start, start + len(text)) for text, start in example["answers"]]
             changed["answers"] = [[changed["context"][start:end], start] for start, end in spans]
         noisy.append({**example, **changed})

@@ -75,12 +75,14 @@ def key_noise(slip: Slip) -> Callable[[str, float, Random], EditedText]:
 def _type_again(run: str, slip: Slip, rate: float, rng: Random) -> tuple[str, list[Span]]:
     """What a run of syllables becomes, and the span of each of them in it."""
     hit = [_hit_keys(keys_of(syllable), slip, rate, rng) for syllable in run]
+    # 안녕 without its second ㄴ: hit ["ㅇㅏㄴ", "ㅕㅇ"] -> syllable_of_key [0, 0, 0, 1, 1] -> typed 아 (0-2), 녕 (2-5)
     syllable_of_key = [index for index, keys in enumerate(hit) for _ in keys]
     # the whole run at once: a lost or added key moves the boundaries of the syllables after it
     typed = list(type_keys("".join(hit)))
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
     for position, (_, first, last) in enumerate(typed):
+        # a character typed with keys of two syllables belongs to the spans of both
         for index in set(syllable_of_key[first:last]):
             starts.setdefault(index, position)
             ends[index] = position + 1
