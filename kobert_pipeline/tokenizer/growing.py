@@ -67,6 +67,7 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
             "nothing to swap it"
         )
     vocabulary = base.get_vocab()
+    # by content, those of `base` last: a token that both have keeps the form of the base
     special = {
         token.content: token
         for backend in (trained, base)
@@ -78,6 +79,7 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
             f"special tokens and unused slots that it lacks are {needed}; raise it to {needed} or more, or set keep: "
             "nothing"
         )
+    # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs
     for token, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1]):
         if len(vocabulary) >= vocab_size:
             break

@@ -85,6 +85,7 @@ class Tally:
 
     def figures(self, vocab_size: int) -> dict[str, Any]:
         """Rates and shares."""
+        # (used tokens,) counts, the largest first; the share is given at 64, 128, ... tokens for a logarithmic axis
         counts = np.sort(np.array(list(self.used.values()), np.int64))[::-1]
         ranks = sorted({min(2**power, vocab_size) for power in range(6, 6 + USE_POINTS)})
         share = np.cumsum(counts) / max(self.tokens, 1)
@@ -130,7 +131,7 @@ def evaluate_texts(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab
         plain_encodings = plain.encode_batch(batch, add_special_tokens=False)
         for row, (text, other) in enumerate(zip(batch, plain_encodings, strict=True)):
             ids, spans = encoded["input_ids"][row], encoded["offset_mapping"][row]
-            morphemes = len(set(encoded.word_ids(row)))
+            morphemes = len(set(encoded.word_ids(row)))  # the backend gets one word per morpheme
             tally.add(text, ids, spans, morphemes, ids_by_eojeol(text, other.ids, other.offsets))
     return tally.figures(vocab_size)
 

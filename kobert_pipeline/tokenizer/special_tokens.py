@@ -2,6 +2,7 @@
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = [PAD, UNK, CLS, SEP, MASK]
+# in the order of SPECIAL_TOKENS, which every trainer gives the first ids
 PAD_ID, UNK_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
 IGNORE_INDEX = -100
 """The label that losses ignore, as in PyTorch and HF."""

@@ -102,7 +102,7 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     """Train on the parts in `analysis`, save to `out` and report; returns counts. Raises UserError for a corpus that
     is too small for the vocabulary."""
     analyzer = read_json(analysis / ANALYZER_FILE)
-    lines = partial(corpus_lines, analysis)
+    lines = partial(corpus_lines, analysis)  # a function, since it is read twice: for the alphabet and in training
     base = load_base(data_dir / options.base, analyzer) if options.base else None
     alphabet, backend = train(options, lines)
     if base is not None:
@@ -170,6 +170,7 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
     # not at the top: transformers takes half a second to import, and `kobert check` reads only this file's options
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
+    # the one of training split at white space; `MorphemeTokenizer` sets its own, which calls Python and is never saved
     backend.pre_tokenizer = None
     add_template(backend)
     MorphemeTokenizer(tokenizer_object=backend, **analyzer).save_pretrained(out)

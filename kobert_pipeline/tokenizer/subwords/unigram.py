@@ -38,6 +38,7 @@ class Unigram(Subword):
         counts = Counter({word: count for word, count in counts.items() if not special.search(word)})
         size = self.vocab_size - len(special_tokens)
         learned = self.learn(counts, size) if counts else []
+        # the alphabet is kept whatever its scores, and longer pieces fill the rest, the most probable first
         longer = [piece for piece, _ in learned if len(piece) > 1]
         kept = {*alphabet, *longer[: size - len(alphabet)]}
         scores = dict.fromkeys(special_tokens, 0.0) | {piece: score for piece, score in learned if piece in kept}
