@@ -89,7 +89,7 @@ class Shards:
         Span i has `lengths[i]` tokens from the global position `starts[i]`, all in one shard.
         """
         # one indexing operation per shard instead of one per span
-        numbers = np.searchsorted(self.offsets, starts, side="right") - 1
+        numbers = np.searchsorted(self.offsets, starts, side="right") - 1  # (spans,) the shard of each
         targets = np.cumsum(lengths) - lengths
         ids, boundaries = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)
         for number in np.unique(numbers).tolist():
@@ -103,4 +103,5 @@ class Shards:
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """`lengths[0]` consecutive numbers from `starts[0]`, then `lengths[1]` from `starts[1]`, and so on: (T,)."""
+    # starts [5, 20], lengths [3, 2] -> [0 1 2 3 4] + [5 5 5 17 17] = [5 6 7 20 21]
     return np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)

@@ -52,6 +52,7 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
     total = {"train_documents": 0, "train_tokens": 0, "held_out_documents": 0, "held_out_tokens": 0}
     for path in analysis_parts(analysis):
         number = path.stem.removeprefix("part-")
+        # one mark for both shards of a part, which are written together
         mark = shard_path(out, f"train-{number}", "ids")
         counts = finished_part(mark)
         if counts is None:
@@ -109,7 +110,7 @@ def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     bits = np.full(len(found), MORPHEME, np.uint8)
     # the extra space is there for a morpheme of the empty span at the very end of the text
     line_breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
-    lines = np.cumsum(line_breaks)[found.starts]
+    lines = np.cumsum(line_breaks)[found.starts]  # (morphemes,) the line in which each starts
     bits[found.initial] |= EOJEOL
     bits[found.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
     bits[np.diff(found.sentences, prepend=-1) != 0] |= SENTENCE
