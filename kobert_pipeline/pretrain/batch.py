@@ -59,6 +59,7 @@ class Batch:
     def part(self, number: int, parts: int) -> "Batch":
         """Part `number` (from 0) of `parts`: whole sequences, with about the same number of tokens in each part."""
         ends = np.cumsum(self.lengths)
+        # the sequence in which each share of the tokens ends; it goes to the part before the border
         bounds = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts, side="left")
         edges = [0, *np.minimum(bounds + 1, len(ends)).tolist(), len(ends)]
         left, right = edges[number : number + 2]

@@ -16,6 +16,7 @@ from kobert_pipeline.shards.format import Shards
 
 def generator(seed: int, epoch: int, step: int = 0) -> np.random.Generator:
     """The random generator of an epoch (step 0), or of one of its steps (from 1)."""
+    # the two low words count the draws, so the streams of two steps cannot overlap
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, step, epoch]))
 
 
@@ -41,6 +42,7 @@ class Loader:
     def __init__(self, shards: Shards, options: LoaderOptions, vocab_size: int, seed: int) -> None:
         self.shards, self.objective, self.vocab_size = shards, options.objective, vocab_size
         self.max_length, self.batch_tokens, self.seed = options.max_length, options.batch_tokens, seed
+        # two, since at the end of an epoch other threads already build batches of the next
         self.epoch = lru_cache(maxsize=2)(self._epoch)
         self.distinct_epochs = options.objective.epochs
         self.epoch_ends: list[int] = []  # the number of the first step after each epoch planned so far

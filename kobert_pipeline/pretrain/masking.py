@@ -58,5 +58,5 @@ def replace(
     draw = rng.random(len(positions))
     masked[positions[draw < mask_share]] = MASK_ID
     random = positions[(draw >= mask_share) & (draw < mask_share + random_share)]
-    masked[random] = rng.integers(len(SPECIAL_TOKENS), vocab_size, len(random))
+    masked[random] = rng.integers(len(SPECIAL_TOKENS), vocab_size, len(random))  # ids below are special tokens
     return masked

@@ -27,6 +27,8 @@ class Packed(NamedTuple):
 def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
     """The sequences `rows` one after another, each as [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with another [SEP] at
     every document boundary inside A."""
+    # A, B of one sequence -> [CLS] A1 A2 [SEP] B1 [SEP]
+    #      sizes per span  ->  4 (with [CLS])    2
     spans = sequences.text_spans
     counts = spans.bounds[rows + 1] - spans.bounds[rows]
     chosen = ranges(spans.bounds[rows], counts)  # (R,) the spans of these sequences
@@ -47,6 +49,7 @@ def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
     lengths = np.add.reduceat(sizes, firsts)
     return Packed(
         input_ids=input_ids,
+        # the [SEP] after a segment has the segment's type, as in BERT
         token_type_ids=np.repeat(spans.second[chosen].astype(np.int64), sizes),
         position_ids=ranges(np.zeros(len(rows), np.int64), lengths),
         boundaries=boundaries,

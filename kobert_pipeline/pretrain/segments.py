@@ -100,6 +100,7 @@ def plan_sequences(
         # room for the special tokens of [CLS] A [SEP] B [SEP] in ordered documents, of [CLS] A [SEP] in unordered ones
         sentences = sentences_of(shard, max_length - 3, max_length - 2)
         alone = ~sentences.ordered | sentences.is_split
+        # a sequence must start at each of these: what is alone, what follows that, and the start of a document
         follows_alone = np.append(True, alone[:-1])[: len(alone)]
         opens = alone | sentences.starts_document | follows_alone
         room = _target_lengths(len(alone), max_length, short_seq_prob, rng)
@@ -143,7 +144,7 @@ def _rotate_segments(b: np.ndarray, label: np.ndarray, documents: np.ndarray, rn
     """Rotate the B of half of the pairs, chosen at random, in place: each gets the B of the one before."""
     paired = np.flatnonzero(label == NEXT)
     chosen = rng.permutation(paired)[: len(paired) // 2]
-    source = np.roll(chosen, 1)
+    source = np.roll(chosen, 1)  # a ring, so that every B is used exactly once
     b[chosen] = b[source]
     # a B from elsewhere in the same document is neither the next nor a random segment, so it has no label
     label[chosen] = np.where(documents[chosen] == documents[source], IGNORE_INDEX, RANDOM)

@@ -42,6 +42,7 @@ def sentences_of(shard: Shard, ordered_room: int, unordered_room: int) -> Senten
     ends = np.append(starts[1:], len(shard.ids))[: len(starts)]
     document = np.searchsorted(shard.documents, starts, side="right") - 1
     room = np.where(shard.ordered[document], ordered_room, unordered_room)
+    # parts (S,) of each sentence, rounded up; part (sum of parts,) counts 0, 1, ... within each
     parts = -(-(ends - starts) // room)
     part = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
     starts, ends, document, room, parts = (column.repeat(parts) for column in (starts, ends, document, room, parts))
@@ -61,6 +62,7 @@ def sequence_ends(starts: np.ndarray, ends: np.ndarray, room: np.ndarray | int, 
     of it, (S,). A sequence has at least one sentence and as many as fit into `room` tokens, up to the next one of which
     `opens` says that it starts a sequence."""
     count = len(starts)
+    # barrier (S,): the next sentence that must start a sequence; the limit by length is clipped to it
     barriers = np.append(np.flatnonzero(opens), count)
     barrier = barriers[np.searchsorted(barriers, np.arange(count), side="right")]
     return np.clip(np.searchsorted(ends, starts + room, side="right"), np.arange(count) + 1, barrier)

@@ -71,10 +71,12 @@ class Electra(Architecture):
             return ElectraForMaskedLM(config)
         model = ElectraForPreTraining(config)
         model.generator = ElectraForMaskedLM(self.generator_config(config))
+        # the generator's output layer is tied to the shared word embeddings, as `transformers` ties it to its own
         model.generator.generator_lm_head.weight = model.electra.embeddings.word_embeddings.weight
         if self.tied == "encoder":
             model.generator.electra = model.electra
             return model
+        # the three tables; each of the two has a layer norm of its own
         shared, own = model.electra.embeddings, model.generator.electra.embeddings
         for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
             setattr(own, name, getattr(shared, name))
@@ -85,6 +87,7 @@ class Electra(Architecture):
         from transformers import ElectraConfig
 
         heads = max(1, round(self.num_attention_heads * self.generator_share))
+        # the width must be a multiple of the number of heads
         width = max(heads, round(self.hidden_size * self.generator_share) // heads * heads)
         inner = max(1, round(config.intermediate_size * self.generator_share))
         sizes = {"hidden_size": width, "num_attention_heads": heads, "intermediate_size": inner}

@@ -43,6 +43,7 @@ class ModernBert(Architecture):
             intermediate_size=self.intermediate_size or 3 * self.hidden_size // 2,
             max_position_embeddings=self.max_position_embeddings,
             local_attention=self.local_attention,
+            # layers 0, n, 2n, ... are global
             layer_types=[
                 "sliding_attention" if layer % self.global_attn_every_n_layers else "full_attention"
                 for layer in range(self.num_hidden_layers)

@@ -23,6 +23,7 @@ class Roberta(Architecture):
         from transformers import RobertaConfig
 
         return RobertaConfig(
+            # the table has unused rows for the positions up to that of the padding
             **self.sizes(vocab_size) | {"max_position_embeddings": self.max_position_embeddings + PAD_ID + 1},
             type_vocab_size=2,
             bos_token_id=CLS_ID,

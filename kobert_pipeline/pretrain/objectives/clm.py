@@ -41,6 +41,7 @@ class Clm(Objective):
     ) -> Batch:
         """The sequences packed; every token but the last of its sequence predicts the next one."""
         packed = pack(shards, sequences, rows)
+        # (T,): all but the last token of each sequence; the label at a position is the token after it
         has_next = np.ones(len(packed.input_ids), bool)
         has_next[np.cumsum(packed.lengths) - 1] = False
         positions = np.flatnonzero(has_next)

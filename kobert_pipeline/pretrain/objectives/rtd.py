@@ -54,6 +54,7 @@ class Rtd(MaskedObjective):
         generator, places, labels = model.generator, batch.masked_positions, batch.labels
         hidden = architecture.hidden(generator, batch)
         mlm_loss, sampled, values = token_loss(architecture, generator, hidden, batch, "mlm", sample)
+        # (T,) tokens with the K sampled ones in place; a token sampled right counts as original, as in the paper
         corrupted = batch.input_ids.index_copy(0, places, sampled)  # type: ignore[arg-type]
         replaced = torch.zeros_like(corrupted, dtype=torch.bool).index_copy(0, places, sampled != labels)  # type: ignore[arg-type]
         scores = architecture.replaced_logits(model, dataclasses.replace(batch, input_ids=corrupted)).float()  # type: ignore[attr-defined]
@@ -82,6 +83,7 @@ def auc(scores: "torch.Tensor", positive: "torch.Tensor") -> "torch.Tensor":
     alike. `scores`, `positive` (bool): (T,)."""
     import torch
 
+    # the Mann-Whitney statistic: the positives' ranks, less the smallest sum that they could have
     ranks = torch.empty_like(scores)
     ranks[scores.argsort()] = torch.arange(1, len(scores) + 1, dtype=scores.dtype, device=scores.device)
     positives = positive.sum()
