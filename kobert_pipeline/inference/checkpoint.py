@@ -174,7 +174,7 @@ def recipe_options(training_manifest: Path, name: str) -> dict[str, Any]:
     history = read_json(training_manifest) if training_manifest.is_file() else {}
     stages, recipe = (_object(history, key) for key in ("stages", "recipe"))
     for stage in stages:
-        if stage.startswith("finetune/"):
+        if stage.startswith("finetune/"):  # finetune/NAME/SEED: all of them share one task, so the first will do
             tuned = stage.split("/")[1]
             features = _object(_object(recipe, "finetune"), tuned).get("features") or tuned
             task = _object(_object(_object(recipe, "features"), str(features)), "task")

@@ -195,7 +195,7 @@ def format_entities(task: TaggingTask, predicted: Predicted) -> list[dict[str, A
 
 def probabilities(logits: np.ndarray) -> list[float]:
     """The softmax of (n,) logits, rounded to four decimals."""
-    scores = np.exp(logits.astype(np.float64) - logits.max())
+    scores = np.exp(logits.astype(np.float64) - logits.max())  # without the maximum, large logits would overflow
     return [round(score, 4) for score in (scores / scores.sum()).tolist()]
 
 
