@@ -61,6 +61,7 @@ def _count_values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     return known[node]
 
 
+# a number of YAML 1.1 has a dot and a sign after the e (1.0e-4), so PyYAML alone reads 1e-4 and 1e6 as text
 Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
@@ -156,6 +157,7 @@ def apply_setting(content: dict[str, Any], setting: str) -> None:
 
 
 def _index(place: list[Any], part: str, setting: str) -> int:
+    # the length first: int() raises for more than 4,300 digits
     if not part.isdecimal() or len(part) > 9 or int(part) >= len(place):
         raise UserError(f"--set {setting!r}: {part!r} is not an index of a list of {len(place)} (indices start from 0)")
     return int(part)
