@@ -140,7 +140,8 @@ class RowShape:
     padding_side: str
 
     def kept(self, count: int, special: int) -> slice:
-        """The part of a text's `count` tokens that truncation leaves, beside `special` tokens around it."""
+        """The part of a text's `count` tokens that truncation leaves, given the number of `special` tokens around
+        it."""
         if self.max_length is None or count + special <= self.max_length:
             return slice(None)
         room = max(self.max_length - special, 0)
