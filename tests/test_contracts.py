@@ -173,7 +173,7 @@ NEW = dict(re.findall(r"^`kobert_pipeline/\w+/(\w+)/NAME\.py`$.*?^```python\n(.*
 
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Any]:
-    """`newcomer(family)` lays one new file beside the others of a family, for this test only."""
+    """`newcomer(family)` adds one new file to a family's folder, for this test only."""
     undo = []
 
     def add(family: str) -> type[Plugin]:

@@ -95,7 +95,7 @@ def said(place, kobert_process) -> dict[str, str]:
 def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "done" in said["status mine.yaml"]
     assert "missing" not in said["status mine.yaml"]
-    moods, topics, answers, choices, visits = (told for line, told in said.items() if line.startswith("predict"))
+    moods, topics, answers, choices, visits = (printed for line, printed in said.items() if line.startswith("predict"))
     assert "label: " in moods
     assert "label: 교통" in topics or "label: 날씨" in topics
     assert "null_score: " in answers
@@ -106,7 +106,7 @@ def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "unknown" in (place / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 
-def test_the_grid_of_the_guide_is_sound_and_its_trials_are_called_as_it_says(place, kobert, monkeypatch) -> None:
+def test_the_grid_of_the_guide_is_valid_and_its_trials_are_called_as_it_says(place, kobert, monkeypatch) -> None:
     monkeypatch.chdir(place)
     content = yaml.safe_load((place / "mine.yaml").read_text(encoding="utf-8"))
     content["finetune"] |= yaml.safe_load(next(block for block in blocks("yaml") if "learning_rate: [" in block))[
@@ -144,7 +144,7 @@ def parsed(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     return arguments[0], command.commands[arguments[0]].make_context(arguments[0], arguments[1:]).params
 
 
-def behind_the_launcher(words: list[str]) -> list[str]:
+def after_the_launcher(words: list[str]) -> list[str]:
     """The arguments of kobert in a command of `torchrun` or `accelerate launch`, after its own were parsed."""
     from accelerate.commands.launch import launch_command_parser
     from torch.distributed.run import get_args_parser
@@ -172,14 +172,14 @@ def test_every_kobert_command_of_the_scaling_guide_is_one(place, kobert, monkeyp
     assert len(launched) == 5
     alone = [words[1:] for words in commands(SCALING) if words[0] == "kobert"]
     assert len(alone) > 6
-    for arguments in [*alone, *map(behind_the_launcher, launched)]:
+    for arguments in [*alone, *map(after_the_launcher, launched)]:
         _, given = parsed(arguments)
         # the machine that trains has none of the data that `check` looks for
         settings = [
             word for setting in given["setting"] or [] if setting != "data_dir=." for word in ("--set", setting)
         ]
         assert ": valid, " in kobert("check", given["recipe"], *settings).out, arguments
-    assert {behind_the_launcher(words)[0] for words in launched} == {"pretrain", "finetune"}
+    assert {after_the_launcher(words)[0] for words in launched} == {"pretrain", "finetune"}
 
 
 def test_the_slurm_script_is_a_script(tmp_path: Path) -> None:
@@ -212,10 +212,10 @@ def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
         done(words, tmp_path)
     shutil.copy(tmp_path / "trained.tar", place)
     done(back, place)
-    told = done(publish, place)
-    assert "skipped  pretrain" in told
-    assert "skipped  finetune mood/1" in told
-    assert "done     publish mood" in told
+    printed = done(publish, place)
+    assert "skipped  pretrain" in printed
+    assert "skipped  finetune mood/1" in printed
+    assert "done     publish mood" in printed
 
 
 # the Korean guides, and what every document points to

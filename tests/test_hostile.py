@@ -167,7 +167,7 @@ def test_too_few_open_files_are_said_to_be_too_few(tmp_path, corpora, kobert_pro
     assert "ulimit -" in result.complaint
 
 
-def test_output_that_nobody_reads_ends_the_command_quietly_as_sigpipe_would(tmp_path) -> None:
+def test_output_that_is_not_read_ends_the_command_quietly_as_sigpipe_would(tmp_path) -> None:
     for arguments in (["list"], ["--help"], ["check", "nosuch"]):
         reader, writer = os.pipe()
         os.close(reader)

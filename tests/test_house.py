@@ -44,7 +44,7 @@ ROOMS = {
 """The import table, lowest room first."""
 
 LONG_FUNCTIONS = {
-    "training.loop.train": "the loop, told in one go",
+    "training.loop.train": "the loop, readable from top to bottom",
 }
 """Functions of more than `LONGEST` lines, and why."""
 LONGEST = 40
@@ -67,7 +67,7 @@ def room_of(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Absolute names of everything that a module imports from the package, wherever in the file the import stands."""
+    """Absolute names of everything that a module imports from the package, wherever in the file the import is."""
     inside = ["kobert_pipeline", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -89,7 +89,7 @@ def own_imports(path: Path) -> set[str]:
     return {name.removeprefix("kobert_pipeline.") for name in imports(path) if name.startswith("kobert_pipeline.")}
 
 
-def test_every_room_stands_in_the_import_table() -> None:
+def test_every_room_is_in_the_import_table() -> None:
     assert {room_of(path) for path in modules()} <= set(ROOMS)
 
 

@@ -1,4 +1,4 @@
-"""A run that was killed goes on as if it never had been: the same command, and every file of every manifest byte for
+"""A run that was killed resumes as if it never had been: the same command, and every file of every manifest byte for
 byte the same."""
 
 import json
@@ -28,7 +28,7 @@ POINTS = {
     "finetune, a checkpoint written": "finetune/*/*/checkpoints/step-*",
     "publish": "publish/nsmc/started.json",
 }
-"""Where a kill strikes: what must lie in the run folder before the clock of the random delay starts."""
+"""Where a kill strikes: what must be in the run folder before the clock of the random delay starts."""
 SLOW_SEEDS = range(1, 6)
 
 
@@ -53,7 +53,7 @@ def kill_inside(start_kobert, arguments: tuple[Any, ...], run_dir: Path, point: 
 
 
 def folder_of(path: Path, run_dir: Path, stage: str) -> Path:
-    """The stage folder (with its own manifest) that a sign lies in."""
+    """The stage folder (with its own manifest) of a sign."""
     depth = {"features": 2, "publish": 2, "finetune": 3}.get(stage, 1)
     return run_dir.joinpath(*path.relative_to(run_dir).parts[:depth])
 
@@ -135,7 +135,7 @@ def timeless(path: Path) -> str:
     return re.sub(r"^(\| [a-z]+[^|]*\| )[\d.<]+ \|", r"\1 |", text, flags=re.MULTILINE)
 
 
-def test_terminated_pretraining_stops_with_75_and_goes_on_to_the_same_result(
+def test_terminated_pretraining_stops_with_75_and_resumes_to_the_same_result(
     tiny, tmp_path, start_kobert, kobert_process
 ) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")

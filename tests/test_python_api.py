@@ -60,7 +60,7 @@ def test_a_loaded_checkpoint_is_evaluated_as_by_the_command(tiny: Any, corpora: 
 
 @pytest.fixture
 def kobert_command(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """The command, beside the module of the same name."""
+    """The command, next to the module of the same name."""
     return request.getfixturevalue("kobert")
 
 

@@ -38,7 +38,7 @@ RENAMED = {
 
 def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
     """Options that a checkpoint of an earlier version recorded, under their names of today. Recipes are not translated:
-    their writers are told the new name."""
+    there the error names the new option."""
     return {RENAMED.get(key, key): value for key, value in given.items()}
 
 

@@ -83,8 +83,8 @@ def trial(
     try:
         return _train_seed(options, plan, seed, features, pretrained, out, None)
     except NotFinite as error:
-        # as happens when a learning rate is too high: this setting is not selected, but the search goes on. Without its
-        # evaluations `best_of` leaves it out
+        # as happens when a learning rate is too high: this setting is not selected, but the search continues. Without
+        # its evaluations `best_of` leaves it out
         (out / EVALUATIONS).unlink(missing_ok=True)
         return {"not_finite": str(error).partition(";")[0]}
 

@@ -33,7 +33,7 @@ class PhaseSchedule:
 
     def __init__(self, shards: Shards, phases: Sequence[tuple[int, LoaderOptions]], vocab_size: int, seed: int) -> None:
         # the first phase uses the seed itself, as a training without phases would; Philox keys have 128 bits, so the
-        # upper 64 tell the phases apart
+        # upper 64 distinguish the phases
         self.loaders = [
             Loader(shards, options, vocab_size, seed + (number << 64)) for number, (_, options) in enumerate(phases)
         ]

@@ -1,4 +1,4 @@
-"""The training plan: everything about a training besides the model, such as steps, learning rate and checkpoints.
+"""The training plan: everything about a training except the model, such as steps, learning rate and checkpoints.
 
 No torch here, because `kobert check` reads these options. Options that cannot change the result have `exclude=True`:
 they are not part of the fingerprint of a run and may change when it is resumed.

@@ -205,7 +205,7 @@ def test_workers_that_cannot_start_are_no_documents_fault():
         ("", "is empty"),
     ],
 )
-def test_a_user_dictionary_that_does_not_serve_is_refused_and_a_mended_one_taken(tmp_path, line, said):
+def test_a_user_dictionary_that_is_malformed_is_refused_and_a_fixed_one_accepted(tmp_path, line, said):
     write_documents(tmp_path / "corpus" / "part-00000.parquet", [Document("1", "s", "새로운 모델을 만들었다.")])
     if line is not None:
         (tmp_path / "words.tsv").write_text(line, encoding="utf-8")

@@ -267,7 +267,7 @@ def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_resumes(
 
 
 def test_file_limit_is_one_sentence(tiny, tmp_path) -> None:
-    """Without root, the limit of a file's size (`ulimit -f`, as on shared machines) stands in for a full disk."""
+    """Without root, the limit of a file's size (`ulimit -f`, as on shared machines) simulates a full disk."""
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
     code = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"

@@ -80,7 +80,7 @@ def test_a_task_file_in_cp949_is_refused_with_the_way_to_convert_it(tmp_path, su
     assert "iconv -f cp949 -t utf-8" in complaint(Nsmc(path=f"a{suffix}"), tmp_path, f"a{suffix}")
 
 
-def test_an_encoding_that_nobody_knows_is_the_users_mistake(tmp_path):
+def test_an_unknown_encoding_is_the_users_mistake(tmp_path):
     (tmp_path / "a.txt").write_text(KOREAN, encoding="utf-8")
     assert "utf-9" in complaint(Text(path="a.txt", encoding="utf-9"), tmp_path, "a.txt")
 
@@ -205,12 +205,12 @@ def test_a_parquet_column_of_lists_or_bytes_holds_no_text(tmp_path, kind):
 @pytest.mark.parametrize("column", ["text", "key"])
 def test_bytes_in_a_text_column_that_are_no_text_have_their_row(tmp_path, column):
     values = ["가".encode()] * 10_500
-    sound = pyarrow.array(values, pyarrow.binary()).cast(pyarrow.string())
+    texts = pyarrow.array(values, pyarrow.binary()).cast(pyarrow.string())
     values[10_233] = "가".encode("cp949")
     broken = pyarrow.Array.from_buffers(
         pyarrow.string(), len(values), pyarrow.array(values, pyarrow.binary()).buffers()
     )
-    table = pyarrow.table({"text": sound, "key": sound} | {column: broken})
+    table = pyarrow.table({"text": texts, "key": texts} | {column: broken})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     assert "row 10234: not UTF-8" in complaint(Parquet(path="a.parquet", id="key"), tmp_path, "a.parquet")
 

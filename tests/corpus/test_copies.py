@@ -129,7 +129,7 @@ def test_neither_kind_is_looked_for_when_not_asked(tmp_path):
     assert len(gather(tmp_path / "none", texts, deduplicate={"exact": False, "minhash": None})[0]) == 3
 
 
-def test_dropped_documents_are_laid_aside_with_their_reason(tmp_path):
+def test_dropped_documents_are_written_with_their_reason(tmp_path):
     import pyarrow.parquet
 
     rng = np.random.default_rng(5)

@@ -1,5 +1,5 @@
-"""The reader of CSV and TSV files: what a CSV writer writes it reads, wrong files are told in a sentence, evaluation
-sets of pairs are kept out of the corpus by both of their texts."""
+"""The reader of CSV and TSV files: what a CSV writer writes it reads, wrong files are reported in a sentence,
+evaluation sets of pairs are kept out of the corpus by both of their texts."""
 
 import bz2
 import csv
@@ -147,7 +147,7 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
         r"set the option delimiter to what separates its cells; only \.csv, \.tsv, \.txt files"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_told_in_one_sentence(tmp_path, name, content, options, said):
+def test_a_wrong_file_is_reported_in_one_sentence(tmp_path, name, content, options, said):
     with pytest.raises(UserError, match=said) as raised:
         read(tmp_path, name, content, **options)
     assert "\n" not in str(raised.value)
@@ -174,7 +174,7 @@ def test_a_wrong_option_is_refused():
             Reader.choose({"name": "csv", "path": "a.csv"} | options)
 
 
-def test_a_text_longer_than_the_library_s_limit_is_read_and_a_quote_that_is_never_closed_told(tmp_path, monkeypatch):
+def test_a_text_longer_than_the_library_s_limit_is_read_and_an_unclosed_quote_reported(tmp_path, monkeypatch):
     long = "가" * 200_000  # csv itself stops at 131,072
     assert [document.text for document in read(tmp_path, "a.csv", f'text,x\n"{long}",1\n')] == [long]
     csv.field_size_limit(500)  # the limit is the process's; what was read above raised it

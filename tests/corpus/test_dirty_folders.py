@@ -43,7 +43,7 @@ def page(seed):
 
 @pytest.fixture
 def dirty(tmp_path):
-    """A folder of every kind of dirt, beside fit files of the same kinds."""
+    """A folder with every kind of unfit file, and fit files of the same kinds."""
 
     def rows(seed):
         return [{"id": str(i), "text": line} for i, line in enumerate(prose(seed, 60).splitlines())]
@@ -122,8 +122,8 @@ def test_check_names_every_unfit_file_at_once_with_the_way_out(dirty, tmp_path, 
     as_json = kobert("check", tmp_path / "r.yaml", "--json")
     assert as_json.code == 2 and json.loads(as_json.out)["problems"] == lines
     skipping = [f"corpus.sources.{i}.on_error=skip" for i in range(4)]
-    told = kobert("check", tmp_path / "r.yaml", *(word for setting in skipping for word in ("--set", setting)))
-    assert told.code == 0 and told.out.count("would be skipped: ") == len(UNFIT) and "valid" in told.out
+    checked = kobert("check", tmp_path / "r.yaml", *(word for setting in skipping for word in ("--set", setting)))
+    assert checked.code == 0 and checked.out.count("would be skipped: ") == len(UNFIT) and "valid" in checked.out
 
 
 def test_a_run_refuses_the_first_with_the_way_to_skip_it_in_any_number_of_processes(dirty, tmp_path):

@@ -87,7 +87,7 @@ def test_a_users_mistake_in_a_worker_comes_back_as_one_sentence(tmp_path):
             )
 
 
-def test_a_mended_file_is_read_when_the_stage_goes_on(tmp_path):
+def test_a_fixed_file_is_read_when_the_stage_resumes(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "1", "text": "그는 오늘도 학교에 갔다."}\n{"id": "2"}\n', encoding="utf-8")
     chosen = options(sources=[{"name": "jsonl", "path": "a.jsonl"}], decontaminate=[])

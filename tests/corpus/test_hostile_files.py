@@ -150,8 +150,8 @@ NEVER_CLOSED = {
 
 
 def test_wiki_pages_of_marks_that_never_close_are_dropped_before_they_take_minutes(tmp_path) -> None:
-    sound = "'''서울'''은 [[대한민국]]의 수도이다.<ref>{{웹 인용|url=http://a}}</ref>\n" * 200
-    assert parsing_cost(sound) == len(sound)
+    intact = "'''서울'''은 [[대한민국]]의 수도이다.<ref>{{웹 인용|url=http://a}}</ref>\n" * 200
+    assert parsing_cost(intact) == len(intact)
     for name, unit in NEVER_CLOSED.items():
         assert parsing_cost(without_comments(unit * 20_000)) > MAX_COST, name
         assert growth(lambda text: parsing_cost(without_comments(text)), unit * 1000) < 24, name

@@ -58,7 +58,7 @@ SOUND_TEXT_STAYS_AS_IT_IS_ROWS = [
 ]
 
 
-def test_sound_text_stays_as_it_is():
+def test_undamaged_text_stays_as_it_is():
     for text in SOUND_TEXT_STAYS_AS_IT_IS_ROWS:
         assert repair(text) == (text, 0, 0)
 
@@ -122,7 +122,7 @@ def test_a_long_run_of_signs_is_searched_in_time(text):
     assert time.process_time() - began < 5
 
 
-def test_an_address_behind_a_long_run_is_hidden():
+def test_an_address_after_a_long_run_is_redacted():
     assert redact("-" * 100 + "hong@example.co.kr", ("email",)).endswith("user@example.com")
     assert "hong" not in redact("-" * 100 + "hong@example.co.kr", ("email",))
 

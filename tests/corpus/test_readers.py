@@ -72,7 +72,7 @@ def test_windows_line_ends_are_no_part_of_a_text(tmp_path):
 @pytest.mark.parametrize(
     ("by", "wanted"), [("blank_line", ["가\n나", "다"]), ("line", ["가", "나", "다"]), ("file", ["가\n나\n다"])]
 )
-def test_text_documents_end_where_they_are_told_to(tmp_path, by, wanted):
+def test_text_documents_end_where_the_option_says(tmp_path, by, wanted):
     (tmp_path / "a.txt").write_text("\n가\n나\n \n\n다", encoding="utf-8")
     documents = list(Text(path="a.txt", documents_by=by, ordered=False).read(tmp_path))
     assert [document.text for document in documents] == wanted
@@ -81,7 +81,7 @@ def test_text_documents_end_where_they_are_told_to(tmp_path, by, wanted):
 
 
 @pytest.mark.parametrize("encoding", ["cp949", "utf-16", "utf-8", "UTF-8", "utf8", "UTF-16"])
-def test_text_is_read_in_the_encoding_it_is_told(tmp_path, encoding):
+def test_text_is_read_in_the_given_encoding(tmp_path, encoding):
     prefix = "\ufeff" if "8" in encoding else ""
     (tmp_path / "a.txt").write_bytes((prefix + "안녕하세요").encode(encoding))
     assert texts(Text(path="a.txt", encoding=encoding), tmp_path) == ["안녕하세요"]

@@ -98,7 +98,7 @@ def test_a_wrong_row_or_option_is_refused_in_a_sentence(tmp_path: Path, options:
         Task.choose({"name": "choice"} | options).read(table(tmp_path / "own.jsonl", LISTED, LISTED | change))
 
 
-def test_a_file_without_candidates_is_told_what_is_known(tmp_path: Path) -> None:
+def test_a_file_without_candidates_is_refused_with_the_known_names(tmp_path: Path) -> None:
     path = table(tmp_path / "own.csv", {"text": TEXT, "one": "가", "label": 0})
     with pytest.raises(
         UserError,

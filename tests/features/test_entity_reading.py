@@ -50,7 +50,7 @@ def file(path: Path, content: Any) -> Path:
     return path
 
 
-def told(example: dict[str, Any]) -> list[tuple[str, str]]:
+def spelled(example: dict[str, Any]) -> list[tuple[str, str]]:
     """The entities of an example in words."""
     return [(example["text"][start:end], kind) for start, end, kind in example["entities"]]
 
@@ -61,14 +61,14 @@ def test_klue_is_read_by_characters(tmp_path: Path, ending: str) -> None:
     path.write_bytes(KLUE.replace("\n", ending).encode())
     first, second = Task.choose("ner").read(path)
     assert (first["id"], first["text"]) == ("own-0", "특히 강릉역은 내일 밤까지")
-    assert told(first) == [("강릉역", "LC"), ("내일 밤", "TI")]
+    assert spelled(first) == [("강릉역", "LC"), ("내일 밤", "TI")]
     assert (second["id"], second["text"], second["entities"]) == ("own-1", "#11", [[1, 2, "QT"], [2, 3, "QT"]])
 
 
 def test_naver_is_read_by_eojeols(tmp_path: Path) -> None:
     first, second = Task.choose("ner").read(file(tmp_path / "train_data", NAVER))
     assert (first["id"], first["text"]) == ("0", "한지민 작가는 남해 바닷가에서 3 4")
-    assert told(first) == [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")]
+    assert spelled(first) == [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")]
     assert (second["text"], second["entities"]) == ("끝.", [])
 
 
@@ -88,7 +88,7 @@ def test_numbers_are_no_tokens_whatever_the_tags_of_a_file_in_naver_s_form(
         lines.append(separator.join(kept))
     found = Task.choose("ner").read(file(tmp_path / "train_data", "\n".join(lines)))
     assert [example["text"] for example in found] == ["끝.", "한지민 작가는 남해 바닷가에서 3 4", "끝."]
-    assert [told(example) for example in found] == [
+    assert [spelled(example) for example in found] == [
         [],
         [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")],
         [],
@@ -97,14 +97,14 @@ def test_numbers_are_no_tokens_whatever_the_tags_of_a_file_in_naver_s_form(
 
 def test_conll_is_read_by_its_first_and_last_column(tmp_path: Path) -> None:
     first, second = Task.choose("ner").read(file(tmp_path / "a.txt", CONLL))
-    assert (first["text"], told(first)) == ("한지민 작가", [("한지민", "PER")])
-    assert (second["text"], told(second)) == ("남해 바닷가 ,", [("남해 바닷가", "LOC")])
+    assert (first["text"], spelled(first)) == ("한지민 작가", [("한지민", "PER")])
+    assert (second["text"], spelled(second)) == ("남해 바닷가 ,", [("남해 바닷가", "LOC")])
 
 
 def test_the_last_tag_and_the_single_one_of_bilou_are_read(tmp_path: Path) -> None:
     lines = "김 B-PER\n민 I-PER\n수 L-PER\n박 U-PER\n부산 U-LOC\n"
     [example] = Task.choose("ner").read(file(tmp_path / "a.txt", lines))
-    assert told(example) == [("김 민 수", "PER"), ("박", "PER"), ("부산", "LOC")]
+    assert spelled(example) == [("김 민 수", "PER"), ("박", "PER"), ("부산", "LOC")]
 
 
 def test_comments_before_a_sentence_are_no_tokens(tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_comments_before_a_sentence_are_no_tokens(tmp_path: Path) -> None:
 def test_a_number_as_the_first_token_makes_no_file_naver_s(tmp_path: Path) -> None:
     for number in ("2019", "1"):
         [example] = Task.choose("ner").read(file(tmp_path / "a.txt", f"{number}\tSN\tB-DT\n년\tNNB\tI-DT\n"))
-        assert (example["text"], told(example)) == (f"{number} 년", [(f"{number} 년", "DT")])
+        assert (example["text"], spelled(example)) == (f"{number} 년", [(f"{number} 년", "DT")])
     lines = "1\tSN\tB-QT\n2\tSN\tB-QT\n3\tSN\tB-QT\n출발\tNNG\tO\n!\tSF\tO\n\n" + "가자\tVV\tO\n!\tSF\tO\n"
     first, second = Task.choose("ner").read(file(tmp_path / "a.txt", lines))
-    assert (first["text"], told(first), second["text"]) == (
+    assert (first["text"], spelled(first), second["text"]) == (
         "1 2 3 출발 !",
         [("1", "QT"), ("2", "QT"), ("3", "QT")],
         "가자 !",
@@ -189,13 +189,13 @@ def test_rows_are_read_by_their_columns(
     tmp_path: Path, name: str, options: dict, row: dict, text: str, entities: list
 ) -> None:
     [example] = Task.choose({"name": "tagging", **options}).read(file(tmp_path / name, [row | {"id": 7}]))
-    assert (example["id"], example["text"], told(example)) == ("7", text, entities)
+    assert (example["id"], example["text"], spelled(example)) == ("7", text, entities)
 
 
 def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) -> None:
     path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": [[0, 3, "PER"]]}])
     [example] = Task.choose({"name": "tagging", "entities": "label"}).read(path)
-    assert told(example) == [("한지민", "PER")]
+    assert spelled(example) == [("한지민", "PER")]
     with pytest.raises(
         UserError, match=r"no column is the entities .*found were text, label.*name it by the option entities"
     ):

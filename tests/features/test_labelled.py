@@ -132,7 +132,7 @@ def test_equal_pairs_are_one_group_in_either_order_where_order_means_nothing(tmp
 
 
 @pytest.mark.parametrize("task", ["pair", "sts"])
-def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path, task: str) -> None:
+def test_a_pair_and_its_mirror_are_on_one_side_of_the_dev_split(tmp_path: Path, task: str) -> None:
     pairs = [(f"왼쪽 글 {i}번", f"오른쪽 글 {i}번") for i in range(300)]
     label = {"pair": "label", "sts": "score"}[task]
     records = [{"sentence1": a, "sentence2": b, label: 1} for a, b in [*pairs, *((b, a) for a, b in pairs)]]
@@ -198,7 +198,7 @@ def test_a_row_that_lacks_what_the_first_has_is_refused_with_a_guess(tmp_path: P
         Task.choose("acceptability").read(path)
 
 
-def test_a_file_without_a_known_column_is_told_what_is_known_found_and_to_be_said(tmp_path: Path) -> None:
+def test_a_file_without_a_known_column_is_refused_with_the_known_and_the_found_names(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", {"a": ONE, "b": TWO, "label": 1})
     said = (
         r"a\.csv: no column is the text_pair of the task pair "
@@ -242,7 +242,7 @@ def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_pat
         Task.choose("classification").fit_labels([two])
 
 
-def test_a_file_with_nothing_below_its_header_is_told_so(tmp_path: Path) -> None:
+def test_a_file_with_nothing_below_its_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"train split is empty: .*a\.csv holds no examples, no row below a header"):
@@ -279,7 +279,7 @@ def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 
 
-def test_the_labels_found_are_kept_beside_the_features(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
+def test_the_labels_found_are_saved_with_the_features(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
     records = [{"text": f"{i}번째 글", "label": "산강들"[i % 3]} for i in range(40)]
     table(tmp_path / "train.tsv", *records)
     options = stage.FeaturesOptions(

@@ -202,7 +202,7 @@ def test_a_row_that_lacks_a_column_and_one_whose_id_came_before_are_refused(tmp_
         task.read(table(tmp_path / "own.jsonl", OWN, OWN))
 
 
-def test_training_contexts_that_stand_in_the_test_set_are_dropped_for_own_questions_too(tmp_path: Path) -> None:
+def test_training_contexts_that_are_in_the_test_set_are_dropped_for_own_questions_too(tmp_path: Path) -> None:
     others = [
         PLAIN | {"context": f"{word} {i}번지 골목에 사는 {word} 이야기 {word * 9}", "answers": []}
         for i, word in enumerate("갈낙달락말박삿악")

@@ -33,9 +33,9 @@ def test_questions_keep_their_answers_with_raw_characters(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "start", [5, 400, None, "4", 4 - len(CONTEXT)], ids=["beside", "beyond", "none", "text", "from the end"]
+    "start", [5, 400, None, "4", 4 - len(CONTEXT)], ids=["shifted", "beyond", "none", "text", "from the end"]
 )
-def test_an_answer_that_stands_elsewhere_is_refused_by_its_question(tmp_path: Path, start: Any) -> None:
+def test_an_answer_that_is_elsewhere_is_refused_by_its_question(tmp_path: Path, start: Any) -> None:
     path = squad(tmp_path / "qa.json", question(answers=[{"text": "서울", "answer_start": start}]))
     with pytest.raises(UserError, match=r"qa\.json, question q-1"):
         Task.choose("korquad").read(path)

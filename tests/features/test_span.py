@@ -123,11 +123,11 @@ logit_rows = st.integers(1, 12).flatmap(
 
 
 @given(logit_rows, st.integers(0, 3), st.integers(0, 2), st.integers(1, 13))
-def test_best_span_equals_brute_force(rows: tuple, question: int, behind: int, longest: int) -> None:
+def test_best_span_equals_brute_force(rows: tuple, question: int, padding: int, longest: int) -> None:
     starts, ends, size = rows
     size = min(size, len(starts))
     offsets = np.array(
-        [(-1, -1)] * question + [(10 * i, 10 * i + 7) for i in range(size)] + [(-1, -1)] * behind
+        [(-1, -1)] * question + [(10 * i, 10 * i + 7) for i in range(size)] + [(-1, -1)] * padding
     ).reshape(-1, 2)
     tempting = 100.0  # outside the context the logits are the highest
     start_logits, end_logits = (np.full(len(offsets), tempting, np.float32) for _ in range(2))
@@ -154,7 +154,7 @@ def test_predict_takes_the_best_over_all_windows_and_gives_raw_text() -> None:
     )
     starts = [[9, 1, 0], [9, 2, 1], [0, -3], [5]]
     ends = [[9, 0, 2], [9, 1, 4], [0, -3], [5]]
-    padding = [99.0]  # logits behind a window's tokens do not count
+    padding = [99.0]  # logits after a window's tokens do not count
     logits = {
         name: [np.array(row + padding) for row in rows]
         for name, rows in (("start_logits", starts), ("end_logits", ends))

@@ -45,7 +45,7 @@ def many(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_groups_never_lie_on_two_sides_and_nothing_is_lost(many: Path) -> None:
+def test_groups_are_never_on_two_sides_and_nothing_is_lost(many: Path) -> None:
     splits, counts = stage.split(options(), many)
     groups = {name: {example["group"] for example in examples} for name, examples in splits.items()}
     assert not groups["train"] & groups["dev"]
@@ -137,7 +137,7 @@ def texts_of(kind: str, texts: list[str]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["classification", "nli", "sts", "choice", "tagging", "ner"])
-def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_of_them_is_refused(
+def test_training_texts_that_are_in_the_test_set_are_counted_and_a_test_file_of_them_is_refused(
     tmp_path: Path, kind: str
 ) -> None:
     train = [f"글 {i}번" for i in range(60)]

@@ -89,7 +89,7 @@ def test_a_quoted_field_of_csv_may_go_over_lines_and_places_count_them(tmp_path:
         ("a.tsv", "\x00\x01\x02", "binary"),
     ],
 )
-def test_a_wrong_file_is_told_in_one_sentence(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_a_wrong_file_is_reported_in_one_sentence(tmp_path: Path, name: str, content: str, said: str) -> None:
     with pytest.raises(UserError, match=said) as raised:
         list(rows(write(tmp_path / name, content)))
     assert "\n" not in str(raised.value)

@@ -123,7 +123,7 @@ borders = st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True).map
 
 @settings(deadline=None)
 @given(borders, borders)
-def test_tokens_that_lie_on_the_borders_of_entities_carry_them_and_no_other_token_does(
+def test_tokens_across_the_boundaries_of_entities_carry_them_and_no_other_token_does(
     cuts: list[int], others: list[int]
 ) -> None:
     entities = [(*pair, "PER") for pair in list(pairwise(cuts))[::2]]
@@ -180,7 +180,7 @@ def test_the_features_stage_counts_entities_and_borders_inside_tokens(
 
 
 class OneWordOneToken:
-    """Stands in for a tokenizer whose tokens are eojeols, so that particles lie in the tokens of names."""
+    """A tokenizer whose tokens are eojeols, so that particles are in the tokens of names."""
 
     def __call__(self, texts: list[str], **options: Any) -> Any:
         rows = []

@@ -18,14 +18,14 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.unanswerable import best_threshold, null_scores, squad2_scores
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
-# the official evaluation of SQuAD 2.0 told a second time, question by question, with KorQuAD's characters for its words
+# the official evaluation of SQuAD 2.0 again, question by question, with KorQuAD's characters for its words
 
 SYMBOLS = "'\"《》<>〈〉()‘’"
 
 
 def words(text: str) -> list[str]:
-    parted = "".join(" " if character in SYMBOLS else character for character in text).lower()
-    return "".join(character for character in parted if character not in string.punctuation).split()
+    spaced = "".join(" " if character in SYMBOLS else character for character in text).lower()
+    return "".join(character for character in spaced if character not in string.punctuation).split()
 
 
 def official_f1(gold: str, given: str) -> float:

@@ -85,7 +85,7 @@ def test_parts_are_the_whole_batch_cut_up_and_as_wide() -> None:
         assert sum(float(part["share"]) for part in parts) == pytest.approx(1)
 
 
-def test_windows_of_about_equal_length_lie_together_and_batches_come_in_no_order_of_length() -> None:
+def test_windows_of_about_equal_length_are_batched_together_and_batches_come_in_no_order_of_length() -> None:
     batches = batches_of(LENGTHS, 8)
     found = [batches.batch(step, 0, 1) for step in range(batches.per_epoch)]
     cells, real = (

@@ -44,7 +44,7 @@ def finished(
     return request.param, stage.run(options(request.param), 1, prepared / request.param, pretrained, out), out
 
 
-def test_scores_stand_for_dev_and_test_and_belong_to_the_best_epoch(finished: Any, prepared: Path) -> None:
+def test_scores_are_of_dev_and_test_and_belong_to_the_best_epoch(finished: Any, prepared: Path) -> None:
     name, counts, out = finished
     evaluations = read_evaluations(out / "evaluations.json")
     per_epoch = -(-len(Features.load(prepared / name / "train")) // PLANS[name]["batch_size"])
@@ -84,7 +84,7 @@ def test_the_accuracy_equals_scikit_learn_on_the_predictions_file(finished: Any,
     assert counts["test"]["accuracy"] == pytest.approx(100 * accuracy_score(labels, given), abs=1e-3)
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_model_and_scores(
+def test_a_stopped_run_resumes_to_the_same_model_and_scores(
     finished: Any, prepared: Path, pretrained: Path, tmp_path: Path
 ) -> None:
     name, counts, out = finished
@@ -101,7 +101,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_model_and_scores(
 def test_a_best_epoch_measured_again_after_a_crash_is_saved_again(
     finished: Any, prepared: Path, pretrained: Path, tmp_path: Path
 ) -> None:
-    """Killed behind an evaluation and before any checkpoint: the scores are known, the weights are not."""
+    """Killed after an evaluation and before any checkpoint: the scores are known, the weights are not."""
     name, counts, out = finished
     shutil.copy(out / "evaluations.json", tmp_path)
     assert unlike_loss(stage.run(options(name), 1, prepared / name, pretrained, tmp_path)) == unlike_loss(counts)
@@ -126,7 +126,7 @@ def test_the_first_of_equally_good_epochs_is_kept(
 
 @pytest.fixture
 def stopped_without_model(prepared: Path, pretrained: Path, tmp_path: Path) -> Path:
-    """A run with evaluations at its first two steps and a checkpoint behind them, whose model folder is gone."""
+    """A run with evaluations at its first two steps and a checkpoint after them, whose model folder is gone."""
     for _ in range(2):
         with pytest.raises(Stopped):
             stage.run(options(evaluate_every=1, max_minutes=1e-9), 1, prepared / "nsmc", pretrained, tmp_path)
@@ -141,7 +141,7 @@ def measured(out: Path, *accuracies: float) -> None:
     write_json_with_digest(path, read_json_with_digest(path) | {"values": values})
 
 
-def test_a_run_whose_model_was_deleted_goes_on_and_saves_a_later_best(
+def test_a_run_whose_model_was_deleted_resumes_and_saves_a_later_best(
     stopped_without_model: Path, prepared: Path, pretrained: Path
 ) -> None:
     measured(stopped_without_model, 0.0, 0.0)
@@ -158,7 +158,7 @@ def test_a_deleted_model_that_no_later_step_beats_is_named_in_one_sentence(
         stage.run(options(evaluate_every=1), 1, prepared / "nsmc", pretrained, stopped_without_model)
 
 
-def test_pretrained_and_random_weights_and_seeds_give_different_models(
+def test_pretrained_and_scratch_weights_and_seeds_give_different_models(
     prepared: Path, pretrained: Path, tmp_path: Path
 ) -> None:
     hashes = set()

@@ -53,7 +53,7 @@ def test_loss_logits_and_all_gradients_equal_those_of_the_whole_layer(
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_bf16_logits_are_as_near_as_those_of_the_whole_layer(attention: str) -> None:
+def test_bf16_logits_are_as_close_as_those_of_the_whole_layer(attention: str) -> None:
     plain, short = two_models("bert", attention)
     exact = plain(**a_batch([3, 12, 7])).logits
     with torch.autocast("cpu", torch.bfloat16):

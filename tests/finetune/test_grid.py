@@ -125,7 +125,7 @@ def test_trials_need_no_test_set_and_leave_scores_and_no_model(
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["evaluations.json", "logs"]
 
 
-def test_a_trial_that_was_stopped_goes_on_to_the_same_scores(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_a_stopped_trial_resumes_to_the_same_scores(prepared: Path, pretrained: Path, tmp_path: Path) -> None:
     options = stage.FinetuneOptions(plan={**GRID, "checkpoint_every": 4})
     plan = options.plan.settings()["learning_rate=0.005,epochs=2"]
     whole = stage.trial(options, plan, 1, prepared / "nsmc", pretrained, tmp_path / "whole")
@@ -152,7 +152,7 @@ def test_the_chosen_run_is_the_one_that_was_tried(prepared: Path, pretrained: Pa
     assert counts["dev"]["accuracy"] == best[name] == max(best.values())
 
 
-def test_a_setting_that_diverges_is_not_taken_and_stops_nobody(
+def test_a_setting_that_diverges_is_not_selected_and_stops_no_other(
     prepared: Path, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kobert_pipeline.finetune import fitting
@@ -251,10 +251,10 @@ def test_the_page_of_results_gives_spread_and_what_was_tried(gridded: tuple[Path
         path.parent.name: read_json(path)["counts"] for path in sorted((run_dir / "finetune").rglob("manifest.json"))
     }
     scores = [made[seed]["test"]["accuracy"] for seed in ("7", "8")]
-    told = (
+    cells = (
         f"{statistics.mean(scores):.2f} | {statistics.stdev(scores):.2f} | {min(scores):.2f} to {max(scores):.2f} | 2"
     )
-    assert f"| nsmc | test | accuracy | {told} |" in page
+    assert f"| nsmc | test | accuracy | {cells} |" in page
     for rate in ("0.0001", "0.005"):
         assert (
             f"| nsmc | learning_rate={rate} | accuracy {made[f'learning_rate={rate}']['dev']['accuracy']:.2f} |" in page

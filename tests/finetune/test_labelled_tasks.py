@@ -67,9 +67,9 @@ def data(tmp_path_factory: pytest.TempPathFactory, corpora: Path) -> Path:
     tsv("acceptability.tsv", "sentence label", [(a if i % 2 else a[::-1], i % 2) for i, (a, _, _) in enumerate(rows)])
     own = [{"body": a if i % 2 else b, "kind": ["말", "글", "소리"][i % 3]} for i, (a, b, _) in enumerate(rows)]
     (folder / "classification.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own), encoding="utf-8")
-    told = [{**row, "body": f"{row['body']} 참"} for row in own]
+    longer = [{**row, "body": f"{row['body']} 참"} for row in own]
     (folder / "train-classification.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in told), encoding="utf-8"
+        "".join(json.dumps(row) + "\n" for row in longer), encoding="utf-8"
     )
     for name in FILES.values():
         if name.endswith(
@@ -134,7 +134,7 @@ def test_every_task_is_learned_and_scored_by_its_own_scores(run_dir: Path, tiny:
 def test_a_published_classification_names_its_labels_and_gives_them(run_dir: Path) -> None:
     folder = run_dir / "publish" / "own"
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    assert list(config["id2label"].values()) == ["글", "말", "소리"], "sorted, as they stand in the training file"
+    assert list(config["id2label"].values()) == ["글", "말", "소리"], "sorted, as they are written in the training file"
     [found] = predict(folder, ["라디오가 보인다"])
     assert found["label"] == max(found["scores"], key=found["scores"].get)
     assert sum(found["scores"].values()) == pytest.approx(1, abs=1e-3)

@@ -1,4 +1,4 @@
-"""Layer-wise learning-rate decay, held against layers told by hand for every architecture."""
+"""Layer-wise learning-rate decay, compared with layers listed by hand for every architecture."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def a_model(name: str, auto_class: str = HEADS[0]) -> torch.nn.Module:
     return getattr(transformers, auto_class).from_config(getattr(config, "discriminator", config))
 
 
-def test_every_architecture_is_told_by_hand() -> None:
+def test_every_architecture_is_listed_by_hand() -> None:
     assert set(BY_HAND) == set(Architecture.names())
 
 

@@ -1,5 +1,5 @@
 """Tagging all the way: one run by the command, from files to entities of a published folder; and the feature-based
-model beside it."""
+model next to it."""
 
 import json
 import re
@@ -151,7 +151,7 @@ def test_the_command_finds_entities_in_raw_characters(run_dir: Path, kobert: Any
     assert found[2]["entities"] == []
 
 
-def test_a_long_text_is_read_in_windows_and_every_entity_stands_where_it_is(run_dir: Path) -> None:
+def test_a_long_text_is_read_in_windows_and_every_entity_has_its_offsets(run_dir: Path) -> None:
     text = "  ".join(text for text, _ in sentences())
     folder, tokenizer = run_dir / "finetune" / "own" / "1" / "model", run_dir / "tokenizer"
     assert len(load_tokenizer(tokenizer)(text)["input_ids"]) > 20 * 16
@@ -211,7 +211,7 @@ def test_the_loss_is_the_mean_over_the_labelled_tokens_window_by_window(run_dir:
         labels = torch.from_numpy(features.arrays["labels"][part].astype(np.int64))
         total += cross_entropy(alone, labels, reduction="sum").item()
         count += int((labels != IGNORE_INDEX).sum())
-    assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some tokens stand more central elsewhere"
+    assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some tokens are more central in another window"
     assert loss.item() == pytest.approx(total / count, rel=1e-5)
 
 
@@ -264,7 +264,7 @@ def test_the_head_reads_the_last_four_layers_of_a_deeper_encoder() -> None:
     torch.testing.assert_close(seen[0], torch.cat([states[3], states[4], states[5], states[6]], -1)[0])
 
 
-def test_a_feature_based_model_gives_the_same_logits_once_saved_and_beside_longer_windows(
+def test_a_feature_based_model_gives_the_same_logits_once_saved_and_batched_with_longer_windows(
     run_dir: Path, tmp_path: Path
 ) -> None:
     learner, features, _ = module(run_dir, frozen=True)
@@ -311,7 +311,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(run_dir: Path, kobert: A
 
 
 @pytest.mark.parametrize("name", ["own", "frozen"])
-def test_a_stopped_run_goes_on_to_the_same_files(
+def test_a_stopped_run_resumes_to_the_same_files(
     name: str, run_dir: Path, tiny: Any, kobert: Any, tmp_path: Path
 ) -> None:
     again = tmp_path / "runs" / "again"

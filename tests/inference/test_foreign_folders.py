@@ -121,7 +121,7 @@ def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(
 def test_a_question_checkpoint_of_an_earlier_version_is_used_with_its_options(
     tiny: Any, tmp_path: Path, kobert: Callable
 ) -> None:
-    """Its config and training manifest have the options' old names, and nobody can change them."""
+    """Its config and training manifest have the options' old names, and they cannot be changed."""
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "old"))
     (folder / "manifest.json").unlink()  # as a folder that was downloaded
     for name in ("config.json", "training_manifest.json"):

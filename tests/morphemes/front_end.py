@@ -160,8 +160,8 @@ def kiwi() -> Segmenter:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder that KOBERT_DATA named when pytest was started, or `shared/data` beside the checkout."""
+    """The folder that KOBERT_DATA named when pytest was started, or `shared/data` next to the checkout."""
     folder = Path(os.environ["KOBERT_TEST_DATA"] or Path(__file__).resolve().parents[3] / "shared" / "data")
     if not folder.is_dir():
-        pytest.skip(f"no real data: KOBERT_DATA is not set and {folder.name} is not beside the checkout")
+        pytest.skip(f"no real data: KOBERT_DATA is not set and {folder.name} is not next to the checkout")
     return folder

@@ -97,7 +97,7 @@ def test_words_are_the_morphemes(tokenizer, kiwi):
 
 
 @pytest.mark.parametrize("text", [PLAIN, nfd("무대했다"), "재밌었다ㅋㅋ 😀 쀍"])
-def test_every_character_finds_a_token_that_covers_it(tokenizer, text):
+def test_every_character_has_a_token_that_covers_it(tokenizer, text):
     encoded = ask(tokenizer, text)
     for place in solid(nfc(text)) if nfc(text) == text else [0]:
         start, end = encoded.offset_mapping[encoded.char_to_token(place)]
@@ -281,7 +281,7 @@ def test_tensors_hold_what_the_lists_hold(tokenizer, kind, array):
 # special tokens and odd texts
 
 
-def test_special_tokens_in_a_text_are_special_unless_told_otherwise(tokenizer):
+def test_special_tokens_in_a_text_are_special_unless_disabled(tokenizer):
     text = "무대 [MASK] 위 [SEP][PAD]했다[CLS]"
     assert tokenizer(text, add_special_tokens=False).input_ids.count(MASK_ID) == 1
     literal = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)

@@ -26,11 +26,11 @@ def test_a_cluster_ends_where_nothing_more_can_compose():
 @PROPERTY
 @given(text=st.text(st.characters(), max_size=20))
 @example(text="가\ud800나\udfff")
-def test_sound_text_can_be_encoded_and_differs_only_at_lone_surrogates(text):
-    mended = replace_surrogates(text)
-    mended.encode("utf-8")
-    assert len(mended) == len(text)
+def test_replaced_text_can_be_encoded_and_differs_only_at_lone_surrogates(text):
+    replaced = replace_surrogates(text)
+    replaced.encode("utf-8")
+    assert len(replaced) == len(text)
     assert all(
         new == old or (new == REPLACEMENT and "\ud800" <= old <= "\udfff")
-        for new, old in zip(mended, text, strict=True)
+        for new, old in zip(replaced, text, strict=True)
     )

@@ -27,7 +27,7 @@ LONG = [
 
 
 def check_lossless(text, found):
-    """Every character that is not white space lies in exactly one morpheme, in order; no morpheme holds white space or
+    """Every character that is not white space is in exactly one morpheme, in order; no morpheme holds white space or
     is too long."""
     reach = 0
     for morpheme in found:
@@ -236,7 +236,7 @@ def test_unknown_analyzer_is_refused():
     ("change", "said"), [(lambda found: found[:-1], "1 analyses fewer"), (lambda found: found * 2, "4 analyses more")]
 )
 def test_an_analyzer_that_loses_count_is_an_error(change, said, monkeypatch):
-    """What follows would else be segmented by another text's analysis, and nobody would see it."""
+    """What follows would else be segmented by another text's analysis, and no error would show it."""
     real = whitespace_module.tokens
     monkeypatch.setattr(whitespace_module, "tokens", lambda *given: iter(change(list(real(*given)))))
     with pytest.raises(RuntimeError, match=said):

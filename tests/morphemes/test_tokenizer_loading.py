@@ -143,7 +143,7 @@ def test_a_subfolder_and_a_prefix_work_as_far_as_transformers_lets_them(front_en
 
 
 def test_calls_do_not_change_the_fingerprint(alone, front_end):
-    """Which `datasets` finds its cache by: in another process it is the same, whatever was called there before."""
+    """The hash by which `datasets` finds its cache is the same in another process, whatever was called there before."""
     calls = """
 def calls(own):
     own("한번")

@@ -70,5 +70,5 @@ def assert_same(
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():
         torch.testing.assert_close(
-            ours[name], value, rtol=rtol, atol=atol, equal_nan=True, msg=lambda told, name=name: f"{name}: {told}"
+            ours[name], value, rtol=rtol, atol=atol, equal_nan=True, msg=lambda message, name=name: f"{name}: {message}"
         )

@@ -67,15 +67,15 @@ def documents(shards: Shards) -> list[tuple[int, int, bool]]:
 
 
 def document_of(shards: Shards, position: int) -> int:
-    """Which document a global position lies in."""
+    """The document of a global position."""
     return next(i for i, (start, end, _) in enumerate(documents(shards)) if start <= position < end)
 
 
 def all_ids(shards: Shards) -> np.ndarray:
-    """The tokens of all shards behind one another."""
+    """The tokens of all shards, concatenated."""
     return np.concatenate([shard.ids for shard in shards.shards])
 
 
 def all_boundaries(shards: Shards) -> np.ndarray:
-    """The border bits of all shards behind one another."""
+    """The boundary bits of all shards, concatenated."""
     return np.concatenate([shard.boundaries for shard in shards.shards])

@@ -52,7 +52,7 @@ def assert_equal(plain: dict[str, Any], compiled: dict[str, Any]) -> None:
     assert compiled["weights"].keys() == plain["weights"].keys()
     for name, weight in plain["weights"].items():
         torch.testing.assert_close(
-            compiled["weights"][name], weight, rtol=1e-4, atol=1e-5, msg=lambda told, name=name: f"{name}: {told}"
+            compiled["weights"][name], weight, rtol=1e-4, atol=1e-5, msg=lambda message, name=name: f"{name}: {message}"
         )
     assert compiled["evaluations"].keys() == plain["evaluations"].keys()
     for step, values in plain["evaluations"].items():

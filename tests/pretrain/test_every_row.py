@@ -199,7 +199,7 @@ def test_parameters_are_those_that_the_papers_models_have() -> None:
     assert counted("electra", 30_522, embedding_size=768)["total"] == 108_891_648
 
 
-def test_the_generator_shares_the_embeddings_and_is_saved_beside_the_discriminator(tmp_path) -> None:
+def test_the_generator_shares_the_embeddings_and_is_saved_with_the_discriminator(tmp_path) -> None:
     module, _ = prepared("rtd", {"name": "electra", **SMALL})
     model = module.model
     assert model.generator.electra.embeddings.word_embeddings is model.electra.embeddings.word_embeddings

@@ -48,7 +48,7 @@ def test_full_sentences_hold_every_token_once_and_in_order(shards, max_length, a
 
 @settings(max_examples=80, deadline=None)
 @given(shards=corpora, max_length=LENGTHS, across=st.booleans())
-def test_separators_stand_where_documents_and_unordered_paragraphs_begin(shards, max_length, across) -> None:
+def test_separators_are_where_documents_and_unordered_paragraphs_begin(shards, max_length, across) -> None:
     sequences = full_sentences(shards, max_length, across)
     begins = {start for start, _, _ in documents(shards)}
     unordered = [(start, end) for start, end, ordered in documents(shards) if not ordered]

@@ -1,4 +1,4 @@
-"""What a model under way is measured by: numbers that stand on their own, taken without a trace in the training."""
+"""What a model is measured by during training: comparable numbers, taken without changing anything in the training."""
 
 import math
 from pathlib import Path
@@ -59,7 +59,7 @@ def measure_of(kind: str, out: Path, mixed_precision: str = "no") -> HeldOutEval
     )
 
 
-def test_characters_are_those_that_a_token_stands_for() -> None:
+def test_characters_are_those_of_a_token() -> None:
     assert len(WORD_MARK) == 1
     made = vocabulary()
     for number, characters in enumerate(characters_of(made).tolist()):
@@ -180,7 +180,7 @@ def test_the_folder_best_holds_the_weights_of_the_lowest_loss(
 
 
 def test_a_resumed_training_keeps_the_best_of_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed behind an evaluation and before a checkpoint, it comes by the same step again."""
+    """Killed after an evaluation and before a checkpoint, it evaluates the same step again."""
     scripted(monkeypatch, [5, 4, 3, 4, 3, 6])
     measured = measure_of("mlm", tmp_path)
     weight = measured.module.model.bert.pooler.dense.bias

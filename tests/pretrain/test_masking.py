@@ -1,4 +1,4 @@
-"""Which tokens are predicted, and what stands in their place."""
+"""Which tokens are predicted, and what replaces them."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def units(begins: np.ndarray, maskable: np.ndarray) -> list[list[int]]:
 
 @st.composite
 def layouts(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """`begins` and `maskable`, where a unit begins behind every position that is not maskable."""
+    """`begins` and `maskable`, where a unit begins after every position that is not maskable."""
     maskable = np.array(draw(st.lists(st.booleans() | st.just(True), min_size=1, max_size=60)), bool)
     begins = np.array(draw(st.lists(st.booleans(), min_size=len(maskable), max_size=len(maskable))), bool)
     begins[1:] |= ~maskable[:-1]
@@ -91,8 +91,8 @@ def test_long_and_short_units_are_chosen_about_equally_often() -> None:
 
 
 def test_no_unit_reaches_over_a_special_token() -> None:
-    # [CLS] a [SEP] [CLS] b [SEP], where b goes on in the middle of a morpheme: half of two units is one, never none or
-    # both
+    # [CLS] a [SEP] [CLS] b [SEP], where b continues in the middle of a morpheme: half of two units is one, never none
+    # or both
     begins = np.array([1, 1, 1, 1, 0, 1], bool)
     maskable = np.array([0, 1, 0, 0, 1, 0], bool)
     rng = np.random.default_rng(0)

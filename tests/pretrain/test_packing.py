@@ -46,7 +46,7 @@ def test_pack_equals_the_plain_layout(formed: str, shards: Shards, max_length: i
 
 
 @given(corpora, generators)
-def test_gathered_stretches_of_several_shards_are_those_of_all_behind_one_another(
+def test_gathered_stretches_of_several_shards_are_those_of_all_concatenated(
     shards: Shards, rng: np.random.Generator
 ) -> None:
     ids, boundaries, stretches = all_ids(shards), all_boundaries(shards), []
@@ -69,7 +69,7 @@ def test_gathered_stretches_of_several_shards_are_those_of_all_behind_one_anothe
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)), max_size=20))
-def test_ranges_are_ranges_behind_one_another(given: list[tuple[int, int]]) -> None:
+def test_ranges_are_concatenated_ranges(given: list[tuple[int, int]]) -> None:
     starts, lengths = np.array(given, np.int64).reshape(-1, 2).T
     assert ranges(starts, lengths).tolist() == [
         number for start, length in given for number in range(start, start + length)

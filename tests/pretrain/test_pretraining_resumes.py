@@ -99,7 +99,7 @@ def test_the_stage_learns_and_its_model_loads(folders: tuple[Path, Path], tmp_pa
 
 
 @pytest.mark.parametrize(("first", "then"), [(0, 3), (3, 0), (3, 1)])
-def test_the_stage_goes_on_with_another_number_of_threads_to_the_same_model_file(
+def test_the_stage_resumes_with_another_number_of_threads_to_the_same_model_file(
     folders: tuple[Path, Path], tmp_path: Path, first: int, then: int
 ) -> None:
     stage.run(options(), *folders, tmp_path, tmp_path / "whole")

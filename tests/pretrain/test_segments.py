@@ -28,7 +28,7 @@ def is_pair(b: tuple[int, int]) -> bool:
 
 
 @given(corpora, lengths, shares, generators)
-def test_every_token_lies_in_exactly_one_a_or_original_b(
+def test_every_token_is_in_exactly_one_a_or_original_b(
     shards: Shards, max_length: int, share: float, rng: np.random.Generator
 ) -> None:
     """The gaps between the A segments are the original Bs. Each is used once, and cut only where the sequence would be
@@ -117,7 +117,7 @@ def test_sequences_are_a_function_of_the_generator(shards: Shards, max_length: i
 
 
 @given(corpora, lengths, generators)
-def test_without_pairs_every_token_lies_in_one_a(shards: Shards, max_length: int, rng: np.random.Generator) -> None:
+def test_without_pairs_every_token_is_in_one_a(shards: Shards, max_length: int, rng: np.random.Generator) -> None:
     table = rows(plan_sequences(shards, max_length, 0.1, None, rng))
     assert not any(is_pair(b) for _, b, _ in table)
     assert [a[0] for a, _, _ in table] == [0, *(a[1] for a, _, _ in table[:-1])]

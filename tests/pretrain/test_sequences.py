@@ -18,7 +18,7 @@ LENGTHS = st.integers(16, 64)
 Unit = tuple[int, int, int, bool, bool, bool]
 """Start, end, document's start, ordered, part of something too long, first part."""
 Row = tuple[int, int, list[int]]
-"""Start, end, and where boundaries lie inside."""
+"""Start, end, and where boundaries are inside."""
 
 HOLES = shards_of(
     [], [(True, []), (False, [])], articles(2), [(False, []), *reviews(2), (True, []), (True, [[3, 90, 4]])], []
@@ -65,17 +65,17 @@ def test_the_way_from_head_to_head_equals_a_greedy_walk(given: list[tuple[int, b
     expected, place = [], 0
     while place < len(sizes):
         expected.append(place)
-        taken, behind = sizes[place], place + 1
-        while behind < len(sizes) and not opens[behind] and taken + sizes[behind] <= rooms[place]:
-            taken, behind = taken + sizes[behind], behind + 1
-        assert after[place] == behind
-        place = behind
+        taken, following = sizes[place], place + 1
+        while following < len(sizes) and not opens[following] and taken + sizes[following] <= rooms[place]:
+            taken, following = taken + sizes[following], following + 1
+        assert after[place] == following
+        place = following
     assert sequence_starts(after).tolist() == expected
 
 
 def plain_segments(shards: Shards, max_length: int) -> Iterator[tuple[int, int]]:
     """As many sentences of an ordered document as leave room for [CLS] and two [SEP]; what is unordered or too long
-    stands alone."""
+    is alone."""
     for offset, shard in shards:
         open_: list[int] = []  # start, end, document, whether it takes more
         for start, end, document, ordered, cut, _ in plain_units(shard, max_length - 3, max_length - 2):
@@ -141,9 +141,9 @@ def plain_pairs(shards: Shards, max_length: int) -> Iterator[tuple[int, int, int
             start, end, document, ordered, cut, _ = units[place]
             last = end
             if place + 1 < len(units) and ordered and not cut:
-                _, behind, other, _, cut_too, _ = units[place + 1]
-                if other == document and not cut_too and behind - start <= max_length - 3:
-                    last, place = behind, place + 1
+                _, following, other, _, cut_too, _ = units[place + 1]
+                if other == document and not cut_too and following - start <= max_length - 3:
+                    last, place = following, place + 1
             yield offset + start, offset + end, offset + last, (number, document)
             place += 1
 

@@ -1,4 +1,4 @@
-"""A model that goes on from a checkpoint has its weights, whatever became of the vocabulary."""
+"""A model that starts from a checkpoint has its weights, whatever became of the vocabulary."""
 
 import json
 from pathlib import Path
@@ -124,8 +124,8 @@ def test_other_sizes_than_the_checkpoints_are_refused_by_name(tiny_bert, base, t
         start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
 
 
-def test_a_run_goes_on_from_what_another_published(tiny, tmp_path, kobert) -> None:
-    """Grown by 100 tokens: the held-out loss begins where the other run ended, not at that of random weights."""
+def test_a_run_starts_from_what_another_published(tiny, tmp_path, kobert) -> None:
+    """Grown by 100 tokens: the held-out loss begins where the other run ended, not at that of a model from scratch."""
     settings = {
         "pretrain.base": tiny.run_dir / "publish" / "mlm",
         "tokenizer.base": tiny.run_dir / "publish" / "mlm",
@@ -169,7 +169,7 @@ HOSTILE = {
     "rows without end": lambda base: lying(base, vocab_size=10**15),
     "rows that are text": lambda base: lying(base, vocab_size="12"),
     "another hidden size": lambda base: lying(base, hidden_size=8),
-    "an activation of nobody": lambda base: lying(base, hidden_act="nobody's"),
+    "an unknown activation": lambda base: lying(base, hidden_act="nobody's"),
     "a list": lambda base: (base / "config.json").write_text("[]", encoding="utf-8"),
     "nothing": lambda base: (base / "config.json").write_text("{}", encoding="utf-8"),
     "a vocabulary of the wrong types": lambda base: (base / "morphemes.json").write_text(
@@ -182,10 +182,10 @@ HOSTILE = {
 
 
 def test_hostile_bases_are_refused_in_one_sentence(tiny_bert, base, tmp_path) -> None:
-    sound = {path.name: path.read_bytes() for path in base.iterdir()}
+    intact = {path.name: path.read_bytes() for path in base.iterdir()}
     made = tokenizer(tmp_path, NEW)
     for name, spoil in HOSTILE.items():
-        for file, content in sound.items():
+        for file, content in intact.items():
             (base / file).write_bytes(content)
         spoil(base)
         with pytest.raises(UserError, match=r"pretrain\.base") as raised:

@@ -134,7 +134,7 @@ def test_a_larger_boundary_is_a_smaller_one_too(front_end):
         assert np.array_equal(np.flatnonzero(shard.boundaries & DOCUMENT), shard.documents[:-1])
 
 
-def test_boundaries_stand_where_the_text_has_them(backend, kiwi):
+def test_boundaries_are_where_the_text_has_them(backend, kiwi):
     text = "나는 했다. 그는 갔다.\n  끝이다"
     shard = make_shard(backend, analysed(kiwi, [text, "", "또"]))
     tokens = [backend.id_to_token(i) for i in shard.ids]

@@ -1,4 +1,4 @@
-"""The rooms up to the shards share their fixtures; they lie in `front_end.py`."""
+"""The rooms up to the shards share their fixtures; they are in `front_end.py`."""
 
 import sys
 from pathlib import Path

@@ -105,7 +105,7 @@ def test_every_letter_of_the_alphabet_has_a_piece(front_end, backend):
     assert set(alphabet) == {piece for piece in backend.get_vocab() if len(piece) == 1}
 
 
-def test_an_unused_slot_is_one_piece_wherever_it_stands(folder):
+def test_an_unused_slot_is_one_token_anywhere(folder):
     encoded = loaded(folder)("가[unused1]나 [unused2]", add_special_tokens=False, return_offsets_mapping=True)
     places = dict(zip(encoded.input_ids, encoded.offset_mapping, strict=True))
     assert (places[6], places[7]) == ((1, 10), (12, 21))

@@ -72,7 +72,7 @@ def test_grown_old_pieces_keep_their_ids(old, grown):
     assert len(vocabulary(grown)) == len(set(vocabulary(grown))) == NEW
 
 
-def test_grown_new_pieces_are_the_first_that_training_anew_finds(old, grown, swapped):
+def test_grown_new_pieces_are_the_first_that_training_anew_learns(old, grown, swapped):
     lacking = [piece for piece in vocabulary(swapped) if piece not in vocabulary(old)]
     assert vocabulary(grown)[OLD:] == lacking[: NEW - OLD]
 

@@ -146,7 +146,7 @@ def test_all_white_space_is_alike(plain, text, edges):
     assert ids(plain, f"{before}{text}{between}{text}{after}") == ids(plain, f"{text} {text}")
 
 
-def test_an_eojeol_behind_a_mask_begins_with_the_mark(plain, tokenizer):
+def test_an_eojeol_after_a_mask_begins_with_the_mark(plain, tokenizer):
     for text in ["나는 [MASK] 집에", "나는\n[MASK]\t\n집에 ", " [MASK] 집에", "[MASK] [MASK]  집에", "나는[MASK] "]:
         assert ids(plain, text) == tokenizer(text, add_special_tokens=False).input_ids
 
@@ -157,11 +157,11 @@ def test_white_space_around_a_mask_is_no_token(plain, tokenizer):
     assert ids(plain, text) == tokenizer(text, add_special_tokens=False).input_ids
 
 
-def test_what_follows_a_mask_without_a_space_goes_on_with_its_eojeol(plain):
+def test_what_follows_a_mask_without_a_space_continues_its_eojeol(plain):
     assert plain.encode("나는 [MASK]에", add_special_tokens=False).tokens[-2:] == ["[MASK]", "에"]
 
 
-def test_punctuation_stands_alone(plain, bundled):
+def test_punctuation_is_separate(plain, bundled):
     for document in bundled[::10]:
         for token in plain.encode(document.text, add_special_tokens=False).tokens:
             letters = token.removeprefix(WORD_MARK)

@@ -174,11 +174,11 @@ def test_covered():
 
 
 @settings(PROPERTY, max_examples=400)
-@given(data=st.data(), text=st.text("가 \n\u3000나", max_size=6), sound=st.booleans())
-def test_covered_says_what_its_words_say(data, text, sound):
-    place = st.integers(0, len(text)) if sound else st.integers(-1, 7)
+@given(data=st.data(), text=st.text("가 \n\u3000나", max_size=6), valid=st.booleans())
+def test_covered_equals_its_definition(data, text, valid):
+    place = st.integers(0, len(text)) if valid else st.integers(-1, 7)
     spans = data.draw(st.lists(st.tuples(place, place), max_size=6))
-    spans = sorted((min(span), max(span)) for span in spans) if sound else spans
+    spans = sorted((min(span), max(span)) for span in spans) if valid else spans
     starts = [start for start, _ in spans]
     inside = all(0 <= start <= end <= len(text) for start, end in spans)
     reached = {place for start, end in spans for place in range(start, end)}
@@ -219,7 +219,7 @@ def spelled(marked):
 
 
 def asked(marked, *answers):
-    """The figures for one question with `answers`, the first place each stands at."""
+    """The figures for one question with `answers`, the first place of each."""
     text, spans = spelled(marked)
     question = {"answers": [{"text": answer, "answer_start": text.index(answer)} for answer in answers]}
     return ceiling([{"context": text, "qas": [question]}], lambda texts: {"offset_mapping": [spans for _ in texts]})

@@ -1,4 +1,4 @@
-"""Training: the same corpus gives the same files, and tokens spell what they stand for."""
+"""Training: the same corpus gives the same files, and tokens spell the text that they replace."""
 
 import pytest
 from front_end import PROPERTY, VOCAB_SIZE, loaded
@@ -117,7 +117,7 @@ def test_the_longest_morpheme_can_be_spelled(backend):
     assert "".join(encoding.tokens) == word
 
 
-def test_every_token_stands_in_some_morpheme_of_the_corpus(backend, rows):
+def test_every_token_is_in_some_morpheme_of_the_corpus(backend, rows):
     """Nothing is merged across morphemes, nor over a letter that was left out of the alphabet."""
     corpus = "\n".join({token for row in rows for token in row.words()})
     assert [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS and token not in corpus] == []

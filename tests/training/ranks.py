@@ -67,7 +67,7 @@ def shard_of(rng: np.random.Generator, documents: int) -> Shard:
 
 
 def pretrained(place: Path, name: str, objective: str, stops: int = 0, ends: bool = True, **changes: Any) -> None:
-    """Train into `place/name`; stop after a step and go on, `stops` times, and then to the end if it `ends`."""
+    """Train into `place/name`; stop after a step and resume, `stops` times, and then to the end if it `ends`."""
     torch.set_num_threads(1)
     given = (place / "shards", place / "tokenizer", place, place / name)
     for _ in range(stops):

@@ -1,4 +1,4 @@
-"""A checkpoint is whole or not there, and holds all that a training needs to go on."""
+"""A checkpoint is complete or absent, and holds all that a training needs to resume."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def advance(module: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: in
         optimizer.step()
 
 
-def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(tmp_path: Path) -> None:
+def test_training_resumes_from_a_checkpoint_as_if_never_stopped(tmp_path: Path) -> None:
     module, optimizer = trained(1, steps=3)
     save_checkpoint(tmp_path, 3, module, optimizer, keep=1)
     advance(module, optimizer, 3)

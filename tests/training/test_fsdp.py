@@ -137,7 +137,7 @@ def test_two_processes_that_were_stopped_go_on_to_the_same_bits(place: Path) -> 
     assert models[0] == models[1]
 
 
-def test_one_process_goes_on_from_where_two_that_shared_stopped(place: Path) -> None:
+def test_one_process_resumes_where_two_with_shards_stopped(place: Path) -> None:
     assert [path.name for path in checkpoints(place / "left over" / "checkpoints")][-1] == "step-00000003"
     pretrained(place, "left over", "mlm_nsp", architecture=DEEP)
     difference(place, "left over", "mlm_nsp by one")
@@ -209,7 +209,7 @@ LAYERS_ARE_WHAT_STANDS_IN_ROWS = [
 ]
 
 
-def test_layers_are_what_stands_in_a_row() -> None:
+def test_layers_are_the_modules_in_a_row() -> None:
     for objective, architecture, expected in LAYERS_ARE_WHAT_STANDS_IN_ROWS:
         given = options(objective, architecture=architecture)
         with torch.device("meta"):
@@ -219,7 +219,7 @@ def test_layers_are_what_stands_in_a_row() -> None:
         assert len({id(layer) for layer in found}) == len(found)
 
 
-def test_a_module_that_is_not_shared_out_is_whole_as_it_is() -> None:
+def test_a_module_that_is_not_sharded_is_left_as_it_is() -> None:
     module = torch.nn.Linear(2, 2)
     before = dict(module.named_parameters())
     with full_params(module):
@@ -229,7 +229,7 @@ def test_a_module_that_is_not_shared_out_is_whole_as_it_is() -> None:
 # what is refused
 
 
-def test_one_process_has_nobody_to_share_with(tmp_path: Path) -> None:
+def test_one_process_has_no_other_rank_to_shard_with(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"plan\.fsdp shards .* only one; start several by torchrun"):
         train(torch.nn.Linear(2, 2), lambda *step: None, Plan(fsdp=True), 3, tmp_path)
 
@@ -241,7 +241,7 @@ def test_one_process_has_nobody_to_share_with(tmp_path: Path) -> None:
         (["pretrain.plan.torch_compile=true"], "pretrain.plan: fsdp and torch_compile cannot be combined"),
     ],
 )
-def test_what_wants_a_whole_model_is_refused(options: list[str], complaint: str, kobert: Callable[..., Any]) -> None:
+def test_what_requires_a_whole_model_is_refused(options: list[str], complaint: str, kobert: Callable[..., Any]) -> None:
     sets = [word for option in ("pretrain.plan.fsdp=true", *options) for word in ("--set", option)]
     assert complaint in kobert("check", "tiny", *sets).complaint
 

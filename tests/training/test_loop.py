@@ -77,7 +77,7 @@ def test_evaluate_is_called_every_so_many_steps_and_after_the_last(
 
 
 @pytest.mark.parametrize("checkpoint_every", [1, 4, 100])
-def test_training_ends_early_behind_an_evaluation_that_was_enough(tmp_path: Path, checkpoint_every: int) -> None:
+def test_training_ends_early_after_an_evaluation_that_was_enough(tmp_path: Path, checkpoint_every: int) -> None:
     """It equals a training up to there under the schedule of all steps, and leaves no checkpoint of its last step to go
     on from."""
     settings = plan(evaluate_every=2, checkpoint_every=checkpoint_every, log_every=50)
@@ -137,7 +137,7 @@ def test_a_stop_that_is_asked_for_in_the_last_step_of_an_early_end_is_the_end(tm
     )
 
 
-def test_training_goes_on_in_training_mode_after_an_evaluation(tmp_path: Path) -> None:
+def test_training_continues_in_training_mode_after_an_evaluation(tmp_path: Path) -> None:
     module, modes = Regression(), []
     module.register_forward_pre_hook(lambda module, inputs: modes.append(module.training))
     train(module, batch_at, plan(evaluate_every=2), 5, tmp_path, lambda step: {})
@@ -223,7 +223,7 @@ def test_a_resumed_training_equals_one_never_stopped(tmp_path: Path, happening: 
 
 
 def test_a_resumed_training_reports_the_loss_of_one_never_stopped(tmp_path: Path) -> None:
-    """The loss stands in the manifest, so it must not depend on where the run was stopped between two lines of the
+    """The loss is in the manifest, so it must not depend on where the run was stopped between two lines of the
     log."""
     whole = train(Regression(), batch_at, plan(log_every=50), 12, tmp_path / "whole")
     with pytest.raises(RuntimeError):

@@ -44,7 +44,7 @@ def batch_at(step: int, part: int, parts: int) -> tuple[dict[str, torch.Tensor],
 
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("value", BAD)
-def test_the_batch_of_the_step_lies_in_a_file_that_the_message_names(tmp_path: Path, value: str, parts: int) -> None:
+def test_the_batch_of_the_step_is_in_a_file_that_the_message_names(tmp_path: Path, value: str, parts: int) -> None:
     module = Nested()
     bad: list[Any] = []
     before: list[torch.Tensor] = []
@@ -120,7 +120,7 @@ def test_tensors_in_lists_tuples_and_dicts_are_named_by_their_place(tmp_path: Pa
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
 
 
-def test_tensors_that_lie_in_the_same_memory_or_out_of_order_are_kept_too(tmp_path: Path) -> None:
+def test_tensors_that_share_memory_or_are_out_of_order_are_kept_too(tmp_path: Path) -> None:
     """Parts of a batch are views of one array, and a part that only keeps a process in step is a view of another
     part."""
     whole = torch.arange(12.0).view(3, 4)

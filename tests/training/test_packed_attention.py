@@ -119,7 +119,7 @@ def test_no_gradient_flows_between_sequences() -> None:
 
 
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=40))
-def test_the_layout_holds_every_position_once_beside_those_of_its_own_sequence(lengths: list[int]) -> None:
+def test_the_layout_holds_every_position_once_next_to_those_of_its_own_sequence(lengths: list[int]) -> None:
     packing, total = SequenceLayout.of(np.array(lengths)), sum(lengths)
     sequence_of = np.repeat(np.arange(len(lengths)), lengths)
     cells, real, rows = [], [], []

@@ -76,17 +76,17 @@ def test_what_goes_wrong_in_a_thread_reaches_the_caller_at_its_step(workers: int
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_closing_early_makes_nothing_more_and_leaves_no_thread(workers: int) -> None:
-    made, go_on = [], threading.Event()
+    made, resume = [], threading.Event()
 
     def batch_at(step: int, part: int, parts: int) -> int:
         if step:
-            go_on.wait(10)
+            resume.wait(10)
         made.append(step)
         return step
 
     batches = fed(batch_at, 0, 10_000, workers)
     assert next(batches) == [0]
-    threading.Timer(0.5, go_on.set).start()  # meanwhile it is closed
+    threading.Timer(0.5, resume.set).start()  # meanwhile it is closed
     batches.close()
     assert_no_thread_left()
     assert len(made) <= 1 + workers < 1 + STEPS_AHEAD * workers, "what was begun is done, and what waited is not"
@@ -127,7 +127,7 @@ def test_a_training_ends_in_the_same_weights_however_many_threads_feed_it(tmp_pa
 
 
 @pytest.mark.parametrize(("first", "then"), [(0, 3), (3, 0), (1, 3)])
-def test_a_training_that_goes_on_with_other_threads_equals_one_never_stopped(
+def test_a_training_that_resumes_with_other_threads_equals_one_never_stopped(
     tmp_path: Path, first: int, then: int
 ) -> None:
     expected = weights(tmp_path / "whole")

@@ -146,7 +146,7 @@ def test_a_step_of_both_equals_a_step_of_each() -> None:
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_a_resumed_optimizer_goes_on_as_if_never_stopped(tmp_path, name) -> None:
+def test_a_resumed_optimizer_equals_one_never_stopped(tmp_path, name) -> None:
     from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
 
     def steps(module: torch.nn.Module, optimizer: torch.optim.Optimizer, count: range) -> None:

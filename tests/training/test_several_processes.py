@@ -84,7 +84,7 @@ def test_two_processes_that_were_stopped_go_on_to_the_same_bits(place: Path) -> 
     assert models[0] == models[1]
 
 
-def test_one_process_goes_on_from_where_two_stopped(place: Path) -> None:
+def test_one_process_resumes_where_two_stopped(place: Path) -> None:
     assert [path.name for path in checkpoints(place / "left over" / "checkpoints")][-1] == "step-00000003"
     pretrained(place, "left over", "mlm_nsp")
     difference(place, "left over", "mlm_nsp by one")

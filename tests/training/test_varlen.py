@@ -88,9 +88,9 @@ def plain_kernel(calls: list[Call]) -> Callable[..., torch.Tensor]:
         for start, end in zip(cu_seq_q[:-1].tolist(), cu_seq_q[1:].tolist(), strict=True):
             assert end - start <= max_q
             q, k, v = (part[start:end].transpose(0, 1) for part in (query, key, value))  # (L, H, W) -> (H, L, W)
-            apart = torch.arange(end - start)[:, None] - torch.arange(end - start)  # how far behind the one that looks
+            distance = torch.arange(end - start)[:, None] - torch.arange(end - start)  # from key to query
             left, right = (end if reach < 0 else reach for reach in window_size)
-            seen = (apart <= left) & (-apart <= right)
+            seen = (distance <= left) & (-distance <= right)
             out[start:end] = torch.nn.functional.scaled_dot_product_attention(
                 q, k, v, attn_mask=seen, scale=scale
             ).transpose(0, 1)
@@ -172,7 +172,7 @@ def states_and_slopes(
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_models_give_the_same_by_kernel_and_by_rectangles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     build, causal = MODELS[name]
     calls: list[Call] = []
     monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
@@ -184,7 +184,7 @@ def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(name: str, mo
     assert ours[1].keys() == theirs[1].keys()
     for key, slope in theirs[1].items():
         torch.testing.assert_close(
-            ours[1][key], slope, rtol=1e-4, atol=1e-4, msg=lambda told, key=key: f"{key}: {told}"
+            ours[1][key], slope, rtol=1e-4, atol=1e-4, msg=lambda message, key=key: f"{key}: {message}"
         )
     windows = {
         "bert": [(-1, -1)] * 2,
