@@ -140,7 +140,7 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     schedule = PhaseSchedule(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
     held_out, words = Shards.open(shards, "held_out"), options.with_whole_word_masking()
     evaluator = HeldOutEvaluator(module, options, words, plan.mixed_precision, held_out, vocabulary, out)
-    if 0 not in evaluator.evaluations:  # a resumed run has it already, and no longer the initial weights
+    if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
         evaluator(0)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
     trained = train(module, batches(schedule, plan), plan, schedule.steps, out, evaluator, name="pretrain")

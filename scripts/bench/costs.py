@@ -1,4 +1,4 @@
-"""What our own step costs against the vocabulary or the length; for `step`."""
+"""The cost of our own step by the size of the vocabulary or the length of sequences, for `step`."""
 
 import statistics
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a measurement was made on, and how a child process is timed: shared by the benchmarks in this folder."""
+"""The machine of a measurement, and the cost of a child process: shared by the benchmarks in this folder."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def _version(name: str) -> str:
 
 
 def watched(command: list[str], **options: Any) -> dict[str, float]:
-    """Run `command` to its end; wall seconds, CPU seconds of it and its children, and the peak of their resident memory
+    """Run `command` to its end; returns wall seconds, CPU seconds of it and its children, and the peak of their memory
     (PSS, MiB)."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
@@ -56,8 +56,8 @@ def watched(command: list[str], **options: Any) -> dict[str, float]:
 
 
 def _watch(pid: int, peak: list[float]) -> None:
-    """PSS shares out the pages that several processes have in common."""
-    import psutil  # not at hand everywhere where steps are measured
+    """Track the peak memory of a process and its children, as PSS, which divides shared pages among processes."""
+    import psutil  # not installed everywhere where steps are measured
 
     while psutil.pid_exists(pid):
         total = 0
