@@ -118,9 +118,9 @@ class Bench:
         """The same in the best type, compiled for one shape."""
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
-        filled = batch.pad_to(self.case.tokens + 2 * self.case.max_length, self.case.max_length)
+        padded_batch = batch.pad_to(self.case.tokens + 2 * self.case.max_length, self.case.max_length)
         plan = Plan(mixed_precision=best_dtype())
-        parts = [to_device(filled, device(), uses_varlen(device(), plan))]
+        parts = [to_device(padded_batch, device(), uses_varlen(device(), plan))]
         take_step(make_accelerator(plan), self.compiled_module, self.optimizer, parts, plan)
         return len(batch.input_ids)
 
@@ -285,9 +285,8 @@ def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) ->
         }
     losses = bench.losses()
     first = {}
-    for name, way in (
-        ways.items() if case.rounds > 3 or compiled else ()
-    ):  # memory is found, kernels are chosen and made
+    # the first step is timed separately: it allocates memory, and chooses and compiles kernels
+    for name, way in ways.items() if case.rounds > 3 or compiled else ():
         began = time.perf_counter()
         way(0)
         first[name] = round(time.perf_counter() - began, 1)

@@ -118,11 +118,11 @@ def test_halves_of_what_windows_share_make_the_text_again(texts: list[int], room
     assert tokens[chosen].tolist() == [token for size in texts for token in range(size)]
 
 
-borders = st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True).map(sorted)
+edges = st.lists(st.integers(0, 30), min_size=2, max_size=12, unique=True).map(sorted)
 
 
 @settings(deadline=None)
-@given(borders, borders)
+@given(edges, edges)
 def test_tokens_across_the_boundaries_of_entities_carry_them_and_no_other_token_does(
     cuts: list[int], others: list[int]
 ) -> None:
@@ -135,7 +135,7 @@ def test_tokens_across_the_boundaries_of_entities_carry_them_and_no_other_token_
 
 
 TOKENS_OVER_A_BORDER_ROWS = [
-    ([(0, 4)], [(0, 2, "PER")], [1]),  # a token over the border: what it holds most of
+    ([(0, 4)], [(0, 2, "PER")], [1]),  # a token across the boundary: what it holds most of
     ([(0, 4)], [(0, 1, "PER"), (1, 4, "LOC")], [3]),
     ([(0, 4)], [(0, 2, "PER"), (2, 4, "LOC")], [1]),
     ([(0, 3), (3, 4)], [(2, 4, "PER")], [1, 2]),

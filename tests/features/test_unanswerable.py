@@ -150,16 +150,16 @@ def test_dev_settles_the_threshold_and_other_sets_are_predicted_by_it(name: str)
     logits, offsets, example_of = windows(*ROWS)
     features = features_of(ASKED, offsets, example_of)
     task = Task.choose(name)
-    assert task.predict(logits, features) == ["부산", "서울", "대구", "광주"], "nothing is settled yet"
-    settled = task.calibrate(logits, features)
-    assert settled.null_threshold == -3.0, "three right with it, as with 4.0; the lowest is taken"
-    assert settled.predict(logits, features) == ["부산", "", "", ""]
-    assert settled.score(settled.predict(logits, features), ASKED) == {
+    assert task.predict(logits, features) == ["부산", "서울", "대구", "광주"], "the threshold is not calibrated yet"
+    calibrated = task.calibrate(logits, features)
+    assert calibrated.null_threshold == -3.0, "three right with it, as with 4.0; the lowest is taken"
+    assert calibrated.predict(logits, features) == ["부산", "", "", ""]
+    assert calibrated.score(calibrated.predict(logits, features), ASKED) == {
         "exact_match": 75, "f1": 75, "HasAns_exact": 50, "HasAns_f1": 50, "NoAns_exact": 100, "NoAns_f1": 100,
     }  # fmt: skip
-    assert settled.inference_state() == {"null_threshold": -3.0} and task.inference_state() == {}
+    assert calibrated.inference_state() == {"null_threshold": -3.0} and task.inference_state() == {}
     assert (
-        task.with_inference_state(settled.inference_state()) == settled
+        task.with_inference_state(calibrated.inference_state()) == calibrated
         and task.with_inference_state({"max_length": 9}) == task
     )
 
@@ -204,10 +204,10 @@ def test_everything_is_as_for_korquad_where_every_question_has_an_answer(
         arrays = task.featurize(examples, morpheme_tokenizer, 64)
         assert arrays.keys() == expected.keys() and all((arrays[key] == expected[key]).all() for key in arrays)
         features = Features(arrays, examples)
-        settled = task.calibrate(logits, features)
-        assert settled.predict(logits, features) == predictions
-        assert settled.score(predictions, examples) == korquad.score(predictions, examples)
-        assert settled.score(predictions, examples) == korquad_scores(
+        calibrated = task.calibrate(logits, features)
+        assert calibrated.predict(logits, features) == predictions
+        assert calibrated.score(predictions, examples) == korquad.score(predictions, examples)
+        assert calibrated.score(predictions, examples) == korquad_scores(
             predictions, [[a for a, _ in e["answers"]] for e in examples]
         )
 

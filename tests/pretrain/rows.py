@@ -22,8 +22,8 @@ OBJECTIVES: dict[str, Any] = {
     "rtd": "rtd",
     "clm": "clm",
     **{
-        f"mlm {formed}": {"name": "mlm", "sequence_format": formed}
-        for formed in ("sentence_pair", "full_sentences", "doc_sentences")
+        f"mlm {sequence_format}": {"name": "mlm", "sequence_format": sequence_format}
+        for sequence_format in ("sentence_pair", "full_sentences", "doc_sentences")
     },
     "mlm nsp": {"name": "mlm", "sequence_format": "segment_pair", "nsp": True},
 }

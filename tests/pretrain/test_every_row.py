@@ -282,6 +282,6 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, archite
 def test_what_fills_a_batch_up_is_no_work() -> None:
     module, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
     batch = loader.batch(0)
-    plain, filled = (module(to_device(one))[1] for one in (batch, batch.pad_to(1024, 48)))
-    assert filled["tokens"] == plain["tokens"] == len(batch.input_ids)
-    assert float(filled["flops"]) == pytest.approx(float(plain["flops"]), rel=1e-6)
+    plain, padded_batch = (module(to_device(one))[1] for one in (batch, batch.pad_to(1024, 48)))
+    assert padded_batch["tokens"] == plain["tokens"] == len(batch.input_ids)
+    assert float(padded_batch["flops"]) == pytest.approx(float(plain["flops"]), rel=1e-6)

@@ -24,13 +24,13 @@ def naive(shards: Shards, a: list[int], b: list[int], separators: list[int]) -> 
     return [(token, kind, position, bits, maskable) for position, (token, kind, bits, maskable) in enumerate(cells)]
 
 
-@pytest.mark.parametrize("formed", ["pairs", "exchanged", "full sentences", "sentences of one document"])
+@pytest.mark.parametrize("kind", ["pairs", "exchanged", "full sentences", "sentences of one document"])
 @given(corpora, st.integers(16, 64), generators)
-def test_pack_equals_the_plain_layout(formed: str, shards: Shards, max_length: int, rng: np.random.Generator) -> None:
-    if formed.endswith(("sentences", "document")):
-        sequences = full_sentences(shards, max_length, formed == "full sentences")
+def test_pack_equals_the_plain_layout(kind: str, shards: Shards, max_length: int, rng: np.random.Generator) -> None:
+    if kind.endswith(("sentences", "document")):
+        sequences = full_sentences(shards, max_length, kind == "full sentences")
     else:
-        sequences = plan_sequences(shards, max_length, 0.1, "next" if formed == "pairs" else "order", rng)
+        sequences = plan_sequences(shards, max_length, 0.1, "next" if kind == "pairs" else "order", rng)
     chosen = rng.permutation(len(sequences))[: rng.integers(1, len(sequences) + 1)]
     packed = pack(shards, sequences, chosen)
     separators = {row: sequences.separators[sequences.separators[:, 0] == row, 1].tolist() for row in chosen}

@@ -1,4 +1,4 @@
-"""A step taken in parts is the step taken at once: losses, gradients and what is logged add up. So does a batch filled
+"""A step taken in parts is the step taken at once: losses, gradients and what is logged add up. So does a batch padded
 up to one shape."""
 
 from collections.abc import Iterator
@@ -155,23 +155,23 @@ def test_a_filled_part_counts_as_the_part_does() -> None:
 @settings(deadline=None)
 @given(drawn, st.integers(64, 300), st.integers(32, 64), st.sampled_from([1, 8, 256]))
 def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, tokens: int, max_length: int, multiple: int) -> None:
-    filled, count = batch.pad_to(tokens, max_length, multiple), len(batch.input_ids)
-    assert len(filled.input_ids) % tokens == 0
-    assert 0 < len(filled.input_ids) - count <= tokens
-    assert len(filled.input_ids) == len(filled.token_type_ids) == len(filled.position_ids) == filled.lengths.sum()
-    assert len(filled.lengths) % multiple == len(filled.labels) % multiple == 0
-    assert len(filled.lengths) == len(filled.next_sentence_label) == len(filled.starts)
-    assert len(filled.labels) == len(filled.masked_positions) < len(batch.labels) + multiple
-    assert (filled.input_ids[count:] == PAD_ID).all()
-    assert (filled.labels[len(batch.labels) :] == IGNORE_INDEX).all()
-    assert (filled.next_sentence_label[len(batch.lengths) :] == IGNORE_INDEX).all()
-    assert (filled.masked_positions[len(batch.labels) :] == len(filled.input_ids) - 1).all()
-    assert filled.denominators == batch.denominators
-    assert filled.lengths.max() <= max(max_length, batch.lengths.max())
-    assert filled.position_ids.tolist() == [place for length in filled.lengths for place in range(length)]
+    padded, count = batch.pad_to(tokens, max_length, multiple), len(batch.input_ids)
+    assert len(padded.input_ids) % tokens == 0
+    assert 0 < len(padded.input_ids) - count <= tokens
+    assert len(padded.input_ids) == len(padded.token_type_ids) == len(padded.position_ids) == padded.lengths.sum()
+    assert len(padded.lengths) % multiple == len(padded.labels) % multiple == 0
+    assert len(padded.lengths) == len(padded.next_sentence_label) == len(padded.starts)
+    assert len(padded.labels) == len(padded.masked_positions) < len(batch.labels) + multiple
+    assert (padded.input_ids[count:] == PAD_ID).all()
+    assert (padded.labels[len(batch.labels) :] == IGNORE_INDEX).all()
+    assert (padded.next_sentence_label[len(batch.lengths) :] == IGNORE_INDEX).all()
+    assert (padded.masked_positions[len(batch.labels) :] == len(padded.input_ids) - 1).all()
+    assert padded.denominators == batch.denominators
+    assert padded.lengths.max() <= max(max_length, batch.lengths.max())
+    assert padded.position_ids.tolist() == [place for length in padded.lengths for place in range(length)]
     for name, array in vars(batch).items():
         if name != "step_denominators":
-            assert getattr(filled, name)[: len(array)].tolist() == array.tolist(), name
+            assert getattr(padded, name)[: len(array)].tolist() == array.tolist(), name
 
 
 def compiled_batches(parts: int) -> Iterator[TensorBatch]:

@@ -102,15 +102,15 @@ def test_segments_equal_a_walk_through_the_sentences(shards: Shards, max_length:
 
 
 def plain_sentences(shards: Shards, max_length: int, across: bool) -> Iterator[Row]:
-    """As many sentences as leave room for [CLS] and [SEP], and a [SEP] for each border inside."""
+    """As many sentences as leave room for [CLS] and [SEP], and a [SEP] for each boundary inside."""
     for offset, shard in shards:
         row: Row | None = None
         document = -1
         for start, end, begin, ordered, _, first in plain_units(shard, max_length - 2, max_length - 2):
-            border = begin != document or (not ordered and first)
+            boundary = begin != document or (not ordered and first)
             document = begin
-            if row and (across or not border) and end - row[0] + len(row[2]) + border <= max_length - 2:
-                row = (row[0], end, row[2] + [start] * border)
+            if row and (across or not boundary) and end - row[0] + len(row[2]) + boundary <= max_length - 2:
+                row = (row[0], end, row[2] + [start] * boundary)
                 continue
             if row:
                 yield offset + row[0], offset + row[1], [offset + place for place in row[2]]

@@ -247,9 +247,9 @@ def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
         tiny.run_dir / "publish" / "korquad", tmp_path / "mrc", ignore=shutil.ignore_patterns("manifest.json")
     )
     config = read_json(folder / "config.json")
-    noted = config.pop("task_specific_params")["korquad"]
+    state = config.pop("task_specific_params")["korquad"]
     write_json(
-        folder / "config.json", config | {"task_specific_params": {"mrc": noted | {"null_threshold": threshold}}}
+        folder / "config.json", config | {"task_specific_params": {"mrc": state | {"null_threshold": threshold}}}
     )
     kept = null_threshold(read_json(folder / "config.json"))
     facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", null_threshold=kept)

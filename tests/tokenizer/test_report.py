@@ -187,10 +187,10 @@ def test_covered_equals_its_definition(data, text, valid):
 
 
 @PROPERTY
-@given(borders=st.lists(st.integers(0, 12), max_size=8), lost=st.integers(0, 11))
-def test_spans_that_leave_out_one_letter_do_not_cover(borders, lost):
+@given(boundaries=st.lists(st.integers(0, 12), max_size=8), lost=st.integers(0, 11))
+def test_spans_that_leave_out_one_letter_do_not_cover(boundaries, lost):
     text = "가나다라마바사아자차카타"
-    edges = sorted({0, 12, *borders})
+    edges = sorted({0, 12, *boundaries})
     spans = list(itertools.pairwise(edges))
     assert covered(text, spans)
     assert not covered(
@@ -277,7 +277,7 @@ def test_nothing_that_the_metric_allows_is_above_the_ceiling(marked, answers):
 )
 def test_the_ceiling_is_what_the_metric_gives_the_best_span(data, edges):
     text = edges[0] + "".join(letter + edge for letter, edge in zip("가나다라마", edges[1:], strict=True))
-    borders = data.draw(st.sets(st.integers(0, len(text))))
+    boundaries = data.draw(st.sets(st.integers(0, len(text))))
     tokens = [
         list(group)
         for white, group in itertools.groupby(range(len(text)), lambda place: text[place].isspace())
@@ -287,7 +287,7 @@ def test_the_ceiling_is_what_the_metric_gives_the_best_span(data, edges):
         span
         for token in tokens
         for span in itertools.pairwise(
-            sorted({token[0], token[-1] + 1} | {b for b in borders if token[0] < b <= token[-1]})
+            sorted({token[0], token[-1] + 1} | {b for b in boundaries if token[0] < b <= token[-1]})
         )
     ]
     left = data.draw(st.integers(0, len(text) - 1))
@@ -353,8 +353,8 @@ SAME_ANSWER_ROWS = [
 
 
 def test_same_answer():
-    for text, place, borders, answer in SAME_ANSWER_ROWS:
-        assert same_answer(text, place, borders) is answer
+    for text, place, boundaries, answer in SAME_ANSWER_ROWS:
+        assert same_answer(text, place, boundaries) is answer
 
 
 def test_what_the_metric_does_not_see_is_what_it_drops():

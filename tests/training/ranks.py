@@ -49,7 +49,7 @@ def prepare(place: Path) -> None:
 
 def shard_of(rng: np.random.Generator, documents: int) -> Shard:
     """Ordered documents of eight sentences, in two paragraphs."""
-    borders, starts = [], [0]
+    boundaries, starts = [], [0]
     for _ in range(documents):
         for sentence, length in enumerate(rng.integers(3, 14, 8)):
             run = rng.choice([0, MORPHEME, MORPHEME | EOJEOL], length)
@@ -60,10 +60,10 @@ def shard_of(rng: np.random.Generator, documents: int) -> Shard:
                 | (PARAGRAPH if sentence % 4 == 0 else 0)
                 | (DOCUMENT if sentence == 0 else 0)
             )
-            borders.append(run)
-        starts.append(sum(map(len, borders)))
+            boundaries.append(run)
+        starts.append(sum(map(len, boundaries)))
     ids = rng.integers(5, 200, starts[-1]).astype(np.uint16)
-    return Shard(ids, np.concatenate(borders).astype(np.uint8), np.array(starts, np.int64), np.ones(documents, bool))
+    return Shard(ids, np.concatenate(boundaries).astype(np.uint8), np.array(starts, np.int64), np.ones(documents, bool))
 
 
 def pretrained(place: Path, name: str, objective: str, stops: int = 0, ends: bool = True, **changes: Any) -> None:
