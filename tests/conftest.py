@@ -1,4 +1,5 @@
-"""One tiny run of the whole pipeline, made once a session by the real command; tests copy stage folders from it."""
+"""One tiny run of the whole pipeline, created once per session by the real command; tests copy stage folders from
+it."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
-"""The house rules that decay unless a test holds them: who imports whom, what torch and the analyzer are kept out of,
-sizes, docstrings."""
+"""The house rules that decay unless a test enforces them: who imports whom, where torch and the analyzer are not
+imported, sizes, docstrings."""
 
 import ast
 import re

@@ -1,5 +1,5 @@
-"""A run that was killed resumes as if it never had been: the same command, and every file of every manifest byte for
-byte the same."""
+"""A run that was killed and resumed by the same command equals one that never was: every file of every manifest, byte
+for byte."""
 
 import json
 import random

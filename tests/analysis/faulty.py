@@ -1,4 +1,4 @@
-"""A segmenter that does what native analyzers have done on absurd input; in a module of its own, since workers import
+"""A segmenter that crashes or hangs like native analyzers on absurd input; a module of its own, since workers import
 it."""
 
 import os

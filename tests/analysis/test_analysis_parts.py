@@ -1,4 +1,4 @@
-"""Segmentations come back from their part as they were, and a finished part is not analysed again."""
+"""Stored segmentations equal the original ones, and a finished part is not analysed again."""
 
 import numpy as np
 import pytest

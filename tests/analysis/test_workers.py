@@ -1,5 +1,4 @@
-"""A text on which the analyzer dies or hangs costs itself, is named, and nothing else changes; absurd texts cost
-nothing at all."""
+"""A text on which the analyzer dies or hangs is the only one lost and is named; absurd texts do no harm."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
-"""Wiki markup as prose, said plainly: each node is looked for in the whole page and put away, one after the other. Slow
-on large pages."""
+"""A plain implementation of prose from wiki markup: it searches the whole page for each node, so it is slow on large
+pages."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Cleaning keeps meaning and is done once; filters say why."""
+"""Cleaning keeps the meaning and is idempotent; filters give reasons."""
 
 import time
 import unicodedata

@@ -1,4 +1,5 @@
-"""Copies: of equals the first stays, near ones are found as often as the theory says, and nothing else is dropped."""
+"""Copies: the first of equal documents is kept, near copies are found as often as the theory says, and nothing else is
+dropped."""
 
 import resource
 import struct

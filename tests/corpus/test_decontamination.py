@@ -1,4 +1,4 @@
-"""Contaminated is what a set of all runs says, however the search is made fast."""
+"""The fast search finds exactly the contamination that a plain set of all runs finds."""
 
 import numpy as np
 from front_end import PROPERTY

@@ -1,5 +1,4 @@
-"""Folders as people have them: what cannot be read is named all at once by `kobert check`, and refused
-or skipped by a run, never learned."""
+"""Folders with unreadable files: `kobert check` names all of them at once, and a run refuses or skips them."""
 
 import gzip
 import json

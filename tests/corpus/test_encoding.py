@@ -1,4 +1,4 @@
-"""Files in the encodings of Korean: found out, read right, and what fits none is refused or marked."""
+"""The encodings of Korean files are detected and decoded, and files in no known encoding are refused or marked."""
 
 import gzip
 

@@ -1,5 +1,5 @@
-"""The same documents with any number of workers and on every executor; what finished before a crash is not done
-again."""
+"""The same documents with any number of workers and on every executor; finished tasks are not run again after a
+crash."""
 
 import errno
 import json

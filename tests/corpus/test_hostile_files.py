@@ -1,4 +1,4 @@
-"""Files made to fill the memory or to take for ever: reading them is bounded, and what is left out is counted."""
+"""Files made to fill the memory or to take for ever are read within bounds, and what is left out is counted."""
 
 import gzip
 import io

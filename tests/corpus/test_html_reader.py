@@ -1,5 +1,5 @@
-"""Pages as Korean sites write them: the title and the main text are read, menus and scripts are not, in the charset the
-page is in."""
+"""Pages as Korean sites write them: title and main text are read in the charset of the page, menus and scripts are
+not."""
 
 import gzip
 import sys

@@ -1,4 +1,4 @@
-"""Wrongly read text is put right or dropped, what identifies persons is hidden, and repetition is measured."""
+"""Mojibake is repaired or dropped, personal data redacted, and repetition measured."""
 
 import random
 import re

@@ -1,4 +1,5 @@
-"""Files of entities: KLUE's form, Naver's, CoNLL's, and rows of one's own; wrong inputs by file and line."""
+"""Files of entities in the forms of KLUE, Naver and CoNLL, and tables of the user's own; wrong inputs by file and
+line."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scores, held against scikit-learn and against a second reading of KorQuAD's official definition
+"""Scores, compared with scikit-learn and with a second implementation of KorQuAD's official definition
 (evaluate-v1.0.py)."""
 
 import string

@@ -1,4 +1,4 @@
-"""What task files must look like, and what is left out of them."""
+"""What task files must look like, and which examples are left out."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Answers and tokens meet by characters of the raw context."""
+"""Answers are mapped to tokens by characters of the raw context."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Train, dev and test: nothing of one in another."""
+"""Train, dev and test have no examples in common."""
 
 import json
 from collections import Counter

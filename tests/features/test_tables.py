@@ -1,4 +1,4 @@
-"""Tables of labelled texts in every kind of file, and what is said about those that are none."""
+"""Tables of labelled texts in every kind of file, and the errors about files that are not tables."""
 
 import gzip
 import json

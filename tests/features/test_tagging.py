@@ -1,4 +1,4 @@
-"""Entities and tokens meet by characters of the raw text, in whatever windows the text is read."""
+"""Entities are mapped to tokens by characters of the raw text, in whatever windows the text is read."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""One thread; bundled data featurized over eojeols (no analyzer is asked), and a tiny pretrained folder."""
+"""One thread; bundled data featurized over eojeols (without an analyzer), and a tiny pretrained folder."""
 
 from pathlib import Path
 

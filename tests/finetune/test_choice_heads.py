@@ -1,5 +1,5 @@
-"""Choices with every architecture: the loss against a plain one, the order of the candidates, and who has no head for
-them."""
+"""Choices with every architecture: the loss against a plain one, the order of the candidates, and which have no such
+head."""
 
 from pathlib import Path
 from typing import Any

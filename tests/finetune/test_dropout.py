@@ -1,4 +1,4 @@
-"""The plan's dropout holds in every architecture with the head of every kind of task."""
+"""The plan's dropout is used in every architecture with the head of every kind of task."""
 
 from itertools import product
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Early stopping: when patience is at an end, and that a kill changes nothing about it."""
+"""Early stopping: when patience is exhausted, and that a kill changes nothing about it."""
 
 import json
 import signal

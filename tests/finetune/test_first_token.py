@@ -1,4 +1,4 @@
-"""The last layer for the first token alone, held against the whole layer of `transformers`."""
+"""The last layer for the first token alone, compared with the whole layer of `transformers`."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
-"""Lists in a plan: every setting is tried with the first seed, the best on dev is taken, and the test set is only
-opened with that one."""
+"""Lists in a plan: every setting is tried with the first seed, the best on dev is selected, and only that one opens the
+test set."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""The tasks on labelled texts and pairs all the way: one run by the command, from files to predictions of the published
+"""The tasks on labelled texts and pairs end to end: one run by the command, from files to predictions of the published
 folders."""
 
 import json

@@ -1,5 +1,5 @@
-"""Questions without an answer, questions of one's own and choices all the way: one run by the command that learns them,
-and its published folders."""
+"""Questions without an answer, the user's own questions and choices end to end: one run by the command, and its
+published folders."""
 
 import json
 import random

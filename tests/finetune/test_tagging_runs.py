@@ -1,5 +1,5 @@
-"""Tagging all the way: one run by the command, from files to entities of a published folder; and the feature-based
-model next to it."""
+"""Tagging end to end: one run by the command, from files to entities of a published folder; and the feature-based
+model."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The model with a task's head, held against `transformers` window by window."""
+"""The model with a task's head, compared with `transformers` window by window."""
 
 from pathlib import Path
 

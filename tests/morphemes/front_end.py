@@ -1,4 +1,4 @@
-"""What the tests of the first rooms share: the stages up to shards on the bundled corpora, made once a session, and
+"""Shared by the tests of the first rooms: the stages up to shards on the bundled corpora, run once per session, and
 texts."""
 
 import functools

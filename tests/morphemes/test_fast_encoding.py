@@ -1,4 +1,4 @@
-"""The short way to ids gives what the backend's own way gives, whatever is asked for."""
+"""Fast encoding gives what the backend's own encoding gives, whatever the arguments."""
 
 import pickle
 from functools import cache

@@ -1,4 +1,4 @@
-"""A tokenizer folder that somebody spoilt: one sentence that names the file, a ValueError since users load it by
+"""A damaged tokenizer folder raises one sentence that names the file: a ValueError, since users load it by
 `transformers`."""
 
 import json

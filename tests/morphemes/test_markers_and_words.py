@@ -1,5 +1,5 @@
-"""Added tokens in a text and words given ready: where they are found, and that what is around them is spelled as in the
-text without."""
+"""Added tokens in a text and pre-split words: where they are found, and that the text around them is spelled as without
+them."""
 
 import random
 import unicodedata

@@ -1,4 +1,4 @@
-"""What decomposed and broken text needs."""
+"""Decomposed text and lone surrogates."""
 
 from front_end import PROPERTY, nfd
 from hypothesis import example, given

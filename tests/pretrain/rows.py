@@ -1,4 +1,4 @@
-"""Every objective on every architecture that fits it, as small as it can be, and its batches of numbers."""
+"""Every objective on every architecture that fits it, as small as possible, and its batches of numbers."""
 
 from collections.abc import Iterator
 from typing import Any

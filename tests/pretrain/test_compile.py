@@ -1,4 +1,4 @@
-"""A compiled pretraining comes to the same weights and evaluations as a plain one, but for rounding."""
+"""A compiled pretraining gives the same weights and evaluations as a plain one, up to rounding."""
 
 from collections.abc import Iterator
 from functools import partialmethod

@@ -1,5 +1,5 @@
-"""The ways to form sequences: nothing is lost, nothing is too long, and boundaries of documents are kept as each of
-them says."""
+"""The formats of sequences: nothing is lost, nothing is too long, and document boundaries are kept as each format
+says."""
 
 import numpy as np
 import pytest

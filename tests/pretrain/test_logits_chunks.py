@@ -1,4 +1,4 @@
-"""Logits a few rows at a time are the logits of all rows."""
+"""Logits computed in chunks equal the logits of all rows."""
 
 from dataclasses import replace
 from typing import Any

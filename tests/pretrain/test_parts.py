@@ -1,5 +1,5 @@
-"""A step taken in parts is the step taken at once: losses, gradients and what is logged add up. So does a batch padded
-up to one shape."""
+"""A step in parts equals the step as a whole: losses, gradients and logged values add up. So does a batch padded to one
+shape."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Phases follow one another, each with its own batches; without any the course is the loader's."""
+"""Phases follow one another, each with its own batches; without phases the schedule is that of the loader."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A pretraining that was stopped and went on equals one that never was, bit for bit."""
+"""A pretraining that was stopped and resumed equals one that never was, bit for bit."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which stretches of text become sequences."""
+"""Which spans of text become sequences."""
 
 from collections import Counter
 from itertools import pairwise

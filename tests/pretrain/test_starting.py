@@ -1,4 +1,4 @@
-"""A model that starts from a checkpoint has its weights, whatever became of the vocabulary."""
+"""A model that starts from a checkpoint has its weights, also with a changed vocabulary."""
 
 import json
 from pathlib import Path

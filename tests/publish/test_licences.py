@@ -1,4 +1,4 @@
-"""Which licences of the data allow a model to be published, and how a recipe is refused that must not be."""
+"""Which licences of the data allow a model to be published, and how other recipes are refused."""
 
 from typing import Any
 

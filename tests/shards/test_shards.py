@@ -1,4 +1,4 @@
-"""Shards hold the very ids that the saved tokenizer gives, with the boundaries of everything larger."""
+"""Shards hold the same ids as the saved tokenizer gives, with the boundaries of all larger units."""
 
 import shutil
 import unicodedata

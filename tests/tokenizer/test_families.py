@@ -1,4 +1,4 @@
-"""Every family of subword models keeps the same promises."""
+"""Every family of subword models fulfils the same contract."""
 
 import re
 

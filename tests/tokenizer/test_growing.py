@@ -1,4 +1,4 @@
-"""A vocabulary made from another one: what keeps its id, and what a new piece starts from."""
+"""A vocabulary derived from another one: what keeps its id, and what a new token starts from."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""One thread: the engine's promises are about bits, and the machine may be busy."""
+"""One thread: the tests compare bits, and the machine may be busy."""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""A pretraining of numbers by any number of processes: `torchrun ranks.py CASES` does every case of a JSON file,
-`pretrained` one."""
+"""Pretraining on numbers by any number of ranks: `torchrun ranks.py CASES` runs every case of a JSON file, `pretrained`
+one."""
 
 import json
 import sys

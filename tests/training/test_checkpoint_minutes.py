@@ -1,4 +1,4 @@
-"""`checkpoint_minutes`: checkpoints by the clock, where steps take longer and longer."""
+"""`checkpoint_minutes`: checkpoints by the clock, while steps take longer and longer."""
 
 from pathlib import Path
 

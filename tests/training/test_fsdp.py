@@ -1,5 +1,5 @@
-"""Two processes that share a model out train what one process does, or where the device draws what two that keep it
-whole do; and what they leave does not tell that they shared. With gloo on CPU, as `torchrun` starts them."""
+"""Two ranks with FSDP train the same as one process (or, with random draws of the device, as two ranks with DDP), and
+their files do not depend on FSDP. With gloo on CPU, as `torchrun` starts them."""
 
 import json
 import subprocess

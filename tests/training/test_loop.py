@@ -1,4 +1,4 @@
-"""The loop: when it evaluates, saves, stops and refuses. It is shown a module of four weights."""
+"""The loop: when it evaluates, saves, stops and refuses, on a module of four weights."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""A loss that is not a number stops the training before the weights are touched, and what it came from is kept to be
-looked at."""
+"""A loss that is not finite stops the training before the weights change, and its batch is saved."""
 
 import re
 from dataclasses import dataclass

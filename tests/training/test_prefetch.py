@@ -1,4 +1,5 @@
-"""However many threads make the batches, they are the same in the same order, and no thread outlives the training."""
+"""Whatever the number of prefetching threads, the batches are the same in the same order, and no thread outlives the
+training."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The learning rate is a function of the step; AdamW spares vectors."""
+"""The learning rate is a function of the step; weight decay excludes vectors."""
 
 import math
 

@@ -1,5 +1,5 @@
-"""Several processes, or a step in several parts, train what one process does in one piece: the step's batch is cut up,
-so nothing changes but rounding. With gloo on CPU, as `torchrun` starts them."""
+"""Several ranks, or a step in several parts, train the same as one process: a step's batch is split, so only rounding
+changes. With gloo on CPU, as `torchrun` starts them."""
 
 import json
 import os

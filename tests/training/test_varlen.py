@@ -1,4 +1,4 @@
-"""PyTorch's kernel for packed sequences gets what it needs, and whole models come to the same as by rectangles."""
+"""PyTorch's kernel for packed sequences gets the right arguments, and whole models give the same as by rectangles."""
 
 import inspect
 from collections.abc import Callable
