@@ -93,7 +93,7 @@ def corpora() -> Path:
 
 @pytest.fixture
 def data_copy(tmp_path: Path) -> Path:
-    """A copy of the bundled corpora that a test may spoil."""
+    """A copy of the bundled corpora that a test may change."""
     return Path(shutil.copytree(CORPORA, tmp_path / "data"))
 
 
@@ -117,8 +117,7 @@ def tiny_recipe() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """The tiny run, by `kobert run` in a process of its own. Its folder is read only by agreement: copy, then
-    change."""
+    """The tiny run, by `kobert run` in a separate process. Tests must not change its folder: copy, then change."""
     place = tmp_path_factory.mktemp("session")
     path = place / "tiny.yaml"
     path.write_text(yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False), encoding="utf-8")
@@ -164,7 +163,7 @@ def kobert() -> Callable[..., Result]:
 
 @pytest.fixture(scope="session")
 def kobert_process() -> Callable[..., Result]:
-    """`kobert(*arguments)` in a process of its own."""
+    """`kobert(*arguments)` in a separate process."""
 
     def call(*arguments: object, **options: Any) -> Result:
         result = subprocess.run(command(*map(str, arguments)), capture_output=True, text=True, check=False, **options)
@@ -175,7 +174,7 @@ def kobert_process() -> Callable[..., Result]:
 
 @pytest.fixture
 def start_kobert() -> Any:
-    """Start a `kobert` process and hand out the Popen; what still runs at the test's end is killed."""
+    """Start a `kobert` process and return the Popen; what still runs at the end of the test is killed."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:
@@ -195,7 +194,7 @@ def start_kobert() -> Any:
 
 @pytest.fixture(scope="session")
 def fresh() -> Callable[..., Result]:
-    """`fresh(code, *arguments)`: Python code in a process of its own, standard input empty."""
+    """`fresh(code, *arguments)`: Python code in a separate process, standard input empty."""
 
     def call(code: str, *arguments: object, **options: Any) -> Result:
         argv = [sys.executable, "-c", code, *map(str, arguments)]

@@ -27,7 +27,7 @@ REQUIRED: dict[str, Any] = {"text": "text", "path": "a.txt", "partition": "cpu"}
 
 
 def given(family: str, name: str) -> dict[str, Any]:
-    """The least that chooses a variant."""
+    """The minimum options that choose a variant."""
     fields = plugins.contract(family).variant(name).model_fields
     return {"name": name} | {key: REQUIRED[key] for key, option in fields.items() if option.is_required()}
 
@@ -249,7 +249,7 @@ def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newc
 
 
 def test_a_new_analyzer_cuts_the_corpus_by_its_one_file(tiny, tmp_path) -> None:
-    """In a copy of the package, since analysis runs in processes of its own."""
+    """In a copy of the package, since analysis runs in other processes."""
     package = shutil.copytree(Path(plugins.__file__).parents[1], tmp_path / "code" / "kobert_pipeline")
     (package / "morphemes" / "analyzers" / "newcomer.py").write_text(NEW["analyzers"], encoding="utf-8")
     run_dir = tiny.copy(tmp_path / "runs" / "new", "corpus")

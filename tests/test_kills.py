@@ -33,8 +33,8 @@ SLOW_SEEDS = range(1, 6)
 
 
 def kill_inside(start_kobert, arguments: tuple[Any, ...], run_dir: Path, point: str, seconds: float) -> None:
-    """SIGKILL the command after the first sign of `point` and a delay; does it again, sooner, where the stage was
-    quicker."""
+    """SIGKILL the command after the first sign of `point` and a delay; tries again with a shorter delay where the stage
+    was faster."""
     stage = point.split(",")[0]
     for attempt in range(4):
         process = start_kobert(*arguments)
@@ -130,7 +130,7 @@ def test_whole_run_killed_again_and_again_equals_one_never_killed(seed: int, tin
 
 
 def timeless(path: Path) -> str:
-    """A file's text without the time that something took: seconds in the manifest, device hours on the card."""
+    """A file's text without times: seconds in the manifest, device hours on the card."""
     text = re.sub(r'"seconds": [\d.]+', '"seconds": 0', path.read_text(encoding="utf-8"))
     return re.sub(r"^(\| [a-z]+[^|]*\| )[\d.<]+ \|", r"\1 |", text, flags=re.MULTILINE)
 
@@ -180,7 +180,7 @@ def test_training_stopped_every_few_steps_equals_one_in_one_go(stopped_often) ->
     assert made["counts"] == expected["counts"]
 
 
-def test_training_that_went_on_reports_the_seconds_of_all_its_parts(stopped_often) -> None:
+def test_resumed_training_reports_the_seconds_of_all_its_parts(stopped_often) -> None:
     """The model card and `kobert compare` print them as what the model took."""
     seconds, made, _ = stopped_often
     assert made["seconds"] > 0.5 * sum(seconds)

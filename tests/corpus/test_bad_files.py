@@ -32,7 +32,7 @@ random_bytes = random.Random(5).randbytes
 
 
 def complaint(reader, folder, name):
-    """The sentence that reading ends with; it must name the file."""
+    """The message of the error that reading raises; it must name the file."""
     with pytest.raises(UserError) as raised:
         list(reader.read(folder))
     message = str(raised.value)

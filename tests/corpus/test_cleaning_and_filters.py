@@ -118,7 +118,7 @@ HOSTILE = {
 
 
 def seconds(function, text):
-    """The least of three, in seconds of this process."""
+    """The minimum of three measurements, in seconds of CPU time."""
     taken = []
     for _ in range(3):
         began = time.process_time()

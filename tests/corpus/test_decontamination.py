@@ -21,7 +21,7 @@ any_alphabet = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 def naive(evaluation, paragraph):
-    """The definition, read aloud: a shared run of 30 characters, or the whole of a text of at least 10 letters of 3
+    """The definition, literally: a shared run of 30 characters, or the whole of a text of at least 10 letters of 3
     kinds, white space ignored."""
     text = "".join(paragraph.split())
     for one in ("".join(one.split()) for one in evaluation):

@@ -48,7 +48,7 @@ def content(out):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """What one process makes."""
+    """The corpus by one process."""
     out = tmp_path_factory.mktemp("plain")
     counts = run(options(executor={"name": "local", "workers": 1}), CORPORA, out)
     assert len(document_parts(out)) > 5 and counts["documents_dropped_contaminated"] > 50

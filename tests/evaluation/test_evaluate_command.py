@@ -77,7 +77,7 @@ def test_scores_under_noise_are_those_of_a_file_with_the_same_noise(
 
 
 def test_answers_are_compared_with_the_noisy_text_and_with_the_original(checkpoints: dict, corpora: Path) -> None:
-    """A model that always finds the answer: right in the noisy text, wrong by the original wherever noise changed the
+    """A model that always finds the answer: right by the noisy text, wrong by the original wherever noise changed the
     answer."""
     oracle = checkpoints["korquad"]
 

@@ -63,7 +63,7 @@ def test_entity_scores_equal_seqeval() -> None:
 
 
 def test_character_macro_f1_equals_scikit_learn() -> None:
-    """Over the tags of all characters that are no white space, O not among the labels."""
+    """Over the tags of all characters except white space, O not among the labels."""
     rng = np.random.default_rng(1)
     for given, right in tagged():
         texts = ["".join(rng.choice(["가", "나", " "], len(tags), p=[0.5, 0.3, 0.2])) for tags in right]

@@ -21,7 +21,7 @@ OFFICIAL_SYMBOLS = ["'", '"', "\u300a", "\u300b", "<", ">", "\u3008", "\u3009", 
 
 
 def plain_words(text: str) -> list[str]:
-    """The words that count: the twelve symbols part words, case does not count, other ASCII punctuation vanishes."""
+    """The words that count: the twelve symbols separate words, case is ignored, other ASCII punctuation is removed."""
     kept = ""
     for character in text:
         kept += " " if character in OFFICIAL_SYMBOLS else character
@@ -29,7 +29,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def plain_f1(prediction: str, answer: str) -> float:
-    """Twice the shared characters over all characters; shared ones are crossed out one by one."""
+    """Twice the shared characters over all characters; shared ones are removed one by one."""
     given_characters, left = list("".join(plain_words(prediction))), list("".join(plain_words(answer)))
     total, shared = len(given_characters) + len(left), 0
     for character in given_characters:

@@ -31,7 +31,7 @@ PLAN = {
 
 
 def naive_end(scores: list[float], patience: int) -> int:
-    """Where Prechelt's counter, put back at every new best, reaches the patience; the last where it never does."""
+    """Where Prechelt's counter, reset at every new best, reaches the patience; the last where it never does."""
     best, waited = -1.0, 0
     for step, score in enumerate(scores, 1):
         waited = 0 if score > best else waited + 1

@@ -31,7 +31,7 @@ def options(name: str = "nsmc", weights: str = "pretrained", **plan: Any) -> sta
 
 
 def unlike_loss(counts: dict[str, Any]) -> dict[str, Any]:
-    """The counts without the train loss, which has a test of its own in tests/training."""
+    """The counts without the train loss, which tests/training tests."""
     return {key: value for key, value in counts.items() if key != "train_loss"}
 
 

@@ -281,10 +281,10 @@ def test_a_longer_list_whose_choice_is_the_same_repeats_nothing(
     assert set(ran.values()) == {"skipped"} and len(ran) == 4
 
 
-def test_where_another_setting_wins_the_seeds_alone_are_made_again(
+def test_where_another_setting_wins_only_the_seeds_run_again(
     gridded: tuple[Path, Path], kobert: Callable[..., Any]
 ) -> None:
-    """The scores of the other setting are rigged, so that it is the better one."""
+    """The scores of the other setting are edited, so that it is the better one."""
     recipe, run_dir = gridded
     chosen = read_json(run_dir / "finetune" / "nsmc" / "7" / "manifest.json")["counts"]["learning_rate"]
     loser = (

@@ -130,7 +130,7 @@ def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_l
 def test_steps_are_taken_in_bf16_and_everything_is_measured_in_full_precision(
     prepared: Path, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The first evaluation, every other one, and the test; also for one who measures inside an autocast."""
+    """The first evaluation, every other one, and the test; also inside an autocast."""
     kinds: dict[bool, list[torch.dtype]] = {True: [], False: []}
 
     def watched(*given: object, **more: object) -> torch.nn.Module:

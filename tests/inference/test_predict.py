@@ -144,7 +144,7 @@ def test_every_mask_gets_its_own_guesses(tiny) -> None:
 
 
 def test_mask_after_the_last_position_is_refused(tiny) -> None:
-    """Truncation would drop it without a word."""
+    """Truncation would drop it silently."""
     with pytest.raises(UserError):
         predict(tiny.run_dir / "publish" / "mlm", ["아주 긴 글이다. " * 200 + "[MASK]"])
 

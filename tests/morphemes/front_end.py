@@ -105,7 +105,7 @@ def solid(text: str) -> list[int]:
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """Folders of finished stages; read only by agreement."""
+    """Folders of finished stages, which tests must not change."""
 
     corpus: Path
     analysis: Path

@@ -23,7 +23,7 @@ TEXTS = [
 
 
 def both(tokenizer, texts, monkeypatch, **options):
-    """The rows of a call by either way, and whether the short one was taken."""
+    """The rows of a call by either way, and whether the fast one was used."""
     taken = []
     monkeypatch.setattr(morpheme_tokenizer, "build_rows", _counting(fast_encoding.build_rows, taken))
     short = tokenizer(texts, **options)
@@ -123,7 +123,7 @@ def test_any_texts_with_added_tokens_in_any_style_whole_or_in_words(front_end, t
     ],
 )
 def test_pairs_and_overflow_go_the_long_way(front_end, monkeypatch, arguments, options):
-    monkeypatch.setattr(morpheme_tokenizer, "build_rows", lambda *_: pytest.fail("the short way was taken"))
+    monkeypatch.setattr(morpheme_tokenizer, "build_rows", lambda *_: pytest.fail("the fast way was used"))
     MorphemeTokenizer.from_pretrained(front_end.tokenizer)(*arguments, **options)
 
 

@@ -19,8 +19,8 @@ MARKERS = ["[SUBJ]", "[/SUBJ]"]
 
 @pytest.fixture(scope="module")
 def marked(front_end):
-    """The tokenizer with two markers (one of them no special token), an added word, and the styles that spell
-    otherwise."""
+    """The tokenizer with two markers (one of them not a special token), an added word, and the styles with other
+    spellings."""
     tokenizer = MorphemeTokenizer.from_pretrained(front_end.tokenizer)
     tokenizer.add_special_tokens({"additional_special_tokens": MARKERS[:1]})
     tokenizer.add_tokens([MARKERS[1], "새말뭉치"])
@@ -28,7 +28,7 @@ def marked(front_end):
 
 
 def inner(encoded):
-    """(token, characters) of everything but the frame."""
+    """(token, characters) of everything between [CLS] and [SEP]."""
     return list(zip(encoded.tokens(), encoded.offset_mapping, strict=True))[1:-1]
 
 
@@ -161,7 +161,7 @@ def test_eojeols_are_spelled_as_in_the_text_that_they_make(tokenizer, bundled):
         )
 
 
-def test_characters_with_the_spaces_among_them_are_cut_at_the_text_s_borders_and_their_own(tokenizer, bundled):
+def test_characters_with_the_spaces_among_them_are_split_at_the_text_s_boundaries_and_their_own(tokenizer, bundled):
     """KLUE-NER comes as single characters, white space included."""
     for document in bundled[:40]:
         text = document.text.split("\n")[0][:120].strip()

@@ -40,7 +40,7 @@ def check_lossless(text, found):
 
 
 def check_sentences(found):
-    """Sentence numbers begin at 0, never fall and leave none out."""
+    """Sentence numbers begin at 0, never decrease and skip none."""
     found = list(found)
     assert sorted({morpheme.sentence for morpheme in found}) == list(range(found[-1].sentence + 1 if found else 0))
     assert all(one.sentence <= other.sentence for one, other in pairwise(found))
@@ -133,14 +133,13 @@ def test_texts_beyond_one_batch_come_back_in_order():
 
 
 def segment_one(text, tokens, style="surface"):
-    """The segmentation of one text, from (start, end, sentence) of its tokens, a list a unit."""
+    """The segmentation of one text, from (start, end, sentence) of its tokens, one list per unit."""
     columns = [Tokens(*([token[column] for token in unit] for column in range(3))) for unit in tokens]
     return list(segment([text], [list(units(text))], columns, style)[0])
 
 
 def token_lists(text, numbers):
-    """For every unit of `text` a list of tokens that may overlap, be empty, leave gaps, run backwards or beyond the
-    end."""
+    """For every unit of `text` a list of tokens that may overlap, be empty, leave gaps, decrease or exceed the end."""
     lists = [
         st.lists(st.tuples(st.integers(0, end - start + 3), st.integers(0, end - start + 3), numbers), max_size=8)
         for start, end in units(text)
@@ -236,7 +235,7 @@ def test_unknown_analyzer_is_refused():
     ("change", "said"), [(lambda found: found[:-1], "1 analyses fewer"), (lambda found: found * 2, "4 analyses more")]
 )
 def test_an_analyzer_that_loses_count_is_an_error(change, said, monkeypatch):
-    """What follows would else be segmented by another text's analysis, and no error would show it."""
+    """What follows would otherwise be segmented by another text's analysis, and no error would show it."""
     real = whitespace_module.tokens
     monkeypatch.setattr(whitespace_module, "tokens", lambda *given: iter(change(list(real(*given)))))
     with pytest.raises(RuntimeError, match=said):

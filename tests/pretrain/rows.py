@@ -57,7 +57,7 @@ def sample_the_likeliest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """What the backward passes so far have summed up, by name; the module is left without."""
+    """The gradients summed by the backward passes so far, by name; those of the module are cleared."""
     found = {name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None}
     module.zero_grad(set_to_none=True)
     return found

@@ -25,7 +25,7 @@ ROWS = {
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    """What is compiled for one test is in no other's way."""
+    """Forget what was compiled for other tests."""
     torch.compiler.reset()
     yield
     torch.compiler.reset()
@@ -59,7 +59,7 @@ def assert_equal(plain: dict[str, Any], compiled: dict[str, Any]) -> None:
         assert compiled["evaluations"][step] == pytest.approx(values, rel=1e-4, abs=1e-4)
 
 
-def test_traced_shapes_and_graphs_come_to_the_same(
+def test_traced_shapes_and_graphs_give_the_same(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everything of compiling but the machine code, which takes most of the time."""

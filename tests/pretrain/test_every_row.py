@@ -69,7 +69,7 @@ def test_the_loss_and_its_gradients_equal_hf_on_padded_rows(objective: Any, arch
 
 
 def reference(module: LossModule, batch: Any, name: str) -> torch.Tensor:
-    """What HF's own model says of the padded batch."""
+    """The outputs of HF's own model for the padded batch."""
     model, kind = module.model, module.objective.name
     if kind == "clm":
         given = inputs(batch, name, batch.input_ids)
@@ -259,7 +259,7 @@ def test_static_masking_repeats_itself_and_dynamic_does_not() -> None:
 
 @pytest.mark.parametrize(("objective", "architecture"), rows())
 def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, architecture: Any) -> None:
-    """All products of matrices going forward, but for what is done once a sequence: poolers and heads for pairs."""
+    """All products of matrices going forward, except what is done once per sequence: poolers and heads for pairs."""
     module, loader = prepared(objective, architecture)
     batch = loader.batch(0)
     tensors = to_device(batch, "cpu")

@@ -44,7 +44,7 @@ def vocabulary() -> Tokenizer:
 
 
 def options(objective: Any = "mlm_nsp", architecture: Any = BERT, **plan: Any) -> stage.PretrainOptions:
-    """The first third of a small course."""
+    """The first third of a small schedule."""
     return stage.PretrainOptions(
         objective=objective, architecture=architecture, max_length=48, batch_tokens=256, total_tokens=2500,
         plan={"checkpoint_every": 4, "learning_rate": 5e-3, **plan},
@@ -70,7 +70,7 @@ def test_characters_are_those_of_a_token() -> None:
 
 
 def nats(module: LossModule, batch: Batch) -> float:
-    """What HF's model pays for the labels, one sequence at a time."""
+    """The loss of HF's model on the labels, in nats, one sequence at a time."""
     model = {"electra": getattr(module.model, "generator", None)}.get(module.architecture.name, module.model)
     model.set_attn_implementation("eager")
     total = 0.0
@@ -120,7 +120,7 @@ def test_perplexity_does_not_depend_on_how_often_batches_are_cut() -> None:
 
 
 def numbered(shard: Shard) -> Shards:
-    """Every token another number, so that a label tells where it stood."""
+    """Every token has another id, so that a label determines its position."""
     return Shards(
         [Shard(np.arange(5, 5 + len(shard.ids)).astype(np.uint16), shard.boundaries, shard.documents, shard.ordered)]
     )
@@ -156,7 +156,7 @@ def test_what_hides_nothing_stays_as_it_is() -> None:
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
-    """Evaluations that come to these losses, one after the other."""
+    """Evaluations with these losses, one after the other."""
     found = iter(losses)
     monkeypatch.setattr(held_out, "evaluate", lambda *anything: {"loss": next(found)})
 

@@ -122,7 +122,7 @@ def test_shards_on_disk_give_the_same_batches_as_in_memory(tmp_path) -> None:
 
 
 class SlowLoader(Loader):
-    """Takes its time to plan an epoch, so that threads meet there."""
+    """Plans an epoch slowly, so that threads meet there."""
 
     def _epoch(self, epoch: int):
         self.planned = [*getattr(self, "planned", []), epoch]

@@ -95,8 +95,8 @@ def test_a_batch_with_nothing_to_predict_has_a_finite_loss(
 
 
 def test_the_generator_samples_the_same_tokens_again_on_the_way_back() -> None:
-    """The chunks' logits are made twice; the samples of the second time must not be others, nor move the random state
-    of the training."""
+    """The chunks' logits are computed twice; the second time must give the same samples, and leave the random state of
+    the training unchanged."""
     module, loader = prepared(*ROWS["rtd"])
     states = []
     for logits_chunk_size in (10_000, 7):

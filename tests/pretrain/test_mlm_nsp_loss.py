@@ -28,7 +28,7 @@ def loader(paired: bool, unpaired: bool) -> Loader:
 
 
 def batch_of(paired: bool, unpaired: bool) -> Batch:
-    """The first batch that holds what is asked for."""
+    """The first batch that satisfies the condition."""
     reader = loader(paired, unpaired)
     for step in range(reader.steps_per_epoch()):
         batch = reader.batch(step)

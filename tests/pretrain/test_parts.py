@@ -38,7 +38,7 @@ def parts_of(batch: Batch, number: int) -> list[Batch]:
 
 
 def summed(module: LossModule, parts: list[Batch]) -> Found:
-    """The sums over `parts` of the loss, of its gradients, and of what is logged."""
+    """The sums over `parts` of the loss, of its gradients, and of the logged values."""
     outcomes = [module(to_device(part)) for part in parts]
     for loss, _ in outcomes:
         loss.backward()
@@ -78,7 +78,7 @@ def test_accuracies_of_parts_add_up_too(objective: Any, architecture: Any) -> No
 
 
 def test_a_step_without_pairs_logs_no_number_for_them_in_any_part() -> None:
-    """A process that logged one where others have none would wait for them for ever."""
+    """A rank that logged one where others have none would wait for them for ever."""
     module, _ = prepared("mlm_nsp", {"name": "bert", **SMALL})
     options = PretrainOptions(
         objective=MlmNsp(), architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400

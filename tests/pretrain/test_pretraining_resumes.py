@@ -24,7 +24,7 @@ STEPS = 12
 
 
 class Crash(Exception):
-    """Stands for whatever ends a process."""
+    """Anything that ends a process."""
 
 
 def pretrain(

@@ -132,8 +132,8 @@ def test_full_sentences_equal_a_walk_through_the_sentences(shards: Shards, max_l
 
 
 def plain_pairs(shards: Shards, max_length: int) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
-    """Start, end of A, end of B, and the document: a sentence with the next one of its document where both are whole
-    and fit."""
+    """Start, end of A, end of B, and the document: a sentence with the next one of its document where neither is split
+    and both fit."""
     for number, (offset, shard) in enumerate(shards):
         units = list(plain_units(shard, max_length - 3, max_length - 3))
         place = 0

@@ -46,7 +46,7 @@ def plain(front_end):
 
 @pytest.fixture(scope="module")
 def elsewhere(fresh, front_end, tmp_path_factory):
-    """What `AutoTokenizer` makes of the folder in a process without the package and without analyzers."""
+    """The output of `AutoTokenizer` on the folder in a process without the package and without analyzers."""
     place = tmp_path_factory.mktemp("elsewhere")
     environment = os.environ | {"HF_HOME": str(place), "HF_HUB_OFFLINE": "1"}
     result = fresh(ELSEWHERE, front_end.tokenizer / PLAIN, json.dumps(TEXTS), env=environment, cwd=place, timeout=120)
@@ -113,7 +113,7 @@ def test_offsets_reach_every_character_of_composed_text(plain, text):
 
 
 def test_offsets_in_decomposed_text_end_at_the_first_jamo_of_a_syllable(plain):
-    """The limit that plain.py tells of: NFC of `tokenizers` gives a composed syllable that place alone."""
+    """The limit that plain.py documents: NFC of `tokenizers` gives a composed syllable only that place."""
     text = "무대 위에서 각"
     places = [len(nfd(text[:place])) for place in range(len(text))]
     expected = [

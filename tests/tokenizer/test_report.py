@@ -35,7 +35,7 @@ PIECES = ["▁우리", "는", "▁집", "에", ".", "나", "▁나", "▁😀", 
 
 
 def dressed(model):
-    """`encode` and the plain tokenizer over `model`: an eojeol is a morpheme, less a mark at its end."""
+    """`encode` and the plain tokenizer over `model`: an eojeol is a morpheme, without a mark at its end."""
     backend = Tokenizer(model)
     backend.add_special_tokens(SPECIAL_TOKENS)
     add_template(backend)

@@ -11,7 +11,7 @@ from kobert_pipeline.training.plan import Plan
 
 
 class Squared(torch.nn.Module):
-    """One weight that is to become nothing."""
+    """One weight, trained towards zero."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -56,7 +56,7 @@ SLOW: list[dict[str, Any]] = [
 
 
 def by_two(place: Path, cases: list[dict[str, Any]]) -> None:
-    """Do every case with two processes."""
+    """Run every case with two processes."""
     (place / "cases.json").write_text(json.dumps(cases))
     worker = [str(Path(__file__).with_name("ranks.py")), str(place / "cases.json")]
     result = subprocess.run([*TORCHRUN, *worker], capture_output=True, text=True, check=False)
@@ -65,7 +65,7 @@ def by_two(place: Path, cases: list[dict[str, Any]]) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what one process made, and two of every case."""
+    """A folder with the results of one process, and of two for every case."""
     place = tmp_path_factory.mktemp("shared")
     prepare(place)
     for objective in ("mlm_nsp", "mlm_sop"):
@@ -173,11 +173,11 @@ def test_the_command_shares(tiny, tmp_path: Path) -> None:
     )
 
 
-# what is shared out
+# sharding
 
 
 def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
-    """The second of four, the others made up."""
+    """The second of four ranks, the others simulated."""
     given = options("rtd", architecture=TIED)
     model = given.architecture.model(given.architecture.config(200), given.objective.head)
     module = LossModule(model, given.objective, given.architecture)

@@ -78,8 +78,8 @@ def test_evaluate_is_called_every_so_many_steps_and_after_the_last(
 
 @pytest.mark.parametrize("checkpoint_every", [1, 4, 100])
 def test_training_ends_early_after_an_evaluation_that_was_enough(tmp_path: Path, checkpoint_every: int) -> None:
-    """It equals a training up to there under the schedule of all steps, and leaves no checkpoint of its last step to go
-    on from."""
+    """It equals a training up to there under the schedule of all steps, and leaves no checkpoint of its last step to
+    resume from."""
     settings = plan(evaluate_every=2, checkpoint_every=checkpoint_every, log_every=50)
     module, whole, at = Regression(), Regression(), {}
     trained = train(

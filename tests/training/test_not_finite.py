@@ -120,7 +120,7 @@ def test_tensors_in_lists_tuples_and_dicts_are_named_by_their_place(tmp_path: Pa
 
 
 def test_tensors_that_share_memory_or_are_out_of_order_are_kept_too(tmp_path: Path) -> None:
-    """Parts of a batch are views of one array, and a part that only keeps a process in step is a view of another
+    """Parts of a batch are views of one array, and a part that only keeps a rank in step is a view of another
     part."""
     whole = torch.arange(12.0).view(3, 4)
     value = {

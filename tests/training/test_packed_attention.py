@@ -42,7 +42,7 @@ def forward_packed(model: BertModel, sequences: list[torch.Tensor]) -> list[torc
 
 
 def forward_padded(model: BertModel, sequences: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The same by HF's own way."""
+    """The same with HF's own attention."""
     ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
     mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(sequence) for sequence in sequences], batch_first=True)
     hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -74,7 +74,7 @@ def test_outputs_and_gradients_equal_padded_attention(lengths: list[int], attent
             torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_in_bf16_outputs_and_gradients_are_as_near_to_fp32_as_padded_attention() -> None:
+def test_in_bf16_outputs_and_gradients_are_as_close_to_fp32_as_padded_attention() -> None:
     """bf16 keeps eight bits, so the yardstick is how far padded attention itself is off."""
     for lengths in LENGTHS:
         exact, packed, padded, sequences = bert("sdpa"), bert("packed"), bert("sdpa"), texts(lengths)

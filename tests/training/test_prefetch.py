@@ -27,7 +27,7 @@ def fed(batch_at: Any, begin: int, steps: int, workers: int, accumulated: int = 
 
 
 def slow_batch(step: int, part: int, parts: int) -> tuple[int, int, int]:
-    """Later steps are made sooner."""
+    """Later steps are built faster."""
     time.sleep(0.002 * (-step % 4))
     return step, part, parts
 

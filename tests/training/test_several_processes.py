@@ -38,7 +38,7 @@ CASES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what two processes made of every case, and what one did."""
+    """A folder with the results of two processes for every case, and of one."""
     place = tmp_path_factory.mktemp("several")
     prepare(place)
     (place / "cases.json").write_text(json.dumps(CASES))
@@ -135,7 +135,7 @@ def test_a_process_alone_leads_whatever_its_rank(monkeypatch: pytest.MonkeyPatch
 
 
 class Ran:
-    """What `torchrun ... kobert` left."""
+    """The result of `torchrun ... kobert`."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
@@ -147,7 +147,7 @@ class Ran:
 
     @property
     def statuses(self) -> list[int]:
-        """The exit statuses of the processes that failed, as torchrun tells them."""
+        """The exit statuses of the processes that failed, as torchrun reports them."""
         return [int(line.split()[2]) for line in self.err.splitlines() if line.split()[:2] == ["exitcode", ":"]]
 
 
@@ -159,7 +159,7 @@ def torchrun(*arguments: object) -> Ran:
 
 @pytest.fixture(scope="module")
 def pretrained_run(tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """The tiny run as far as pretrain, that by two processes."""
+    """The tiny run up to pretrain, which two processes ran."""
     run_dir = tiny.copy_before(tmp_path_factory.mktemp("two") / "runs" / "x", "pretrain")
     return run_dir, torchrun("pretrain", tiny.recipe, "--run-dir", run_dir)
 
@@ -288,7 +288,7 @@ def test_the_others_follow_when_the_first_deletes_or_takes_over(
 
 @pytest.mark.slow
 def test_two_processes_finetune_what_one_does(tiny, tmp_path: Path, kobert_process: Callable[..., Any]) -> None:
-    """But for dropout, which every process draws for itself."""
+    """Except for dropout, which every process draws for itself."""
     recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
     for tuned in recipe["finetune"].values():
         tuned["plan"] |= {"dropout": 0.0}
@@ -336,7 +336,7 @@ def test_two_nodes_do_what_two_processes_of_one_do(pretrained_run: tuple[Path, R
 
 @pytest.mark.slow
 def test_accelerate_launch_does_the_same(pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path) -> None:
-    """Its own accumulation is another's word for ours, and changes nothing."""
+    """Its own option for gradient accumulation changes nothing."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
     launch = [
         str(Path(sys.executable).with_name("accelerate")),

@@ -252,7 +252,7 @@ def test_the_installed_kernel_takes_what_it_is_given() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", MODELS)
-def test_the_real_kernel_comes_to_the_same_as_rectangles_in_bf16(name: str) -> None:
+def test_the_real_kernel_gives_the_same_as_rectangles_in_bf16(name: str) -> None:
     """The yardstick is how far rectangles in bf16 are from rectangles in fp32."""
     build, causal = MODELS[name]
     layouts = {varlen: SequenceLayout.of(np.array(LENGTHS), "cuda", causal, varlen) for varlen in (True, False)}
