@@ -30,10 +30,10 @@ def run(
 
     Args:
         recipe: the path of a YAML file, or the name of a shipped recipe.
-        settings: values laid over the recipe, `{"pretrain.total_tokens": 1_000_000}`.
+        settings: values that override those of the recipe, `{"pretrain.total_tokens": 1_000_000}`.
         run_dir: the folder of the run; default: `runs/RECIPE`.
         until: the last stage to run.
-        redo: stages, or parts of one (`finetune/nsmc`), whose results are deleted and made again.
+        redo: stages, or parts of one (`finetune/nsmc`), whose results are deleted and run again.
         num_workers: processes of the stages corpus and analysis; default: one per core.
 
     Returns a row per folder of the run: `job`, `status` (done, skipped or reused), `seconds`, `folder` and `counts`.

@@ -65,7 +65,7 @@ def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     first, others = problems[0], len(problems) - 1
     if may_skip and reader.on_error == "refuse":
         first = first.refused()
-    more = f" ({others:,} more of the rows read of it are unfit)" if others else ""
+    more = f" (and {others:,} more unfit rows in the sample)" if others else ""
     return Finding(f"{first}{more}", reader.on_error == "skip")
 
 

@@ -33,8 +33,8 @@ def rows(path: Path) -> Iterator[Row]:
     # Parquet is compressed inside, and must be seekable
     if suffix not in KINDS or (suffix == ".parquet" and path.suffix in COMPRESSED):
         raise UserError(
-            f"{path}: a file of labelled texts ends with {', '.join(KINDS)} (all but the last maybe with .gz .bz2 .xz "
-            ".zst)"
+            f"{path}: a file of labelled texts ends with {', '.join(KINDS)} (all but the last also compressed: .gz "
+            ".bz2 .xz .zst)"
         )
     return KINDS[suffix](path)
 

@@ -189,7 +189,7 @@ class Recipe(Options):
             name = Path(self.checkpoint).name if Path(self.checkpoint).is_absolute() else self.checkpoint
             return f"A Korean language model, fine-tuned from {name}."
         base = self.pretrain.base
-        origin = f"trained on from {Path(base).name}" if base else "pretrained from scratch"
+        origin = f"further pretrained from {Path(base).name}" if base else "pretrained from scratch"
         return f"A Korean language model over morphemes, {origin}."
 
 

@@ -88,12 +88,9 @@ class Sequences:
 def plan_sequences(
     shards: Shards, max_length: int, short_seq_prob: float, pairs: PairTask, rng: np.random.Generator
 ) -> Sequences:
-    """SEGMENT-PAIR: every token of the shards is in one sequence of at most `max_length` tokens.
-
-    For the task "next" half of the pairs pass their B on to one another (truncated where it does not fit), so that the
-    random half needs no text of its own; for "order" the segments of half of the pairs are swapped. A paragraph of an
-    unordered document is a sequence of its own, and so is each part of a sentence that is too long.
-    """
+    """SEGMENT-PAIR: ordered documents as pairs of segments, each pair of at most `max_length` tokens. A paragraph of an
+    unordered document is a sequence of its own, and so is each part of a sentence that is too long."""
+    # every token of the shards is in one sequence
     # per shard (4, sequences): start of A, start of B (or the end, if there is no pair), end, start of the document
     columns: list[np.ndarray] = []
     for offset, shard in shards:
@@ -117,6 +114,8 @@ def plan_sequences(
     start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
     a, b = np.stack([start, middle], 1), np.stack([middle, end], 1)
     label = np.where(end > middle, NEXT, IGNORE_INDEX)
+    # half of the pairs swap their segments (SOP), or pass their B on to one another (NSP), so that random pairs need no
+    # text of their own
     if pairs == "order":
         return _with_swapped_segments(a, b, label, rng)
     return _with_random_partners(a, b, label, document, max_length, rng)

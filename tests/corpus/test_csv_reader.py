@@ -157,14 +157,14 @@ def test_a_wrong_file_is_reported_in_one_sentence(tmp_path, name, content, optio
 A_WRONG_OPTION_IS_REFUSED_ROWS = [
     (
         {"delimiter": r"\t"},
-        r"delimiter: one character is needed, no quote and no line end, not .* "
+        r"delimiter: must be one character other than a quote or a line end, not .* "
         r'\(a tab in YAML: "\\t", in double quotes\)',
     ),
-    ({"delimiter": ""}, "delimiter: one character is needed, no quote and no line end, not ''"),
+    ({"delimiter": ""}, "delimiter: must be one character other than a quote or a line end, not ''"),
     ({"delimiter": '"'}, "delimiter: one character is needed"),
     ({"delimiter": "\n"}, "delimiter: one character is needed"),
-    ({"text": []}, "text: needs the name of a column, or a list of some"),
-    ({"text": ""}, "text: needs the name of a column, or a list of some"),
+    ({"text": []}, "text: needs the name of a column, or a list of names"),
+    ({"text": ""}, "text: needs the name of a column, or a list of names"),
 ]
 
 

@@ -117,7 +117,7 @@ def test_check_names_every_unfit_file_at_once_with_the_way_out(dirty, tmp_path, 
     for name in UNFIT:
         line = next(line for line in lines if f"{dirty / name}" in line)
         assert "on_error: skip" in line and WAYS_OUT.get(name, "") in line
-    assert "(2 more of the rows read of it are unfit)" in next(line for line in lines if "broken.jsonl" in line)
+    assert "(and 2 more unfit rows in the sample)" in next(line for line in lines if "broken.jsonl" in line)
     as_json = kobert("check", tmp_path / "r.yaml", "--json")
     assert as_json.code == 2 and json.loads(as_json.out)["problems"] == lines
     skipping = [f"corpus.sources.{i}.on_error=skip" for i in range(4)]

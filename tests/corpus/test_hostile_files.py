@@ -170,7 +170,7 @@ def test_wiki_pages_of_marks_that_never_close_are_dropped_before_they_take_minut
 def test_a_dump_of_pages_in_pages_or_endless_tags_is_refused(tmp_path) -> None:
     laughs = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 9))
     for content, said in {
-        "<page>" * 200_000: "elements in elements",
+        "<page>" * 200_000: "elements nested more than",
         f"<page a='{'x' * 300_000}'>": "a tag or comment of more than",
         f"<!--{'x' * 300_000}-->": "a tag or comment of more than",
         f'<!DOCTYPE a [<!ENTITY a0 "xxxxxxxxxx">{laughs}]><a>&a8;</a>': "amplification",
@@ -178,5 +178,5 @@ def test_a_dump_of_pages_in_pages_or_endless_tags_is_refused(tmp_path) -> None:
         (tmp_path / "wiki.xml").write_text(
             content if content.startswith("<!DOC") else f"<mediawiki>{content}", encoding="utf-8"
         )
-        with pytest.raises(UserError, match=f"not a whole MediaWiki XML dump.*{said}"):
+        with pytest.raises(UserError, match=f"not a complete MediaWiki XML dump.*{said}"):
             list(pages(tmp_path / "wiki.xml", 100_000))

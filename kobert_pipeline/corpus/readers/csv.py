@@ -61,7 +61,7 @@ class Csv(Reader):
     @classmethod
     def _one_at_least(cls, text: str | list[str]) -> str | list[str]:
         if not text:
-            raise ValueError("needs the name of a column, or a list of some")
+            raise ValueError("needs the name of a column, or a list of names")
         return text
 
     @field_validator("delimiter")
@@ -69,7 +69,7 @@ class Csv(Reader):
     def _one_character(cls, delimiter: str | None) -> str | None:
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
             raise ValueError(
-                f"one character is needed, no quote and no line end, not {delimiter!r} "
+                f"must be one character other than a quote or a line end, not {delimiter!r} "
                 '(a tab in YAML: "\\t", in double quotes)'
             )
         return delimiter

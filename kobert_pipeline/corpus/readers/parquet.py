@@ -70,7 +70,7 @@ def open_parquet(path: Path) -> Any:
         return pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise Unfit(
-            "damaged", f"{path} is not a whole Parquet file ({str(error).splitlines()[0]}); fetch it again"
+            "damaged", f"{path} is not a complete Parquet file ({str(error).splitlines()[0]}); fetch it again"
         ) from None
 
 

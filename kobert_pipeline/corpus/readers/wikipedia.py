@@ -84,7 +84,7 @@ class PageBuilder:
         self.events += 1
         self.open.append(tag.rpartition("}")[2])
         if len(self.open) > DEEPEST:
-            raise ValueError(f"elements in elements, {DEEPEST} deep")
+            raise ValueError(f"elements nested more than {DEEPEST} deep")
         self.text, self.size = [], 0
         if self.open[-1] == "page":
             self.page = Page()
@@ -130,7 +130,7 @@ def pages(path: Path, limit: int = LONGEST_LINE) -> Iterator[Page]:
                 target.finished.clear()
             parser.close()
         except (ElementTree.ParseError, ValueError) as error:
-            raise Unfit("damaged", f"{path} is not a whole MediaWiki XML dump ({error}); fetch it again") from None
+            raise Unfit("damaged", f"{path} is not a complete MediaWiki XML dump ({error}); fetch it again") from None
 
 
 def without_comments(markup: str) -> str:
