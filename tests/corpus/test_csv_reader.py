@@ -161,8 +161,8 @@ A_WRONG_OPTION_IS_REFUSED_ROWS = [
         r'\(a tab in YAML: "\\t", in double quotes\)',
     ),
     ({"delimiter": ""}, "delimiter: must be one character other than a quote or a line end, not ''"),
-    ({"delimiter": '"'}, "delimiter: one character is needed"),
-    ({"delimiter": "\n"}, "delimiter: one character is needed"),
+    ({"delimiter": '"'}, "delimiter: must be one character"),
+    ({"delimiter": "\n"}, "delimiter: must be one character"),
     ({"text": []}, "text: needs the name of a column, or a list of names"),
     ({"text": ""}, "text: needs the name of a column, or a list of names"),
 ]
