@@ -16,7 +16,8 @@ from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.errors import UserError
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="A data set; --list shows all.")]
-DataDir = Annotated[Path | None, typer.Option(help="Data folder; default: KOBERT_DATA, else the folder corpora of a clone.")]
+DATA_DIR = "Data folder; default: KOBERT_DATA, else the folder corpora of a clone."
+DataDir = Annotated[Path | None, typer.Option(help=DATA_DIR)]
 Date = Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Date of the dump kowiki; default: latest.")]
 List = Annotated[bool, typer.Option("--list", help="List the data sets with their licences.")]
 SECONDS_PER_LINE = 10

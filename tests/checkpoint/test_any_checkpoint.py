@@ -138,7 +138,9 @@ def test_it_is_published_without_our_code_and_compared(data: Path, tiny: Any, tm
     ours = kobert("predict", folder, "정말 재밌다", "--json").json
     assert ours["label"] == label
     found = kobert("evaluate", folder, data / "reviews_test.txt", "--json").json
-    assert found["scores"] == read_json(run_dir / "finetune" / "nsmc" / "1" / "manifest.json")["counts"]["test"]
+    assert (
+        found["clean"]["scores"] == read_json(run_dir / "finetune" / "nsmc" / "1" / "manifest.json")["counts"]["test"]
+    )
     table = kobert("compare", tiny.run_dir, run_dir).out
     assert "own pretraining" in table and str(checkpoint) in table
     # it can be the start of the next recipe, and our own checkpoints can, too

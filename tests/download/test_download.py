@@ -13,6 +13,7 @@ import yaml
 from local_server import Page, Server, git_sha1_of, sha256_of
 
 from kobert_pipeline.config import recipe_file
+from kobert_pipeline.corpus import data_files
 from kobert_pipeline.download import download as module
 from kobert_pipeline.download import sources as table
 from kobert_pipeline.download.download import download, korean_questions
@@ -332,6 +333,7 @@ def test_a_slow_download_says_how_far_it_is(known, monkeypatch, capsys) -> None:
 )
 def test_a_mistake_is_answered_in_a_sentence(kobert, tmp_path, monkeypatch, words, said) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(data_files, "BUNDLED", tmp_path / "no clone")
     (tmp_path / "file").write_text("")
     assert said in kobert("download", *words).complaint
     assert not (tmp_path / "d").exists()
