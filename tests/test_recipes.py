@@ -1,7 +1,6 @@
 """Every shipped recipe and every `kobert` command in the documents goes through the real parser, and every wrong recipe
 is refused with a clear message."""
 
-import os
 import re
 import shlex
 from pathlib import Path
@@ -23,22 +22,17 @@ DOCUMENTS = [REPO / "README.md", REPO / "README.ko.md", *GUIDES]
 ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
 
 
-def real_data() -> Path | None:
-    """The folder of the real corpora and task files, or None if there is none."""
-    folder = Path(os.environ["KOBERT_TEST_DATA"] or REPO.parent / "shared" / "data")
-    return folder if (folder / "nsmc").is_dir() else None
+DOWNLOADED = {"base": {"kowiki", "korquad"}, "korquad": {"korquad"}, "klue-ner": {"klue"}}
+"""What has to be downloaded for the shipped recipes whose data is not in a clone."""
 
 
 @pytest.mark.parametrize("name", recipe_file.shipped())
-def test_shipped_recipe_is_valid_with_the_data_of_a_clone(name: str, kobert) -> None:
-    settings = []
-    if name == "base":
-        if (data_dir := real_data()) is None:
-            pytest.skip("this recipe requires data that is not in the clone: set KOBERT_DATA")
-        settings = ["--set", f"data_dir={data_dir}"]
-    result = kobert("check", name, *settings)
-    assert (result.code, result.err) == (0, ""), result.err
-    assert result.out.startswith(f"{name}: valid, ")
+def test_shipped_recipe_is_valid_with_the_data_of_a_clone_or_says_what_to_download(name: str, kobert) -> None:
+    result = kobert("check", name)
+    assert set(re.findall(r"kobert download (\w+)", result.out + result.err)) == DOWNLOADED.get(name, set())
+    if name not in DOWNLOADED:
+        assert (result.code, result.err) == (0, ""), result.err
+        assert result.out.startswith(f"{name}: valid, ")
 
 
 @pytest.mark.parametrize("name", recipe_file.shipped())
@@ -198,7 +192,7 @@ def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:
         (b"just text\n", "must be a mapping"),
         (b"", "must be a mapping"),
         (b"\xb0\xa1\xb3\xaa: 1\n", "not YAML in UTF-8"),
-        (b"description: no corpus\n", "corpus: is missing"),
+        (b"description: no corpus\n", "neither corpus nor checkpoint"),
     ],
     ids=["broken", "text", "empty", "cp949", "no corpus"],
 )

@@ -35,21 +35,14 @@ def locate(name: str) -> Path:
 def fetch(repo: str, revision: str | None) -> Path:
     """The folder of a repository's files, named by its commit. What was fetched once is not fetched again, so a pinned
     revision needs no network. Raises UserError where the Hub does not give it."""
-    from huggingface_hub import hf_hub_download, snapshot_download
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
     small = [CONFIG, "training_manifest.json", *TOKENIZER_FILES]
     try:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))
-        for weights in (WEIGHTS, PICKLED_WEIGHTS):
-            try:
-                hf_hub_download(repo, weights, revision=folder.name)
-                break
-            except LocalEntryNotFoundError:  # no connection; another file's name would not help
-                raise
-            except EntryNotFoundError:
-                continue
-    except Exception as error:  # the client raises its own, httpx's and the system's errors
+        _fetch_weights(repo, folder)
+    except (HTTPError, OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         at = f" at revision {revision}" if revision else ""
         raise UserError(
@@ -57,6 +50,24 @@ def fetch(repo: str, revision: str | None) -> Path:
             f"({type(error).__name__}: {reason}); check the name and the network"
         ) from None
     return folder
+
+
+def _fetch_weights(repo: str, folder: Path) -> None:
+    """Fetch the weights of the commit that `folder` is named after, safetensors if there are any."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    names = (WEIGHTS, PICKLED_WEIGHTS)
+    if any((folder / name).is_file() for name in names):
+        return  # without asking the Hub, which may be out of reach
+    for name in names:
+        try:
+            hf_hub_download(repo, name, revision=folder.name)
+            return
+        except LocalEntryNotFoundError:  # no connection: looking for the other file would not help
+            raise
+        except EntryNotFoundError:
+            continue
 
 
 def commit_of(name: str, folder: Path) -> str | None:

@@ -79,7 +79,9 @@ class Recipe(Options):
             raise ValueError(
                 "there is neither corpus nor checkpoint; name the texts to pretrain on, or a model to start from"
             )
-        given = [name for name in ("corpus", *FROM_TEXT) if name in self.model_fields_set]
+        # compared with the defaults, which a dump of the recipe contains
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        given = [name for name in ("corpus", *FROM_TEXT) if getattr(self, name) != defaults[name]]
         if self.checkpoint is not None and given:
             raise ValueError(
                 f"checkpoint is {self.checkpoint!r}, which takes the place of pretraining, but there is also "
