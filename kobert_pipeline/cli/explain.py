@@ -18,7 +18,8 @@ def explanation(name: str) -> dict[str, Any]:
     if name.partition(".")[0] in STAGES:
         return _stage(name)
     if name in recipe_file.shipped():
-        return _answer(f"recipe {name}", recipe_file.shipped()[name].read_text(encoding="utf-8").strip(), [])
+        text = recipe_file.shipped()[name].read_text(encoding="utf-8").strip()
+        return _answer(f"recipe {name}", text + _others(name, plugins.find(name)), [])
     if name in plugins.CONTRACTS:
         rows = [(key, "", "", (plugin.__doc__ or "").strip()) for key, plugin in plugins.variants(name).items()]
         return _answer(f"family {name}", _about(plugins.contract(name)), rows)
@@ -28,15 +29,22 @@ def explanation(name: str) -> dict[str, Any]:
             f"there is nothing called {name!r}{did_you_mean(name, [*STAGES, *recipe_file.shipped(), *plugins.names()])}"
         )
     family, plugin = matches[0]
-    others = "".join(f"\n\nThere is also {other}.{name}: kobert explain {other}.{name}" for other, _ in matches[1:])
     title = f"{plugin.model_fields['name'].default} ({family})"
-    return _answer(title, _about(plugin) + others, plugins.describe(plugin), _parameters(plugin))
+    return _answer(title, _about(plugin) + _others(name, matches[1:]), plugins.describe(plugin), _parameters(plugin))
+
+
+def _others(name: str, matches: list[tuple[str, type[Plugin]]]) -> str:
+    """Sentences about other things of the same name."""
+    return "".join(f"\n\nThere is also {family}.{name}: kobert explain {family}.{name}" for family, _ in matches)
 
 
 def _stage(path: str) -> dict[str, Any]:
     """A stage, or an option or group in it: `pretrain.plan.learning_rate`."""
     stage, *keys = path.split(".")
     here, options = stage, _options(Recipe.model_fields[stage].annotation)
+    if options is None and not keys:  # the options of the stage checkpoint have no section of their own
+        rows = [row for row in plugins.describe(Recipe) if row[0].startswith(stage)]
+        return _answer(f"stage {stage}", Recipe.model_fields[stage].description or "", rows)
     for key in keys:
         if options is None or key not in options.model_fields:
             raise UserError(f"{here} has no option {key!r}{did_you_mean(key, options.model_fields if options else [])}")

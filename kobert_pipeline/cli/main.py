@@ -42,6 +42,7 @@ from kobert_pipeline.runs.runner import run as run_jobs
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     rich_markup_mode=None,  # help texts contain [MASK], which rich would take for markup
     pretty_exceptions_enable=False,
@@ -52,6 +53,14 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line, and turn errors into exit codes."""
     run_app(app)
+
+
+@app.command("help")
+def show_help(
+    command: Annotated[str | None, typer.Argument(metavar="COMMAND", help="A command; default: all of them.")] = None,
+) -> None:
+    """Show the help of a command, as its option --help does. Example: kobert help run"""
+    app([*([command] if command else []), "--help"], prog_name="kobert", standalone_mode=False)
 
 
 @app.command()

@@ -26,6 +26,13 @@ STAGES = main.STAGES
 COMMANDS = sorted(typer.main.get_command(main.app).commands)  # type: ignore[attr-defined]
 
 
+def test_help_is_found_by_every_usual_name(kobert) -> None:
+    for words, other in ((["help"], ["--help"]), (["-h"], ["--help"]), (["help", "run"], ["run", "-h"])):
+        shown = [kobert(*line).out.partition("[OPTIONS]")[2] for line in (words, other)]  # after the program's name
+        assert shown[0] == shown[1] != ""
+    assert "Did you mean 'run'?" in kobert("help", "rn").complaint
+
+
 def test_help_of_every_command_shows_an_example_that_parses(kobert) -> None:
     for name in COMMANDS:
         result = kobert(name, "--help")
