@@ -1,5 +1,5 @@
-"""Entity F1 and the macro F1 of characters, against seqeval and scikit-learn on a thousand cases; spans of tags against
-seqeval's."""
+"""Entity F1 and the macro F1 of characters, against seqeval and scikit-learn on a hundred cases, in the slow suite on a
+thousand; spans of tags against seqeval's."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from sklearn.metrics import f1_score
 from kobert_pipeline.features.bio import parse_tag, spans
 from kobert_pipeline.features.metrics import character_macro_f1, character_tags, entity_scores
 
-CASES = 1000
+every_count = pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.slow)])
 TAGS = ["O", "B-PS", "I-PS", "B-LC", "I-LC", "B-DT", "I-DT"]
 
 
-def tagged() -> Iterator[tuple[list[list[str]], list[list[str]]]]:
+def tagged(cases: int) -> Iterator[tuple[list[list[str]], list[list[str]]]]:
     """Some texts' tags, predicted and right, sequences that no one would write among them; now and then a side without
     entities."""
     rng = np.random.default_rng(0)
-    for case in range(CASES):
+    for case in range(cases):
         sizes = rng.integers(1, 25, rng.integers(1, 6))
         outside = rng.choice([0.1, 0.5, 0.9])
         sides: list[list[list[str]]] = []
@@ -42,17 +42,19 @@ def of_tags(tags: list[str]) -> list[list]:
     return [list(span) for span in spans(parse_tag(tag) for tag in tags)]
 
 
-def test_spans_are_those_of_seqeval() -> None:
-    for given, right in tagged():
+@every_count
+def test_spans_are_those_of_seqeval(cases: int) -> None:
+    for given, right in tagged(cases):
         for tags in (*given, *right):
             assert [(first, end - 1, kind) for first, end, kind in spans(map(parse_tag, tags))] == [
                 (b, e, k) for k, b, e in get_entities(tags)
             ]
 
 
-def test_entity_scores_equal_seqeval() -> None:
+@every_count
+def test_entity_scores_equal_seqeval(cases: int) -> None:
     names = {"entity_f1": "f1_score", "entity_precision": "precision_score", "entity_recall": "recall_score"}
-    for given, right in tagged():
+    for given, right in tagged(cases):
         found = entity_scores([of_tags(tags) for tags in given], [of_tags(tags) for tags in right])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # seqeval's about sides without entities
@@ -62,10 +64,11 @@ def test_entity_scores_equal_seqeval() -> None:
                 ), name
 
 
-def test_character_macro_f1_equals_scikit_learn() -> None:
-    """Over the tags of all characters except white space, O not among the labels."""
+@every_count
+def test_character_macro_f1_equals_scikit_learn(cases: int) -> None:
+    """Over the tags of all characters that are no white space, O not among the labels."""
     rng = np.random.default_rng(1)
-    for given, right in tagged():
+    for given, right in tagged(cases):
         texts = ["".join(rng.choice(["가", "나", " "], len(tags), p=[0.5, 0.3, 0.2])) for tags in right]
         sides = [[of_tags(tags) for tags in side] for side in (given, right)]
         rows = [

@@ -1,6 +1,7 @@
 """Files of entities in the forms of KLUE, Naver and CoNLL, and tables of the user's own; wrong inputs by file and
 line."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -56,14 +57,16 @@ def spelled(example: dict[str, Any]) -> list[tuple[str, str]]:
     return [(example["text"][start:end], kind) for start, end, kind in example["entities"]]
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_klue_is_read_by_characters(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / "k.tsv"
-    path.write_bytes(KLUE.replace("\n", ending).encode())
-    first, second = Task.choose("ner").read(path)
-    assert (first["id"], first["text"]) == ("own-0", "특히 강릉역은 내일 밤까지")
-    assert spelled(first) == [("강릉역", "LC"), ("내일 밤", "TI")]
-    assert (second["id"], second["text"], second["entities"]) == ("own-1", "#11", [[1, 2, "QT"], [2, 3, "QT"]])
+def test_klue_is_read_by_characters(tmp_path: Path) -> None:
+    for ending in ["\n", "\r\n"]:
+        path = tmp_path / "k.tsv"
+        path.write_bytes(KLUE.replace("\n", ending).encode())
+        first, second = Task.choose("ner").read(path)
+        assert (first["id"], first["text"]) == ("own-0", "특히 강릉역은 내일 밤까지"), ending
+        assert told(first) == [("강릉역", "LC"), ("내일 밤", "TI")], ending
+        assert (second["id"], second["text"], second["entities"]) == ("own-1", "#11", [[1, 2, "QT"], [2, 3, "QT"]]), (
+            ending
+        )
 
 
 def test_naver_is_read_by_eojeols(tmp_path: Path) -> None:
@@ -73,27 +76,26 @@ def test_naver_is_read_by_eojeols(tmp_path: Path) -> None:
     assert (second["text"], second["entities"]) == ("끝.", [])
 
 
-@pytest.mark.parametrize("separator", ["\t", " "])
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("turned", [False, True])
-def test_numbers_are_no_tokens_whatever_the_tags_of_a_file_in_naver_s_form(
-    tmp_path: Path, turned: bool, first: int, separator: str
-) -> None:
+def test_numbers_are_no_tokens_whatever_the_tags_of_a_file_in_naver_s_form(tmp_path: Path) -> None:
     """Its sentences may begin with the shortest, without any entity."""
-    lines = []
-    for line in ("1\t끝.\t-\n\n" + NAVER).splitlines():
-        number, *columns = line.split("\t")
-        name, _, side = columns[1].partition("_") if columns else ("", "", "")
-        tag = f"{side}-{name}" if side else "O"
-        kept = [str(int(number) - 1 + first), columns[0], tag if turned else columns[1]] if columns else []
-        lines.append(separator.join(kept))
-    found = Task.choose("ner").read(file(tmp_path / "train_data", "\n".join(lines)))
-    assert [example["text"] for example in found] == ["끝.", "한지민 작가는 남해 바닷가에서 3 4", "끝."]
-    assert [spelled(example) for example in found] == [
-        [],
-        [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")],
-        [],
-    ]
+    for turned, first, separator in itertools.product([False, True], [0, 1], ["\t", " "]):
+        lines = []
+        for line in ("1\t끝.\t-\n\n" + NAVER).splitlines():
+            number, *columns = line.split("\t")
+            name, _, side = columns[1].partition("_") if columns else ("", "", "")
+            tag = f"{side}-{name}" if side else "O"
+            kept = [str(int(number) - 1 + first), columns[0], tag if turned else columns[1]] if columns else []
+            lines.append(separator.join(kept))
+        found = Task.choose("ner").read(file(tmp_path / "train_data", "\n".join(lines)))
+        assert [example["text"] for example in found] == ["끝.", "한지민 작가는 남해 바닷가에서 3 4", "끝."], (
+            turned,
+            first,
+        )
+        assert [told(example) for example in found] == [
+            [],
+            [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")],
+            [],
+        ], (turned, first)
 
 
 def test_conll_is_read_by_its_first_and_last_column(tmp_path: Path) -> None:
@@ -145,20 +147,20 @@ def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> Non
         Task.choose("ner").fit_labels([file(tmp_path / "c.txt", "가\tO\n")])
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("## a\n가\tB-PS\n나 O\n", r"line 3: '나 O' was found where a character, a tab and its tag was expected"),
-        ("## a\n가\tB-PS\n나\t\n", r"line 3: '나\\t' was found where a character"),
-        ("1\t가\tPER_B\n2\t나\n", "line 2: .* where number, eojeol and tag was expected"),
-        ("1 가 B-PER\n2 나 밤 O\n3 다 O\n", "line 2: '2 나 밤 O' was found where number, eojeol and tag was expected"),
-        ("1\t가\tNNP\tB-PER\n2\t나\tNNB\tO\n", "line 1: .* was found where number, eojeol and tag was expected"),
-        ("가 O\n나\n", "line 2: '나' was found where a token and its tag was expected"),
-    ],
-)
-def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, content: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        Task.choose("ner").read(file(tmp_path / "a.txt", content))
+WRONG_LINES = [
+    ("## a\n가\tB-PS\n나 O\n", r"line 3: '나 O' was found where a character, a tab and its tag was expected"),
+    ("## a\n가\tB-PS\n나\t\n", r"line 3: '나\\t' was found where a character"),
+    ("1\t가\tPER_B\n2\t나\n", "line 2: .* where number, eojeol and tag was expected"),
+    ("1 가 B-PER\n2 나 밤 O\n3 다 O\n", "line 2: '2 나 밤 O' was found where number, eojeol and tag was expected"),
+    ("1\t가\tNNP\tB-PER\n2\t나\tNNB\tO\n", "line 1: .* was found where number, eojeol and tag was expected"),
+    ("가 O\n나\n", "line 2: '나' was found where a token and its tag was expected"),
+]
+
+
+def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path) -> None:
+    for content, said in WRONG_LINES:
+        with pytest.raises(UserError, match=said):
+            Task.choose("ner").read(file(tmp_path / "a.txt", content))
 
 
 # rows of one's own
@@ -184,13 +186,10 @@ ROWS: list[tuple[dict, dict, str, list]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
-@pytest.mark.parametrize(("options", "row", "text", "entities"), ROWS)
-def test_rows_are_read_by_their_columns(
-    tmp_path: Path, name: str, options: dict, row: dict, text: str, entities: list
-) -> None:
-    [example] = Task.choose({"name": "tagging", **options}).read(file(tmp_path / name, [row | {"id": 7}]))
-    assert (example["id"], example["text"], spelled(example)) == ("7", text, entities)
+def test_rows_are_read_by_their_columns(tmp_path: Path) -> None:
+    for (options, row, text, entities), name in itertools.product(ROWS, ["a.jsonl", "a.json", "a.parquet"]):
+        [example] = Task.choose({"name": "tagging", **options}).read(file(tmp_path / name, [row | {"id": 7}]))
+        assert (example["id"], example["text"], told(example)) == ("7", text, entities), (options, row)
 
 
 def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) -> None:
@@ -203,40 +202,40 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
         Task.choose("tagging").read(path)
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"text": TEXT, "entities": "[]"}, "line 2: a list of entities was expected, not '\\[\\]'"),
-        ({"text": None, "entities": []}, "line 2: text was expected, not None"),
-        ({"text": TEXT}, "line 2: there is no 'entities'"),
-        (
-            {"text": TEXT, "entities": [{"start": 0, "end": 3}]},
-            r"line 2: an entity is \{'start': 0, 'end': 3\}; \{start, end, label\} or",
-        ),
-        ({"text": TEXT, "entities": [[0, "3", "PER"]]}, "line 2: an entity is"),
-        ({"text": TEXT, "entities": [[True, 3, "PER"]]}, "line 2: an entity is"),
-        (
-            {"text": TEXT, "entities": [[0, 3, "O"]]},
-            "line 2: the type of '한지민' is 'O', which means that there is no entity",
-        ),
-        ({"text": TEXT, "entities": [[0, 3, "_"]]}, "line 2: the type of '한지민' is '_'"),
-        ({"text": TEXT, "entities": [[0, 99, "PER"]]}, "line 2: an entity is from 0 to 99"),
-    ],
-)
-def test_a_wrong_row_of_texts_is_refused_by_file_and_line(tmp_path: Path, row: dict, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        Task.choose("tagging").read(file(tmp_path / "a.jsonl", [{"text": TEXT, "entities": ENTITIES}, row]))
+WRONG_TEXTS = [
+    ({"text": TEXT, "entities": "[]"}, "line 2: a list of entities was expected, not '\\[\\]'"),
+    ({"text": None, "entities": []}, "line 2: text was expected, not None"),
+    ({"text": TEXT}, "line 2: there is no 'entities'"),
+    (
+        {"text": TEXT, "entities": [{"start": 0, "end": 3}]},
+        r"line 2: an entity is \{'start': 0, 'end': 3\}; \{start, end, label\} or",
+    ),
+    ({"text": TEXT, "entities": [[0, "3", "PER"]]}, "line 2: an entity is"),
+    ({"text": TEXT, "entities": [[True, 3, "PER"]]}, "line 2: an entity is"),
+    (
+        {"text": TEXT, "entities": [[0, 3, "O"]]},
+        "line 2: the type of '한지민' is 'O', which means that there is no entity",
+    ),
+    ({"text": TEXT, "entities": [[0, 3, "_"]]}, "line 2: the type of '한지민' is '_'"),
+    ({"text": TEXT, "entities": [[0, 99, "PER"]]}, "line 2: an entity is from 0 to 99"),
+]
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each token has one"),
-        (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),
-        (TOKENS | {"tokens": ["가", 3, "나", "다"]}, "line 2: a token was expected, not 3"),
-        (TOKENS | {"tokens": "한지민"}, "line 2: a list of tokens was expected"),
-    ],
-)
-def test_a_wrong_row_of_tokens_is_refused_by_file_and_line(tmp_path: Path, row: dict, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        Task.choose("tagging").read(file(tmp_path / "a.jsonl", [TOKENS, row]))
+def test_a_wrong_row_of_texts_is_refused_by_file_and_line(tmp_path: Path) -> None:
+    for row, said in WRONG_TEXTS:
+        with pytest.raises(UserError, match=said):
+            Task.choose("tagging").read(file(tmp_path / "a.jsonl", [{"text": TEXT, "entities": ENTITIES}, row]))
+
+
+WRONG_TOKENS = [
+    (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each token has one"),
+    (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),
+    (TOKENS | {"tokens": ["가", 3, "나", "다"]}, "line 2: a token was expected, not 3"),
+    (TOKENS | {"tokens": "한지민"}, "line 2: a list of tokens was expected"),
+]
+
+
+def test_a_wrong_row_of_tokens_is_refused_by_file_and_line(tmp_path: Path) -> None:
+    for row, said in WRONG_TOKENS:
+        with pytest.raises(UserError, match=said):
+            Task.choose("tagging").read(file(tmp_path / "a.jsonl", [TOKENS, row]))

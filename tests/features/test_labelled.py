@@ -83,23 +83,21 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize(("task", "name", "record", "identity", "label"), LAYOUTS)
-def test_known_layouts_are_read_without_options(
-    tmp_path: Path, task: Any, name: str, record: dict, identity: str, label: float
-) -> None:
-    chosen = Task.choose(task)
-    [example] = chosen.read(table(tmp_path / name, record))
-    assert (example["id"], example["text"], example["label"]) == (identity, ONE, label)
-    assert example.get("text_pair") == (TWO if chosen.paired else None)
-    assert chosen.content(example) == (f"{ONE}\n{TWO}" if chosen.paired else ONE)
+def test_known_layouts_are_read_without_options(tmp_path: Path) -> None:
+    for task, name, record, identity, label in LAYOUTS:
+        chosen = Task.choose(task)
+        [example] = chosen.read(table(tmp_path / name, record))
+        assert (example["id"], example["text"], example["label"]) == (identity, ONE, label), (task, name)
+        assert example.get("text_pair") == (TWO if chosen.paired else None), (task, name)
+        assert chosen.content(example) == (f"{ONE}\n{TWO}" if chosen.paired else ONE), (task, name)
 
 
-@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.json", "own.jsonl", "own.parquet"])
-def test_options_name_the_columns(tmp_path: Path, name: str) -> None:
-    record = {"sentence1": "다른 글", "label": "0", "left": ONE, "right": TWO, "equal": "1", "number": "n3"}
-    task = Task.choose({"name": "pair", "text": "left", "text_pair": "right", "label": "equal", "id": "number"})
-    [example] = task.read(table(tmp_path / name, record))
-    assert (example["id"], example["text"], example["text_pair"], example["label"]) == ("n3", ONE, TWO, 1)
+def test_options_name_the_columns(tmp_path: Path) -> None:
+    for name in ["own.csv", "own.tsv", "own.json", "own.jsonl", "own.parquet"]:
+        record = {"sentence1": "다른 글", "label": "0", "left": ONE, "right": TWO, "equal": "1", "number": "n3"}
+        task = Task.choose({"name": "pair", "text": "left", "text_pair": "right", "label": "equal", "id": "number"})
+        [example] = task.read(table(tmp_path / name, record))
+        assert (example["id"], example["text"], example["text_pair"], example["label"]) == ("n3", ONE, TWO, 1), name
 
 
 def test_a_dotted_option_leads_into_objects(tmp_path: Path) -> None:
@@ -131,16 +129,16 @@ def test_equal_pairs_are_one_group_in_either_order_where_order_means_nothing(tmp
         assert (straight == turned) is symmetric
 
 
-@pytest.mark.parametrize("task", ["pair", "sts"])
-def test_a_pair_and_its_mirror_are_on_one_side_of_the_dev_split(tmp_path: Path, task: str) -> None:
-    pairs = [(f"왼쪽 글 {i}번", f"오른쪽 글 {i}번") for i in range(300)]
-    label = {"pair": "label", "sts": "score"}[task]
-    records = [{"sentence1": a, "sentence2": b, label: 1} for a, b in [*pairs, *((b, a) for a, b in pairs)]]
-    table(tmp_path / "train.tsv", *records)
-    splits, _ = stage.split(stage.FeaturesOptions(task=task, train="train.tsv", dev_share=0.3), tmp_path)
-    sides = {name: {frozenset((e["text"], e["text_pair"])) for e in examples} for name, examples in splits.items()}
-    assert not sides["train"] & sides["dev"]
-    assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100
+def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path) -> None:
+    for task in ["pair", "sts"]:
+        pairs = [(f"왼쪽 글 {i}번", f"오른쪽 글 {i}번") for i in range(300)]
+        label = {"pair": "label", "sts": "score"}[task]
+        records = [{"sentence1": a, "sentence2": b, label: 1} for a, b in [*pairs, *((b, a) for a, b in pairs)]]
+        table(tmp_path / "train.tsv", *records)
+        splits, _ = stage.split(stage.FeaturesOptions(task=task, train="train.tsv", dev_share=0.3), tmp_path)
+        sides = {name: {frozenset((e["text"], e["text_pair"])) for e in examples} for name, examples in splits.items()}
+        assert not sides["train"] & sides["dev"], task
+        assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100, task
 
 
 def test_an_empty_text_stays_in_the_test_set(tmp_path: Path) -> None:
@@ -150,46 +148,46 @@ def test_an_empty_text_stays_in_the_test_set(tmp_path: Path) -> None:
     assert [(example["text"], example["group"]) for example in examples] == [("", ""), ("글", "글")]
 
 
-@pytest.mark.parametrize(
-    ("task", "name", "change", "said"),
-    [
-        (
-            "pair",
-            "a.tsv",
-            {"label": "2"},
-            r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same",
-        ),
-        ("pair", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
-        ("pair", "a.jsonl", {"label": None}, r"a\.jsonl, line 2: the label is None; allowed"),
-        ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
-        ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
-        ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
-        ("nli", "a.tsv", {"label": "-"}, "line 3: the label is '-'; allowed are .*entailment"),
-        ("acceptability", "a.csv", {"label": ""}, r"a\.csv, line 3: the label is ''; allowed are 0 \(unacceptable\)"),
-        ("sts", "a.tsv", {"label": "5.1"}, "line 3: the score is '5.1'; allowed are numbers from 0 to 5"),
-        ("sts", "a.tsv", {"label": "nan"}, "line 3: the score is 'nan'"),
-        ("sts", "a.tsv", {"label": "-0.5"}, "line 3: the score is '-0.5'"),
-        ("sts", "a.jsonl", {"label": False}, "line 2: the score is False"),
-        ("sts", "a.jsonl", {"label": [1]}, r"line 2: the score is \[1\]"),
-        (
-            {"name": "classification", "labels": ["1", "3"]},
-            "a.tsv",
-            {"label": "2"},
-            "line 3: the label is '2'; allowed are 1, 3",
-        ),
-        (
-            "classification",
-            "a.jsonl",
-            {"label": 0.5},
-            "line 2: the label is 0.5; a text or a whole number was expected",
-        ),
-        ("classification", "a.tsv", {"label": " "}, "line 3: the label is ' '"),
-    ],
-)
-def test_a_wrong_row_is_refused_by_file_and_line(tmp_path: Path, task: Any, name: str, change: dict, said: str) -> None:
-    right = {"sentence1": ONE, "sentence2": TWO, "sentence": ONE, "label": 1}
-    with pytest.raises(UserError, match=said):
-        Task.choose(task).read(table(tmp_path / name, right, right | change))
+WRONG_ROWS = [
+    (
+        "pair",
+        "a.tsv",
+        {"label": "2"},
+        r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same",
+    ),
+    ("pair", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
+    ("pair", "a.jsonl", {"label": None}, r"a\.jsonl, line 2: the label is None; allowed"),
+    ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
+    ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
+    ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
+    ("nli", "a.tsv", {"label": "-"}, "line 3: the label is '-'; allowed are .*entailment"),
+    ("acceptability", "a.csv", {"label": ""}, r"a\.csv, line 3: the label is ''; allowed are 0 \(unacceptable\)"),
+    ("sts", "a.tsv", {"label": "5.1"}, "line 3: the score is '5.1'; allowed are numbers from 0 to 5"),
+    ("sts", "a.tsv", {"label": "nan"}, "line 3: the score is 'nan'"),
+    ("sts", "a.tsv", {"label": "-0.5"}, "line 3: the score is '-0.5'"),
+    ("sts", "a.jsonl", {"label": False}, "line 2: the score is False"),
+    ("sts", "a.jsonl", {"label": [1]}, r"line 2: the score is \[1\]"),
+    (
+        {"name": "classification", "labels": ["1", "3"]},
+        "a.tsv",
+        {"label": "2"},
+        "line 3: the label is '2'; allowed are 1, 3",
+    ),
+    (
+        "classification",
+        "a.jsonl",
+        {"label": 0.5},
+        "line 2: the label is 0.5; a text or a whole number was expected",
+    ),
+    ("classification", "a.tsv", {"label": " "}, "line 3: the label is ' '"),
+]
+
+
+def test_a_wrong_row_is_refused_by_file_and_line(tmp_path: Path) -> None:
+    for task, name, change, said in WRONG_ROWS:
+        right = {"sentence1": ONE, "sentence2": TWO, "sentence": ONE, "label": 1}
+        with pytest.raises(UserError, match=said):
+            Task.choose(task).read(table(tmp_path / name, right, right | change))
 
 
 def test_a_row_that_lacks_what_the_first_has_is_refused_with_a_guess(tmp_path: Path) -> None:
@@ -264,19 +262,19 @@ def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
     assert given.config()["label2id"] == {"산": 0, "강": 1}
 
 
-@pytest.mark.parametrize("split", ["dev", "test"])
 def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
-    tmp_path: Path, morpheme_tokenizer_folder: Path, split: str
+    tmp_path: Path, morpheme_tokenizer_folder: Path
 ) -> None:
-    table(tmp_path / "train.tsv", *({"text": f"글 {i}", "label": "산강"[i % 2]} for i in range(40)))
-    table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
-    options = stage.FeaturesOptions(task="classification", train="train.tsv", **{split: "other.tsv"})
-    with pytest.raises(
-        UserError,
-        match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, "
-        r"those of the training files .*option labels",
-    ):
-        stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
+    for split in ["dev", "test"]:
+        table(tmp_path / "train.tsv", *({"text": f"글 {i}", "label": "산강"[i % 2]} for i in range(40)))
+        table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
+        options = stage.FeaturesOptions(task="classification", train="train.tsv", **{split: "other.tsv"})
+        with pytest.raises(
+            UserError,
+            match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, "
+            r"those of the training files .*option labels",
+        ):
+            stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 
 
 def test_the_labels_found_are_saved_with_the_features(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Files with questions: KLUE-MRC, SQuAD 2.0, tables of one's own, and what is wrong with them in one sentence."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -64,51 +65,50 @@ def read(examples: list[dict[str, Any]]) -> list[tuple[str, str, list]]:
     return [(example["id"], example["question"], example["answers"]) for example in examples]
 
 
-@pytest.mark.parametrize("task", ["mrc", "span"])
-def test_klue_and_squad_2_are_read_as_they_come(tmp_path: Path, task: str) -> None:
-    chosen = Task.choose(task)
-    klue = chosen.read(squad(tmp_path / "klue.json", *KLUE))
-    assert read(klue) == [
-        ("mrc-1", "언제 불을 밝혔나?", [["1903년", 4], ["1903", 4]]),
-        ("mrc-2", "누가 세웠나?", []),
-    ]
-    assert klue[0]["group"] == klue[0]["context"] == chosen.content(klue[1]) == CONTEXT
-    assert [example[2] for example in read(chosen.read(squad(tmp_path / "two.json", *SQUAD2)))] == [
-        [["1903년", 4]],
-        [],
-        [],
-    ]
+def test_klue_and_squad_2_are_read_as_they_come(tmp_path: Path) -> None:
+    for task in ["mrc", "span"]:
+        chosen = Task.choose(task)
+        klue = chosen.read(squad(tmp_path / "klue.json", *KLUE))
+        assert read(klue) == [
+            ("mrc-1", "언제 불을 밝혔나?", [["1903년", 4], ["1903", 4]]),
+            ("mrc-2", "누가 세웠나?", []),
+        ], task
+        assert klue[0]["group"] == klue[0]["context"] == chosen.content(klue[1]) == CONTEXT, task
+        assert [example[2] for example in read(chosen.read(squad(tmp_path / "two.json", *SQUAD2)))] == [
+            [["1903년", 4]],
+            [],
+            [],
+        ], task
 
 
-@pytest.mark.parametrize("task", ["mrc", "span"])
-@pytest.mark.parametrize(
-    ("question", "said"),
-    [
-        (SQUAD2[0] | {"answers": []}, "question a: is_impossible is false, but it has no answer"),
-        (
-            SQUAD2[0] | {"answers": [ANSWER | {"answer_start": 5}]},
-            "question a: answer_start is 5, where the context has '903년에', not the answer",
-        ),
-        (
-            SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "4"}]},
-            "question a: answer_start is '4'; the character, counted from 0",
-        ),
-        (
-            SQUAD2[0] | {"answers": [{"text": 1903, "answer_start": 4}]},
-            "question a: an answer holds int, text was expected",
-        ),
-        (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "a question lacks 'answer_start'"),
-        (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
-        (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
-        ({"id": "a", "answers": [ANSWER]}, "a question lacks 'question'"),
-        ({"question": "?", "answers": [ANSWER]}, "a question lacks 'id'"),
-        ("누가?", "a question is '누가\\?'; an object"),
-        (SQUAD2[1] | {"id": "first"}, "two questions have the id first"),
-    ],
-)
-def test_a_wrong_question_is_refused_in_a_sentence(tmp_path: Path, task: str, question: Any, said: str) -> None:
-    with pytest.raises(UserError, match=rf"qa\.json.*{said}"):
-        Task.choose(task).read(squad(tmp_path / "qa.json", SQUAD2[0] | {"id": "first"}, question))
+WRONG_QUESTIONS = [
+    (SQUAD2[0] | {"answers": []}, "question a: is_impossible is false, but it has no answer"),
+    (
+        SQUAD2[0] | {"answers": [ANSWER | {"answer_start": 5}]},
+        "question a: answer_start is 5, where the context has '903년에', not the answer",
+    ),
+    (
+        SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "4"}]},
+        "question a: answer_start is '4'; the character, counted from 0",
+    ),
+    (
+        SQUAD2[0] | {"answers": [{"text": 1903, "answer_start": 4}]},
+        "question a: an answer holds int, text was expected",
+    ),
+    (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "a question lacks 'answer_start'"),
+    (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
+    (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
+    ({"id": "a", "answers": [ANSWER]}, "a question lacks 'question'"),
+    ({"question": "?", "answers": [ANSWER]}, "a question lacks 'id'"),
+    ("누가?", "a question is '누가\\?'; an object"),
+    (SQUAD2[1] | {"id": "first"}, "two questions have the id first"),
+]
+
+
+def test_a_wrong_question_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    for (question, said), task in itertools.product(WRONG_QUESTIONS, ["mrc", "span"]):
+        with pytest.raises(UserError, match=rf"qa\.json.*{said}"):
+            Task.choose(task).read(squad(tmp_path / "qa.json", SQUAD2[0] | {"id": "first"}, question))
 
 
 def test_korquad_refuses_questions_without_an_answer_and_names_the_task_that_takes_them(tmp_path: Path) -> None:
@@ -121,21 +121,19 @@ OWN = {"nr": "7", "ask": "언제 불을 밝혔나?", "page": CONTEXT, "found": "
 OPTIONS = {"name": "span", "id": "nr", "question": "ask", "context": "page", "answer": "found", "start": "at"}
 
 
-@pytest.mark.parametrize("name", ["own.csv", "own.json", "own.jsonl", "own.parquet"])
-def test_options_name_the_columns_and_an_empty_answer_is_none(tmp_path: Path, name: str) -> None:
-    without = OWN | {"nr": "8", "found": "", "at": "" if name == "own.csv" else 0}
-    assert read(Task.choose(OPTIONS).read(table(tmp_path / name, OWN, without))) == [
-        ("7", OWN["ask"], [["1903년", 4]]),
-        ("8", OWN["ask"], []),
-    ]
+def test_options_name_the_columns_and_an_empty_answer_is_none(tmp_path: Path) -> None:
+    for name in ["own.csv", "own.json", "own.jsonl", "own.parquet"]:
+        without = OWN | {"nr": "8", "found": "", "at": "" if name == "own.csv" else 0}
+        assert read(Task.choose(OPTIONS).read(table(tmp_path / name, OWN, without))) == [
+            ("7", OWN["ask"], [["1903년", 4]]),
+            ("8", OWN["ask"], []),
+        ], name
 
 
-@pytest.mark.parametrize(
-    ("value", "answers"), [("1.0", 0), ("TRUE", 0), (1, 0), (1.0, 0), ("0", 1), (0.0, 1), (None, 1), ("", 1)]
-)
-def test_a_question_is_impossible_as_tables_spell_it(tmp_path: Path, value: Any, answers: int) -> None:
-    path = table(tmp_path / "own.jsonl", OWN | {"is_impossible": value})
-    assert len(Task.choose(OPTIONS).read(path)[0]["answers"]) == answers
+def test_a_question_is_impossible_as_tables_spell_it(tmp_path: Path) -> None:
+    for value, answers in [("1.0", 0), ("TRUE", 0), (1, 0), (1.0, 0), ("0", 1), (0.0, 1), (None, 1), ("", 1)]:
+        path = table(tmp_path / "own.jsonl", OWN | {"is_impossible": value})
+        assert len(Task.choose(OPTIONS).read(path)[0]["answers"]) == answers, (value, answers)
 
 
 PLAIN = {"question": "언제 불을 밝혔나?", "context": CONTEXT}
@@ -143,51 +141,51 @@ HUB = PLAIN | {"id": "h", "answers": {"text": ["1903년", "1903"], "answer_start
 LISTED = PLAIN | {"guid": "l", "answers": [ANSWER]}
 
 
-@pytest.mark.parametrize("name", ["own.json", "own.jsonl", "own.parquet"])
-def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path, name: str) -> None:
-    none = HUB | {"id": "n", "answers": {"text": [], "answer_start": []}}
-    plausible = HUB | {"id": "p", "is_impossible": True}
-    flagged = [{"is_impossible": False} | record for record in (HUB, none | {"is_impossible": True}, plausible)]
-    found = Task.choose("span").read(table(tmp_path / name, *flagged))
-    assert [(one["id"], len(one["answers"])) for one in found] == [("h", 2), ("n", 0), ("p", 0)]
-    assert Task.choose("span").read(table(tmp_path / name, LISTED))[0]["answers"] == [["1903년", 4]]
-    two = PLAIN | {"answer": ["1903년", "1903"], "answer_start": [4, 4]}
-    assert len(Task.choose("span").read(table(tmp_path / name, two))[0]["answers"]) == 2
+def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path) -> None:
+    for name in ["own.json", "own.jsonl", "own.parquet"]:
+        none = HUB | {"id": "n", "answers": {"text": [], "answer_start": []}}
+        plausible = HUB | {"id": "p", "is_impossible": True}
+        flagged = [{"is_impossible": False} | record for record in (HUB, none | {"is_impossible": True}, plausible)]
+        found = Task.choose("span").read(table(tmp_path / name, *flagged))
+        assert [(one["id"], len(one["answers"])) for one in found] == [("h", 2), ("n", 0), ("p", 0)], name
+        assert Task.choose("span").read(table(tmp_path / name, LISTED))[0]["answers"] == [["1903년", 4]], name
+        two = PLAIN | {"answer": ["1903년", "1903"], "answer_start": [4, 4]}
+        assert len(Task.choose("span").read(table(tmp_path / name, two))[0]["answers"]) == 2, name
 
 
-@pytest.mark.parametrize(
-    ("options", "record", "said"),
-    [
-        (
-            {},
-            OWN,
-            r"own\.jsonl: no column is the question of the task span "
-            r"\(known are question; found were nr, ask, page, found, at\)",
-        ),
-        ({"question": "asks"}, OWN, "there is no column 'asks' - did you mean 'ask'"),
-        ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*name it by the option start"),
-        ({}, PLAIN, "no column is the answer of the task span"),
-        (
-            {},
-            PLAIN | {"answer": "1903년", "start": 5},
-            r"own\.jsonl, line 1: answer_start is 5, where the context has '903년에', not the answer '1903년'",
-        ),
-        ({}, PLAIN | {"answer": "1903년", "start": "사"}, "answer_start is '사'; the character"),
-        ({}, PLAIN | {"answer": "1903년", "start": -3}, "answer_start is -3"),
-        ({}, PLAIN | {"answer": "1903년", "start": "9" * 5000}, "answer_start is '9{59}; the character"),
-        (
-            {},
-            PLAIN | {"answer": "1903년", "start": 4, "is_impossible": "yes"},
-            "line 1: is_impossible is 'yes'; true, false, 1, 0 or nothing",
-        ),
-        ({}, PLAIN | {"answer": 1903, "start": 4}, "the column 'answer' holds 1903; a text, with its start"),
-        ({}, PLAIN | {"answers": {"text": ["1903년"], "answer_start": []}}, "the column 'answers' holds .*; a text"),
-        ({}, PLAIN | {"context": None, "answers": []}, "line 1: the context holds NoneType, text was expected"),
-    ],
-)
-def test_a_wrong_table_is_refused_in_a_sentence(tmp_path: Path, options: dict, record: dict, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        Task.choose({"name": "span"} | options).read(table(tmp_path / "own.jsonl", record))
+WRONG_TABLES = [
+    (
+        {},
+        OWN,
+        r"own\.jsonl: no column is the question of the task span "
+        r"\(known are question; found were nr, ask, page, found, at\)",
+    ),
+    ({"question": "asks"}, OWN, "there is no column 'asks' - did you mean 'ask'"),
+    ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*name it by the option start"),
+    ({}, PLAIN, "no column is the answer of the task span"),
+    (
+        {},
+        PLAIN | {"answer": "1903년", "start": 5},
+        r"own\.jsonl, line 1: answer_start is 5, where the context has '903년에', not the answer '1903년'",
+    ),
+    ({}, PLAIN | {"answer": "1903년", "start": "사"}, "answer_start is '사'; the character"),
+    ({}, PLAIN | {"answer": "1903년", "start": -3}, "answer_start is -3"),
+    ({}, PLAIN | {"answer": "1903년", "start": "9" * 5000}, "answer_start is '9{59}; the character"),
+    (
+        {},
+        PLAIN | {"answer": "1903년", "start": 4, "is_impossible": "yes"},
+        "line 1: is_impossible is 'yes'; true, false, 1, 0 or nothing",
+    ),
+    ({}, PLAIN | {"answer": 1903, "start": 4}, "the column 'answer' holds 1903; a text, with its start"),
+    ({}, PLAIN | {"answers": {"text": ["1903년"], "answer_start": []}}, "the column 'answers' holds .*; a text"),
+    ({}, PLAIN | {"context": None, "answers": []}, "line 1: the context holds NoneType, text was expected"),
+]
+
+
+def test_a_wrong_table_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    for options, record, said in WRONG_TABLES:
+        with pytest.raises(UserError, match=said):
+            Task.choose({"name": "span"} | options).read(table(tmp_path / "own.jsonl", record))
 
 
 def test_a_row_that_lacks_a_column_and_one_whose_id_came_before_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""F1, macro F1, Matthews' correlation and the correlations of similarity, against scikit-learn and SciPy on a thousand
-cases each."""
+"""F1, macro F1, Matthews' correlation and the correlations of similarity, against scikit-learn and SciPy on a hundred
+cases each, in the slow suite on a thousand."""
 
 import warnings
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from kobert_pipeline.features.metrics import (
     spearman,
 )
 
-CASES = 1000
+every_count = pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.slow)])
 
 
-def labelled(labels: int | None = None) -> Iterator[tuple[list[int], list[int]]]:
+def labelled(cases: int, labels: int | None = None) -> Iterator[tuple[list[int], list[int]]]:
     """Random predictions and labels, a tenth of them constant on one side or both."""
     rng = np.random.default_rng(0)
-    for case in range(CASES):
+    for case in range(cases):
         size, kinds = int(rng.integers(1, 40)), labels or int(rng.integers(2, 7))
         sides = [rng.integers(0, kinds, size) for _ in range(2)]
         if rng.random() < 0.5:
@@ -35,31 +35,34 @@ def labelled(labels: int | None = None) -> Iterator[tuple[list[int], list[int]]]
         yield sides[0].tolist(), sides[1].tolist()
 
 
-def test_f1_equals_scikit_learn() -> None:
-    for given, right in labelled(2):
+@every_count
+def test_f1_equals_scikit_learn(cases: int) -> None:
+    for given, right in labelled(cases, 2):
         assert f1(given, right) == pytest.approx(100 * sklearn_metrics.f1_score(right, given, zero_division=0))
 
 
-def test_macro_f1_equals_scikit_learn() -> None:
-    for given, right in labelled():
+@every_count
+def test_macro_f1_equals_scikit_learn(cases: int) -> None:
+    for given, right in labelled(cases):
         assert macro_f1(given, right) == pytest.approx(
             100 * sklearn_metrics.f1_score(right, given, average="macro", zero_division=0)
         )
 
 
-def test_matthews_correlation_equals_scikit_learn() -> None:
+@every_count
+def test_matthews_correlation_equals_scikit_learn(cases: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # scikit-learn's about a single label
-        for given, right in [*labelled(2), *labelled()]:
+        for given, right in [*labelled(cases, 2), *labelled(cases)]:
             assert matthews_corrcoef(given, right) == pytest.approx(
                 100 * sklearn_metrics.matthews_corrcoef(right, given), abs=1e-9
             )
 
 
-def scored() -> Iterator[tuple[list[float], list[float]]]:
+def scored(cases: int) -> Iterator[tuple[list[float], list[float]]]:
     """Predictions and scores, half of the scores in steps, so that there are ties."""
     rng = np.random.default_rng(1)
-    for case in range(CASES):
+    for case in range(cases):
         size = int(rng.integers(3, 60))
         right = rng.uniform(0, 5, size)
         right = np.round(right) if case % 2 else right
@@ -69,25 +72,26 @@ def scored() -> Iterator[tuple[list[float], list[float]]]:
             yield given.tolist(), right.tolist()
 
 
-def test_correlations_equal_scipy() -> None:
-    cases = list(scored())
-    assert len(cases) > 0.98 * CASES
-    for given, right in cases:
+@every_count
+def test_correlations_equal_scipy(cases: int) -> None:
+    found = list(scored(cases))
+    assert len(found) > 0.98 * cases
+    for given, right in found:
         assert pearson(given, right) == pytest.approx(100 * stats.pearsonr(given, right).statistic, abs=1e-9)
         assert spearman(given, right) == pytest.approx(100 * stats.spearmanr(given, right).statistic, abs=1e-9)
         assert mean_ranks(given) == stats.rankdata(given).tolist()
 
 
-@pytest.mark.parametrize("constant", [0.0, 0.1, 3.3])
-def test_constant_predictions_score_nought(constant: float) -> None:
-    assert (
-        pearson([constant] * 7, [0.1 * i for i in range(7)])
-        == spearman([0.1 * i for i in range(7)], [constant] * 7)
-        == 0.0
-    )
-    assert pearson([1.0], [2.0]) == spearman([1.0], [2.0]) == 0.0
-    assert matthews_corrcoef([1, 1, 1], [0, 1, 1]) == matthews_corrcoef([1, 1], [1, 1]) == 0.0
-    assert f1([0, 0], [0, 0]) == 0.0
+def test_constant_predictions_score_nought() -> None:
+    for constant in [0.0, 0.1, 3.3]:
+        assert (
+            pearson([constant] * 7, [0.1 * i for i in range(7)])
+            == spearman([0.1 * i for i in range(7)], [constant] * 7)
+            == 0.0
+        ), constant
+        assert pearson([1.0], [2.0]) == spearman([1.0], [2.0]) == 0.0, constant
+        assert matthews_corrcoef([1, 1, 1], [0, 1, 1]) == matthews_corrcoef([1, 1], [1, 1]) == 0.0, constant
+        assert f1([0, 0], [0, 0]) == 0.0, constant
 
 
 def test_sides_of_different_length_are_refused() -> None:

@@ -23,13 +23,13 @@ def examples(corpora: Path) -> list[dict[str, Any]]:
     return Task.choose("korquad").read(corpora / "qa_train.json")
 
 
-@pytest.fixture(scope="module", params=[64, 128, 384])
-def featurized(
-    request: pytest.FixtureRequest, examples: list, morpheme_tokenizer: MorphemeTokenizer
-) -> tuple[int, Features]:
+@pytest.fixture(scope="module")
+def featurized(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> dict[int, Features]:
     """The bundled questions at several lengths."""
-    arrays = Task.choose("korquad").featurize(examples, morpheme_tokenizer, request.param)
-    return request.param, Features(arrays, examples)
+    return {
+        max_length: Features(Task.choose("korquad").featurize(examples, morpheme_tokenizer, max_length), examples)
+        for max_length in (64, 128, 384)
+    }
 
 
 def windows(features: Features) -> list[Window]:
@@ -43,76 +43,78 @@ def windows(features: Features) -> list[Window]:
     ]
 
 
-def test_the_tokens_of_an_answer_cover_it_in_every_window_that_holds_it(featurized: tuple[int, Features]) -> None:
-    max_length, features = featurized
-    held = 0
-    for example, _, offsets, (first, last) in windows(features):
-        text, start = example["answers"][0]
-        end, context = start + len(text), offsets[offsets[:, 0] >= 0]
-        if context[:, 0].min() <= start and end <= context[:, 1].max():
-            held += 1
-            assert first <= last
-            assert offsets[first][0] <= start < offsets[first][1], "the first token holds the first character"
-            assert offsets[last][0] < end <= offsets[last][1], "the last token holds the last character"
-            assert text in example["context"][offsets[first][0] : offsets[last][1]]
-        else:
-            assert (first, last) == (0, 0)
-    assert held >= len(features.examples)
-    assert max_length > 64 or held < len(features)
+def test_the_tokens_of_an_answer_cover_it_in_every_window_that_holds_it(featurized: dict[int, Features]) -> None:
+    for max_length, features in featurized.items():
+        held = 0
+        for example, _, offsets, (first, last) in windows(features):
+            text, start = example["answers"][0]
+            end, context = start + len(text), offsets[offsets[:, 0] >= 0]
+            if context[:, 0].min() <= start and end <= context[:, 1].max():
+                held += 1
+                assert first <= last, max_length
+                assert offsets[first][0] <= start < offsets[first][1], "the first token holds the first character"
+                assert offsets[last][0] < end <= offsets[last][1], "the last token holds the last character"
+                assert text in example["context"][offsets[first][0] : offsets[last][1]], max_length
+            else:
+                assert (first, last) == (0, 0), max_length
+        assert held >= len(features.examples), max_length
+        assert max_length > 64 or held < len(features), max_length
 
 
-def test_windows_overlap_by_the_stride_and_cover_the_context(featurized: tuple[int, Features]) -> None:
-    max_length, features = featurized
-    stride = min(128, max_length // 4)
-    by_example: dict[str, list[np.ndarray]] = {}
-    for example, _, offsets, _ in windows(features):
-        by_example.setdefault(example["id"], []).append(offsets[offsets[:, 0] >= 0])
-    assert len(by_example) == len(features.examples)
-    for example in features.examples:
-        parts = by_example[example["id"]]
-        covered = {i for part in parts for left, right in part.tolist() for i in range(left, right)}
-        assert covered >= {i for i, character in enumerate(example["context"]) if not character.isspace()}
-        for before, after in pairwise(parts):
-            assert before[-stride:].tolist() == after[:stride].tolist()
+def test_windows_overlap_by_the_stride_and_cover_the_context(featurized: dict[int, Features]) -> None:
+    for max_length, features in featurized.items():
+        stride = min(128, max_length // 4)
+        by_example: dict[str, list[np.ndarray]] = {}
+        for example, _, offsets, _ in windows(features):
+            by_example.setdefault(example["id"], []).append(offsets[offsets[:, 0] >= 0])
+        assert len(by_example) == len(features.examples), max_length
+        for example in features.examples:
+            parts = by_example[example["id"]]
+            covered = {i for part in parts for left, right in part.tolist() for i in range(left, right)}
+            assert covered >= {i for i, character in enumerate(example["context"]) if not character.isspace()}, (
+                max_length
+            )
+            for before, after in pairwise(parts):
+                assert before[-stride:].tolist() == after[:stride].tolist(), max_length
 
 
 def test_windows_are_question_and_context_under_max_length(
-    featurized: tuple[int, Features], morpheme_tokenizer: MorphemeTokenizer
+    featurized: dict[int, Features], morpheme_tokenizer: MorphemeTokenizer
 ) -> None:
-    max_length, features = featurized
-    for (example, ids, offsets, _), begin in zip(windows(features), features.arrays["windows"], strict=False):
-        assert len(ids) <= max_length
-        question = morpheme_tokenizer(example["question"], add_special_tokens=False)["input_ids"]
-        assert ids[: len(question) + 2].tolist() == [CLS_ID, *question, SEP_ID]
-        assert ids[-1] == SEP_ID
-        context = slice(len(question) + 2, len(ids) - 1)
-        assert (offsets[context] >= 0).all()
-        assert (np.delete(offsets, range(context.start, context.stop), axis=0) == -1).all()
-        types = features.arrays["token_type_ids"][begin : begin + len(ids)]
-        assert types.tolist() == [0] * context.start + [1] * (len(ids) - context.start)
+    for max_length, features in featurized.items():
+        for (example, ids, offsets, _), begin in zip(windows(features), features.arrays["windows"], strict=False):
+            assert len(ids) <= max_length, max_length
+            question = morpheme_tokenizer(example["question"], add_special_tokens=False)["input_ids"]
+            assert ids[: len(question) + 2].tolist() == [CLS_ID, *question, SEP_ID], max_length
+            assert ids[-1] == SEP_ID, max_length
+            context = slice(len(question) + 2, len(ids) - 1)
+            assert (offsets[context] >= 0).all(), max_length
+            assert (np.delete(offsets, range(context.start, context.stop), axis=0) == -1).all(), max_length
+            types = features.arrays["token_type_ids"][begin : begin + len(ids)]
+            assert types.tolist() == [0] * context.start + [1] * (len(ids) - context.start), max_length
 
 
-@pytest.mark.parametrize("max_length", [48, 64, 128])
 def test_a_long_question_is_cut_so_that_the_context_has_room(
-    examples: list, morpheme_tokenizer: MorphemeTokenizer, max_length: int
+    examples: list, morpheme_tokenizer: MorphemeTokenizer
 ) -> None:
-    question = "동해 바다에서 가장 오래된 등대는 어디에 있으며 언제 처음으로 불을 밝혔는지 " * 4
-    arrays = Task.choose("korquad").featurize([{**examples[0], "question": question}], morpheme_tokenizer, max_length)
-    assert arrays["end_positions"].max() > 0
-    assert np.diff(arrays["windows"]).max() <= max_length
+    for max_length in [48, 64, 128]:
+        question = "동해 바다에서 가장 오래된 등대는 어디에 있으며 언제 처음으로 불을 밝혔는지 " * 4
+        arrays = Task.choose("korquad").featurize(
+            [{**examples[0], "question": question}], morpheme_tokenizer, max_length
+        )
+        assert arrays["end_positions"].max() > 0, max_length
+        assert np.diff(arrays["windows"]).max() <= max_length, max_length
 
 
-@pytest.mark.parametrize("padding", ["front", "back", "both"])
-def test_white_space_around_an_answer_does_not_hide_it(
-    examples: list, morpheme_tokenizer: MorphemeTokenizer, padding: str
-) -> None:
-    context = "첨성대는 경주시에 있는 신라 시대의 건축물이다."
-    bare = context.index("신라 시대")
-    start, end = bare - (padding != "back"), bare + len("신라 시대의") + (padding != "front")
-    example = {**examples[0], "context": context, "answers": [[context[start:end], start]]}
-    arrays = Task.choose("korquad").featurize([example], morpheme_tokenizer, 64)
-    first, last = int(arrays["start_positions"][0]), int(arrays["end_positions"][0])
-    assert context[arrays["offsets"][first][0] : arrays["offsets"][last][1]] == "신라 시대의"
+def test_white_space_around_an_answer_does_not_hide_it(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
+    for padding in ["front", "back", "both"]:
+        context = "첨성대는 경주시에 있는 신라 시대의 건축물이다."
+        bare = context.index("신라 시대")
+        start, end = bare - (padding != "back"), bare + len("신라 시대의") + (padding != "front")
+        example = {**examples[0], "context": context, "answers": [[context[start:end], start]]}
+        arrays = Task.choose("korquad").featurize([example], morpheme_tokenizer, 64)
+        first, last = int(arrays["start_positions"][0]), int(arrays["end_positions"][0])
+        assert context[arrays["offsets"][first][0] : arrays["offsets"][last][1]] == "신라 시대의", padding
 
 
 logit_rows = st.integers(1, 12).flatmap(
@@ -173,17 +175,17 @@ def test_predict_keeps_to_the_longest_answer_allowed() -> None:
         assert Task.choose({"name": "korquad", "max_answer_tokens": tokens}).predict(logits, features) == [expected]
 
 
-def test_perfect_logits_score_near_the_top(featurized: tuple[int, Features]) -> None:
+def test_perfect_logits_score_near_the_top(featurized: dict[int, Features]) -> None:
     """With certain logits at the labels only the token borders can cost something."""
-    _, features = featurized
-    task = Task.choose("korquad")
-    lengths = features.lengths
-    logits = {}
-    for name, positions in task.targets(features).items():
-        rows = [np.zeros(length) for length in lengths]
-        for row, position in zip(rows, positions, strict=True):
-            row[position] = 10.0 if position else 0.0
-        logits[name.replace("positions", "logits")] = rows
-    scores = task.score(task.predict(logits, features), features.examples)
-    assert scores["exact_match"] >= 95
-    assert scores["f1"] >= 98
+    for max_length, features in featurized.items():
+        task = Task.choose("korquad")
+        lengths = features.lengths
+        logits = {}
+        for name, positions in task.targets(features).items():
+            rows = [np.zeros(length) for length in lengths]
+            for row, position in zip(rows, positions, strict=True):
+                row[position] = 10.0 if position else 0.0
+            logits[name.replace("positions", "logits")] = rows
+        scores = task.score(task.predict(logits, features), features.examples)
+        assert scores["exact_match"] >= 95, max_length
+        assert scores["f1"] >= 98, max_length
