@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import itertools
 import json
 import lzma
 import os
@@ -41,43 +42,43 @@ def complaint(reader, folder, name):
     return message
 
 
-@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
-def test_a_missing_file_is_named_with_the_folder_it_was_looked_for_in(tmp_path, kind):
-    assert "data_dir" in complaint(kind(path="no.txt"), tmp_path, "no.txt")
-    assert "data_dir" in complaint(kind(path="no-*.txt"), tmp_path, "no-*.txt")
+def test_a_missing_file_is_named_with_the_folder_it_was_looked_for_in(tmp_path):
     (tmp_path / "folder").mkdir()
-    complaint(kind(path="folder"), tmp_path, "folder")
+    for kind in READERS:
+        assert "data_dir" in complaint(kind(path="no.txt"), tmp_path, "no.txt"), kind
+        assert "data_dir" in complaint(kind(path="no-*.txt"), tmp_path, "no-*.txt"), kind
+        complaint(kind(path="folder"), tmp_path, "folder")
 
 
-@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
-def test_an_empty_file_is_refused(tmp_path, kind):
+def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "empty").touch()
-    complaint(kind(path="empty"), tmp_path, "empty")
+    for kind in READERS:
+        complaint(kind(path="empty"), tmp_path, "empty")
 
 
-@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
-def test_an_empty_or_forbidden_file_is_found_before_anything_is_read(tmp_path, kind, monkeypatch):
+def test_an_empty_or_forbidden_file_is_found_before_anything_is_read(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("가", encoding="utf-8")
     (tmp_path / "b").touch()
-    with pytest.raises(UserError, match=r"/b is empty"):
-        kind(path=["a", "b"]).files(tmp_path)
+    for kind in READERS:
+        with pytest.raises(UserError, match=r"/b is empty"):
+            kind(path=["a", "b"]).files(tmp_path)
     monkeypatch.setattr(os, "access", lambda path, mode: path.name != "a")  # whoever runs as root may read everything
-    with pytest.raises(UserError, match=r"/a cannot be read"):
-        kind(path="a").files(tmp_path)
+    for kind in READERS:
+        with pytest.raises(UserError, match=r"/a cannot be read"):
+            kind(path="a").files(tmp_path)
 
 
-@pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
-def test_a_binary_file_is_refused(tmp_path, kind):
+def test_a_binary_file_is_refused(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00" + random_bytes(5000))
-    complaint(kind(path="a.txt"), tmp_path, "a.txt")
+    for kind in READERS:
+        complaint(kind(path="a.txt"), tmp_path, "a.txt")
 
 
-@pytest.mark.parametrize("repeat", [1, 100, 5000])
-@pytest.mark.parametrize("suffix", ["", *COMPRESSIONS], ids=lambda suffix: suffix or "plain")
-def test_a_task_file_in_cp949_is_refused_with_the_way_to_convert_it(tmp_path, suffix, repeat):
-    content = ("id\tdocument\tlabel\n" + f"1\t{KOREAN.strip()}\t1\n" * repeat).encode("cp949")
-    (tmp_path / f"a{suffix}").write_bytes(COMPRESSIONS.get(suffix, bytes)(content))
-    assert "iconv -f cp949 -t utf-8" in complaint(Nsmc(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+def test_a_task_file_in_cp949_is_refused_with_the_way_to_convert_it(tmp_path):
+    for suffix, repeat in itertools.product(["", *COMPRESSIONS], [1, 100, 5000]):
+        content = ("id\tdocument\tlabel\n" + f"1\t{KOREAN.strip()}\t1\n" * repeat).encode("cp949")
+        (tmp_path / f"a{suffix}").write_bytes(COMPRESSIONS.get(suffix, bytes)(content))
+        assert "iconv -f cp949 -t utf-8" in complaint(Nsmc(path=f"a{suffix}"), tmp_path, f"a{suffix}"), (suffix, repeat)
 
 
 def test_an_unknown_encoding_is_the_users_mistake(tmp_path):
@@ -85,80 +86,68 @@ def test_an_unknown_encoding_is_the_users_mistake(tmp_path):
     assert "utf-9" in complaint(Text(path="a.txt", encoding="utf-9"), tmp_path, "a.txt")
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
-@pytest.mark.parametrize("script", ["한글", "ascii"])
-@pytest.mark.parametrize("suffix", COMPRESSIONS)
-def test_a_compressed_file_that_was_cut_off_is_damaged_not_short(tmp_path, suffix, script, share):
-    letters = random.Random(1)
-    first, last = (0xAC00, 0xD7A3) if script == "한글" else (0x61, 0x7A)
-    lines = "".join("".join(chr(letters.randint(first, last)) for _ in range(50)) + "\n" for _ in range(3000))
-    whole = COMPRESSIONS[suffix](lines.encode())
-    (tmp_path / f"a{suffix}").write_bytes(whole[: int(len(whole) * share)])
-    assert "damaged" in complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+def test_a_compressed_file_that_was_cut_off_is_damaged_not_short(tmp_path):
+    for first, last in ((0xAC00, 0xD7A3), (0x61, 0x7A)):  # three bytes a character, and one
+        letters = random.Random(1).choices([chr(code) for code in range(first, last + 1)], k=150_000)
+        lines = "".join("".join(letters[start : start + 50]) + "\n" for start in range(0, len(letters), 50)).encode()
+        for suffix, compress in COMPRESSIONS.items():
+            whole = compress(lines)
+            for share in (0.3, 0.6, 0.95):
+                (tmp_path / f"a{suffix}").write_bytes(whole[: int(len(whole) * share)])
+                message = complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+                assert "damaged" in message, (suffix, share, letters[0])
 
 
-@pytest.mark.parametrize("suffix", COMPRESSIONS)
-def test_a_plain_file_with_a_compressed_name_is_refused(tmp_path, suffix):
-    (tmp_path / f"a{suffix}").write_text(KOREAN * 100, encoding="utf-8")
-    complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+def test_a_plain_file_with_a_compressed_name_is_refused(tmp_path):
+    for suffix in COMPRESSIONS:
+        (tmp_path / f"a{suffix}").write_text(KOREAN * 100, encoding="utf-8")
+        complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
 
 
-@pytest.mark.parametrize("suffix", COMPRESSIONS)
-def test_a_compressed_file_with_flipped_bits_is_refused(tmp_path, suffix):
-    whole = bytearray(COMPRESSIONS[suffix](random_bytes(200_000).hex().encode()))
-    for place in range(len(whole) // 2, len(whole) // 2 + 300):
-        whole[place] ^= 0x5A
-    (tmp_path / f"a{suffix}").write_bytes(whole)
-    complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
+def test_a_compressed_file_with_flipped_bits_is_refused(tmp_path):
+    for suffix in COMPRESSIONS:
+        whole = bytearray(COMPRESSIONS[suffix](random_bytes(200_000).hex().encode()))
+        for place in range(len(whole) // 2, len(whole) // 2 + 300):
+            whole[place] ^= 0x5A
+        (tmp_path / f"a{suffix}").write_bytes(whole)
+        complaint(Text(path=f"a{suffix}"), tmp_path, f"a{suffix}")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("{nonsense", "not JSON"),
-        ('{"id": 3', "not JSON"),
-        ("[1, 2]", "list"),
-        ('"text"', "str"),
-        ('{"id": 3, "txt": "가"}', "did you mean 'txt'"),
-        ('{"ID": 3, "text": "가"}', "'id'"),
-        ('{"id": 3, "text": null}', "text"),
-        ('{"id": 3, "text": ["가"]}', "text"),
-        ("[" * 100_000, "JSON"),
-    ],
-    ids=[
-        "no JSON",
-        "half a line",
-        "list",
-        "string",
-        "text key",
-        "id key",
-        "null text",
-        "text of another type",
-        "too deep",
-    ],
-)
-def test_a_broken_json_line_is_numbered(tmp_path, line, said):
-    (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "text": "가"}}\n\n{line}\n', encoding="utf-8")
-    message = complaint(JsonLines(path="a.jsonl"), tmp_path, "a.jsonl")
-    assert "line 3" in message
-    assert said in message
+BROKEN_LINES = [
+    ("{nonsense", "not JSON"),
+    ('{"id": 3', "not JSON"),
+    ("[1, 2]", "list"),
+    ('"text"', "str"),
+    ('{"id": 3, "txt": "가"}', "did you mean 'txt'"),
+    ('{"ID": 3, "text": "가"}', "'id'"),
+    ('{"id": 3, "text": null}', "text"),
+    ('{"id": 3, "text": ["가"]}', "text"),
+    ("[" * 100_000, "JSON"),
+]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("id\tdocumnet\tlabel\n1\t가\t1\n", "did you mean 'documnet'"),
-        ("document\tlabel\n가\t1\n", "'id'"),
-        ("1\t가\t1\n", "'id'"),
-        ("id\tdocument\tlabel\n1\t가\t1\n2\t나\n", "line 3"),
-        ("id\tdocument\tlabel\n1\t가\t나\t1\n", "line 2"),
-        ("id\tdocument\tlabel\n\n1\t가\t1\n", "line 2"),
-    ],
-    ids=["misspelt column", "missing column", "no header", "too few", "too many", "blank line"],
-)
-def test_a_table_of_another_form_is_refused_with_the_place(tmp_path, content, said):
-    (tmp_path / "a.txt").write_text(content, encoding="utf-8")
-    assert said in complaint(Nsmc(path="a.txt"), tmp_path, "a.txt")
+def test_a_broken_json_line_is_numbered(tmp_path):
+    for line, said in BROKEN_LINES:
+        (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "text": "가"}}\n\n{line}\n', encoding="utf-8")
+        message = complaint(JsonLines(path="a.jsonl"), tmp_path, "a.jsonl")
+        assert "line 3" in message, line
+        assert said in message, line
+
+
+WRONG_TABLES = [
+    ("id\tdocumnet\tlabel\n1\t가\t1\n", "did you mean 'documnet'"),
+    ("document\tlabel\n가\t1\n", "'id'"),
+    ("1\t가\t1\n", "'id'"),
+    ("id\tdocument\tlabel\n1\t가\t1\n2\t나\n", "line 3"),
+    ("id\tdocument\tlabel\n1\t가\t나\t1\n", "line 2"),
+    ("id\tdocument\tlabel\n\n1\t가\t1\n", "line 2"),
+]
+
+
+def test_a_table_of_another_form_is_refused_with_the_place(tmp_path):
+    for content, said in WRONG_TABLES:
+        (tmp_path / "a.txt").write_text(content, encoding="utf-8")
+        assert said in complaint(Nsmc(path="a.txt"), tmp_path, "a.txt"), content
 
 
 @pytest.fixture
@@ -168,11 +157,11 @@ def table(tmp_path):
     return tmp_path / "a.parquet"
 
 
-@pytest.mark.parametrize("keep", [10, 0.5, 0.99])
-def test_a_truncated_parquet_file_is_refused(table, keep):
+def test_a_truncated_parquet_file_is_refused(table):
     content = table.read_bytes()
-    table.write_bytes(content[: keep if keep > 1 else int(len(content) * keep)])
-    complaint(Parquet(path="a.parquet"), table.parent, "a.parquet")
+    for keep in (10, len(content) // 2, int(len(content) * 0.99)):
+        table.write_bytes(content[:keep])
+        complaint(Parquet(path="a.parquet"), table.parent, "a.parquet")
 
 
 def test_a_parquet_file_damaged_in_its_middle_is_refused(table):
@@ -183,61 +172,59 @@ def test_a_parquet_file_damaged_in_its_middle_is_refused(table):
     complaint(Parquet(path="a.parquet"), table.parent, "a.parquet")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [({"text": "txet"}, "did you mean 'text'"), ({"group_by": "movie"}, "'movie'"), ({"id": "numbr"}, "number")],
-)
-def test_a_missing_parquet_column_is_answered_with_a_guess(table, options, said):
-    assert said in complaint(Parquet(path="a.parquet", **options), table.parent, "a.parquet")
+def test_a_missing_parquet_column_is_answered_with_a_guess(table):
+    for options, said in [
+        ({"text": "txet"}, "did you mean 'text'"),
+        ({"group_by": "movie"}, "'movie'"),
+        ({"id": "numbr"}, "number"),
+    ]:
+        assert said in complaint(Parquet(path="a.parquet", **options), table.parent, "a.parquet"), options
 
 
 def test_a_parquet_column_that_holds_no_text_is_refused(table):
     assert "number" in complaint(Parquet(path="a.parquet", text="number"), table.parent, "a.parquet")
 
 
-@pytest.mark.parametrize("kind", [pyarrow.list_(pyarrow.string()), pyarrow.binary()], ids=str)
-def test_a_parquet_column_of_lists_or_bytes_holds_no_text(tmp_path, kind):
-    value = ["가"] if pyarrow.types.is_list(kind) else b"a"
-    pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array([value], kind)}), tmp_path / "a.parquet")
-    assert "text was expected" in complaint(Parquet(path="a.parquet"), tmp_path, "a.parquet")
+def test_a_parquet_column_of_lists_or_bytes_holds_no_text(tmp_path):
+    for kind in [pyarrow.list_(pyarrow.string()), pyarrow.binary()]:
+        value = ["가"] if pyarrow.types.is_list(kind) else b"a"
+        pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array([value], kind)}), tmp_path / "a.parquet")
+        assert "text was expected" in complaint(Parquet(path="a.parquet"), tmp_path, "a.parquet"), kind
 
 
-@pytest.mark.parametrize("column", ["text", "key"])
-def test_bytes_in_a_text_column_that_are_no_text_have_their_row(tmp_path, column):
-    values = ["가".encode()] * 10_500
-    texts = pyarrow.array(values, pyarrow.binary()).cast(pyarrow.string())
-    values[10_233] = "가".encode("cp949")
-    broken = pyarrow.Array.from_buffers(
-        pyarrow.string(), len(values), pyarrow.array(values, pyarrow.binary()).buffers()
-    )
-    table = pyarrow.table({"text": texts, "key": texts} | {column: broken})
-    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    assert "row 10234: not UTF-8" in complaint(Parquet(path="a.parquet", id="key"), tmp_path, "a.parquet")
+def test_bytes_in_a_text_column_that_are_no_text_have_their_row(tmp_path):
+    for column in ["text", "key"]:
+        values = ["가".encode()] * 10_500
+        sound = pyarrow.array(values, pyarrow.binary()).cast(pyarrow.string())
+        values[10_233] = "가".encode("cp949")
+        broken = pyarrow.Array.from_buffers(
+            pyarrow.string(), len(values), pyarrow.array(values, pyarrow.binary()).buffers()
+        )
+        table = pyarrow.table({"text": sound, "key": sound} | {column: broken})
+        pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+        assert "row 10234: not UTF-8" in complaint(Parquet(path="a.parquet", id="key"), tmp_path, "a.parquet"), column
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        [],
-        {},
-        {"data": 3},
-        {"data": [{"title": "가"}]},
-        {"data": [{"paragraphs": [{"context": "가"}]}]},
-        {"data": [{"paragraphs": [{"context": 1, "qas": []}]}]},
-        {"data": ["가"]},
-        "가",
-        None,
-    ],
-    ids=json.dumps,
-)
-def test_json_of_another_form_than_squad_is_refused(tmp_path, content):
-    (tmp_path / "a.json").write_text(json.dumps(content), encoding="utf-8")
-    assert "SQuAD" in complaint(Squad(path="a.json"), tmp_path, "a.json")
+WRONG_SQUAD = [
+    [],
+    {},
+    {"data": 3},
+    {"data": [{"title": "가"}]},
+    {"data": [{"paragraphs": [{"context": "가"}]}]},
+    {"data": [{"paragraphs": [{"context": 1, "qas": []}]}]},
+    {"data": ["가"]},
+    "가",
+    None,
+]
 
 
-@pytest.mark.parametrize(
-    "content", [b"{", '{"data": "안녕"}'.encode("cp949"), gzip.compress(b'{"data": []}')], ids=["half", "cp949", "gzip"]
-)
-def test_a_squad_file_that_is_no_json_is_refused(tmp_path, content):
-    (tmp_path / "a.json").write_bytes(content)
-    complaint(Squad(path="a.json"), tmp_path, "a.json")
+def test_json_of_another_form_than_squad_is_refused(tmp_path):
+    for content in WRONG_SQUAD:
+        (tmp_path / "a.json").write_text(json.dumps(content), encoding="utf-8")
+        assert "SQuAD" in complaint(Squad(path="a.json"), tmp_path, "a.json"), content
+
+
+def test_a_squad_file_that_is_no_json_is_refused(tmp_path):
+    for content in [b"{", '{"data": "안녕"}'.encode("cp949"), gzip.compress(b'{"data": []}')]:
+        (tmp_path / "a.json").write_bytes(content)
+        complaint(Squad(path="a.json"), tmp_path, "a.json")

@@ -5,6 +5,7 @@ import bz2
 import csv
 import gzip
 import io
+import itertools
 import lzma
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,13 @@ def read(folder: Path, name: str, content: str | bytes, **options: Any) -> list[
     return list(Csv(path=name, **options).read(folder))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
-@pytest.mark.parametrize("suffix", COMPRESSIONS, ids=lambda suffix: suffix or "plain")
-@pytest.mark.parametrize(("name", "content"), [("a.csv", CSV), ("a.tsv", TSV)])
-def test_the_ending_tells_the_delimiter_in_every_compression_and_encoding(tmp_path, name, content, suffix, encoding):
-    found = read(tmp_path, f"{name}{suffix}", COMPRESSIONS[suffix](content.encode(encoding)))
-    assert [document.text for document in found] == WANTED[name]
-    assert {document.source for document in found} == {f"{name}{suffix}"}
+def test_the_ending_tells_the_delimiter_in_every_compression_and_encoding(tmp_path):
+    for (name, content), suffix, encoding in itertools.product(
+        [("a.csv", CSV), ("a.tsv", TSV)], COMPRESSIONS, ["utf-8", "utf-8-sig", "cp949", "utf-16"]
+    ):
+        found = read(tmp_path, f"{name}{suffix}", COMPRESSIONS[suffix](content.encode(encoding)))
+        assert [document.text for document in found] == WANTED[name], (name, content, suffix)
+        assert {document.source for document in found} == {f"{name}{suffix}"}, (name, content, suffix)
 
 
 cells = st.text(
@@ -111,9 +112,7 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
     assert [document.text for document in read(tmp_path, "A.CSV", "text,x\n가,1\n")] == ["가"]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "options", "said"),
-    [
+WRONG_FILES = [
         ("a.csv", "txet,label\n가,0\n", {},
          r"no column 'text' in its first line - did you mean 'txet'\? \(found: label, txet\)$"),
         ("a.csv", "text,label\n가,0\n", {"text": ["text", "text2"]},
@@ -145,13 +144,15 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
         ("a.csv.gz", gzip.compress(b"text\n" * 999, mtime=0)[:-9], {}, "damaged"),
         ("a.xls", "text\n가\n", {},
         r"set the option delimiter to what separates its cells; only \.csv, \.tsv, \.txt files"),
-    ],
-)  # fmt: skip
-def test_a_wrong_file_is_reported_in_one_sentence(tmp_path, name, content, options, said):
-    with pytest.raises(UserError, match=said) as raised:
-        read(tmp_path, name, content, **options)
-    assert "\n" not in str(raised.value)
-    assert str(tmp_path / name) in str(raised.value)
+    ]  # fmt: skip
+
+
+def test_a_wrong_file_is_told_in_one_sentence(tmp_path):
+    for name, content, options, said in WRONG_FILES:
+        with pytest.raises(UserError, match=said) as raised:
+            read(tmp_path, name, content, **options)
+        assert "\n" not in str(raised.value), (name, content, options)
+        assert str(tmp_path / name) in str(raised.value), (name, content, options)
 
 
 A_WRONG_OPTION_IS_REFUSED_ROWS = [

@@ -1,6 +1,7 @@
 """The encodings of Korean files are detected and decoded, and files in no known encoding are refused or marked."""
 
 import gzip
+import itertools
 
 import pytest
 from front_end import PROPERTY
@@ -16,14 +17,12 @@ KOREAN = "안녕하세요, 영화가 정말 재미있었습니다.\n둘째 문�
 ENCODINGS = ["utf-8", "utf-8-sig", "cp949", "euc-kr", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
 
 
-@pytest.mark.parametrize("repeat", [1, 5000])
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gz"])
-def test_the_encoding_is_found_out_and_the_text_is_right(tmp_path, encoding, repeat, compress):
-    name = f"a{'.gz' if compress is gzip.compress else '.txt'}"
-    (tmp_path / name).write_bytes(compress((KOREAN * repeat).encode(encoding)))
-    (document,) = Text(path=name).read(tmp_path)
-    assert document.text == (KOREAN * repeat).strip()
+def test_the_encoding_is_found_out_and_the_text_is_right(tmp_path):
+    for compress, encoding, repeat in itertools.product([bytes, gzip.compress], ENCODINGS, [1, 5000]):
+        name = f"a{'.gz' if compress is gzip.compress else '.txt'}"
+        (tmp_path / name).write_bytes(compress((KOREAN * repeat).encode(encoding)))
+        (document,) = Text(path=name).read(tmp_path)
+        assert document.text == (KOREAN * repeat).strip(), (compress, encoding, repeat)
 
 
 def test_json_lines_in_cp949_are_read(tmp_path):
@@ -50,36 +49,34 @@ def test_a_line_in_no_encoding_is_marked_not_guessed(tmp_path):
     assert "\ufffd" not in "".join(document.text.split("\n")[:-1])
 
 
-@pytest.mark.parametrize(
-    "text", ["ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ", "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일"]
-)
-def test_slang_and_marks_do_not_hide_that_a_file_is_cp949(tmp_path, text):
-    (tmp_path / "a.txt").write_bytes(text.encode("cp949"))
-    assert [document.text for document in Text(path="a.txt").read(tmp_path)] == [text]
-    (tmp_path / "b.txt").write_bytes(("첫째 줄\n" * 9).encode() + text.encode("cp949"))
-    assert [document.text for document in Text(path="b.txt").read(tmp_path)] == ["첫째 줄\n" * 9 + text]
+def test_slang_and_marks_do_not_hide_that_a_file_is_cp949(tmp_path):
+    for text in ["ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ", "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일"]:
+        (tmp_path / "a.txt").write_bytes(text.encode("cp949"))
+        assert [document.text for document in Text(path="a.txt").read(tmp_path)] == [text], text
+        (tmp_path / "b.txt").write_bytes(("첫째 줄\n" * 9).encode() + text.encode("cp949"))
+        assert [document.text for document in Text(path="b.txt").read(tmp_path)] == ["첫째 줄\n" * 9 + text], text
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "cp949"])
-def test_a_null_byte_in_a_text_does_not_make_it_binary(tmp_path, encoding):
-    text = "가나다라 마바사\x00아자차카 타파하. " * 20
-    (tmp_path / "a.txt").write_bytes(text.replace("\x00", "", 18).encode(encoding))
-    (document,) = Text(path="a.txt").read(tmp_path)
-    assert document.text.count("\x00") == 2
-    (tmp_path / "a.txt").write_bytes(text.replace("\x00", "\x00\x00").encode(encoding))
-    with pytest.raises(UserError, match=r"null bytes.*`encoding`"):
-        list(Text(path="a.txt").read(tmp_path))
+def test_a_null_byte_in_a_text_does_not_make_it_binary(tmp_path):
+    for encoding in ["utf-8", "cp949"]:
+        text = "가나다라 마바사\x00아자차카 타파하. " * 20
+        (tmp_path / "a.txt").write_bytes(text.replace("\x00", "", 18).encode(encoding))
+        (document,) = Text(path="a.txt").read(tmp_path)
+        assert document.text.count("\x00") == 2, encoding
+        (tmp_path / "a.txt").write_bytes(text.replace("\x00", "\x00\x00").encode(encoding))
+        with pytest.raises(UserError, match=r"null bytes.*`encoding`"):
+            list(Text(path="a.txt").read(tmp_path))
 
 
-@pytest.mark.parametrize("encoding", ["euc-jp", "shift-jis", "gb18030", "latin-1"])
-def test_another_countrys_encoding_is_refused(tmp_path, encoding):
-    text = {
-        "latin-1": "Il était déjà né, señor Müller größer\n",
-        "gb18030": "中华人民共和国的一切权力属于人民。“他说”，他在这里……不要担心！\n",
-    }.get(encoding, "日本語の文章です。「漢字」とかなをまぜて書くことが、とても多い……せっかくだから。\n")
-    (tmp_path / "a.txt").write_bytes((text * 50).encode(encoding))
-    with pytest.raises(UserError, match="not text in UTF-8, CP949 or UTF-16"):
-        list(Text(path="a.txt").read(tmp_path))
+def test_another_countrys_encoding_is_refused(tmp_path):
+    for encoding in ["euc-jp", "shift-jis", "gb18030", "latin-1"]:
+        text = {
+            "latin-1": "Il était déjà né, señor Müller größer\n",
+            "gb18030": "中华人民共和国的一切权力属于人民。“他说”，他在这里……不要担心！\n",
+        }.get(encoding, "日本語の文章です。「漢字」とかなをまぜて書くことが、とても多い……せっかくだから。\n")
+        (tmp_path / "a.txt").write_bytes((text * 50).encode(encoding))
+        with pytest.raises(UserError, match="not text in UTF-8, CP949 or UTF-16"):
+            list(Text(path="a.txt").read(tmp_path))
 
 
 def test_an_encoding_that_is_given_is_kept_to(tmp_path):

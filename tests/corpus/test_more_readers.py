@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import itertools
 import json
 
 import pyarrow
@@ -43,11 +44,14 @@ DUMP = (
 )
 
 
-@pytest.mark.parametrize("name", ["dump.xml", "dump.xml.bz2"])
-def test_a_dump_gives_its_articles_as_prose(tmp_path, name):
-    (tmp_path / name).write_bytes(bz2.compress(DUMP.encode()) if name.endswith("bz2") else DUMP.encode())
-    found = {document.id: document.text for document in Wikipedia(path=name).read(tmp_path)}
-    assert found == {f"{name}#1": "한글\n한글은 세종이 만들었다.\n둘째 문단.", f"{name}#5": "서울\n서울은 수도이다."}
+def test_a_dump_gives_its_articles_as_prose(tmp_path):
+    for name in ["dump.xml", "dump.xml.bz2"]:
+        (tmp_path / name).write_bytes(bz2.compress(DUMP.encode()) if name.endswith("bz2") else DUMP.encode())
+        found = {document.id: document.text for document in Wikipedia(path=name).read(tmp_path)}
+        assert found == {
+            f"{name}#1": "한글\n한글은 세종이 만들었다.\n둘째 문단.",
+            f"{name}#5": "서울\n서울은 수도이다.",
+        }, name
 
 
 MARKUP_BECOMES_PROSE_ROWS = [
@@ -153,14 +157,12 @@ def test_a_page_is_walked_through_a_few_times_however_many_templates_it_has(monk
     assert len(asked) == 900  # for tags, templates, links
 
 
-@pytest.mark.parametrize(
-    "content", [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]]
-)
-def test_half_a_dump_is_refused_by_name(tmp_path, content):
-    name = "d.xml.bz2" if content[:3] == b"BZh" else "d.xml"
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=name):
-        list(Wikipedia(path=name).read(tmp_path))
+def test_half_a_dump_is_refused_by_name(tmp_path):
+    for content in [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]]:
+        name = "d.xml.bz2" if content[:3] == b"BZh" else "d.xml"
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match=name):
+            list(Wikipedia(path=name).read(tmp_path))
 
 
 def write(folder, content):
@@ -175,14 +177,16 @@ def test_modu_corpora_are_read_by_paragraph_or_utterance(tmp_path):
     assert [document.id for document in Modu(path="a.json").read(tmp_path)] == ["W.1", "S.1"]
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress], ids=["plain", "gz", "bz2"])
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp949", "utf-16"])
-def test_modu_corpora_are_read_in_any_encoding_and_compression(tmp_path, encoding, compress):
-    lines = [{"form": "첫 문단"}, {"form": None}, {"form": "셋째"}]
-    content = json.dumps({"document": [{"id": "W.1", "paragraph": lines}]}, ensure_ascii=False).encode(encoding)
-    name = {bytes: "a.json", gzip.compress: "a.json.gz", bz2.compress: "a.json.bz2"}[compress]
-    (tmp_path / name).write_bytes(compress(content))
-    assert [document.text for document in Modu(path=name).read(tmp_path)] == ["첫 문단\n\n셋째"]
+def test_modu_corpora_are_read_in_any_encoding_and_compression(tmp_path):
+    for encoding, compress in itertools.product(["utf-8-sig", "cp949", "utf-16"], [bytes, gzip.compress, bz2.compress]):
+        lines = [{"form": "첫 문단"}, {"form": None}, {"form": "셋째"}]
+        content = json.dumps({"document": [{"id": "W.1", "paragraph": lines}]}, ensure_ascii=False).encode(encoding)
+        name = {bytes: "a.json", gzip.compress: "a.json.gz", bz2.compress: "a.json.bz2"}[compress]
+        (tmp_path / name).write_bytes(compress(content))
+        assert [document.text for document in Modu(path=name).read(tmp_path)] == ["첫 문단\n\n셋째"], (
+            encoding,
+            compress,
+        )
 
 
 def test_the_document_that_is_not_in_the_form_of_modu_is_numbered(tmp_path):
@@ -191,11 +195,11 @@ def test_the_document_that_is_not_in_the_form_of_modu_is_numbered(tmp_path):
         list(Modu(path="a.json").read(tmp_path))
 
 
-@pytest.mark.parametrize("kind", [Modu, Squad])
-def test_json_nested_too_deep_is_refused(tmp_path, kind):
+def test_json_nested_too_deep_is_refused(tmp_path):
     (tmp_path / "a.json").write_text("[" * 100_000, encoding="utf-8")
-    with pytest.raises(UserError, match="not a JSON file"):
-        list(kind(path="a.json").read(tmp_path))
+    for kind in [Modu, Squad]:
+        with pytest.raises(UserError, match="not a JSON file"):
+            list(kind(path="a.json").read(tmp_path))
 
 
 def test_rows_without_an_id_are_numbered_not_all_called_none(tmp_path):
@@ -205,13 +209,11 @@ def test_rows_without_an_id_are_numbered_not_all_called_none(tmp_path):
     assert [document.id for document in Parquet(path="a.parquet", id="id").read(tmp_path)] == ["a.parquet#0", "b"]
 
 
-@pytest.mark.parametrize(
-    "content", [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}]
-)
-def test_what_is_no_modu_corpus_is_refused(tmp_path, content):
-    write(tmp_path, content)
-    with pytest.raises(UserError, match=r"a\.json.*Modu"):
-        list(Modu(path="a.json").read(tmp_path))
+def test_what_is_no_modu_corpus_is_refused(tmp_path):
+    for content in [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}]:
+        write(tmp_path, content)
+        with pytest.raises(UserError, match=r"a\.json.*Modu"):
+            list(Modu(path="a.json").read(tmp_path))
 
 
 AI_HUB = {
@@ -236,20 +238,20 @@ def test_paths_of_keys_lead_to_documents_texts_and_ids(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"text": "dta"}, "did you mean 'data'"),
-        ({"text": "data.doc"}, "'doc' was looked for in list"),
-        ({"text": "data.*.doc"}, "leads to dict"),
-        ({"documents_at": "data.*", "text": "doc.no.*"}, "looked for in str"),
-        ({"documents_at": "data.*", "text": "doc.no", "id": "nummer"}, "no key 'nummer'"),
-    ],
-)
-def test_a_path_that_leads_nowhere_is_the_users_mistake(tmp_path, options, said):
-    write(tmp_path, AI_HUB)
-    with pytest.raises(UserError, match=said.replace("*", r"\*")):
-        list(Json(path="a.json", **options).read(tmp_path))
+WRONG_PATHS = [
+    ({"text": "dta"}, "did you mean 'data'"),
+    ({"text": "data.doc"}, "'doc' was looked for in list"),
+    ({"text": "data.*.doc"}, "leads to dict"),
+    ({"documents_at": "data.*", "text": "doc.no.*"}, "looked for in str"),
+    ({"documents_at": "data.*", "text": "doc.no", "id": "nummer"}, "no key 'nummer'"),
+]
+
+
+def test_a_path_that_leads_nowhere_is_the_users_mistake(tmp_path):
+    for options, said in WRONG_PATHS:
+        write(tmp_path, AI_HUB)
+        with pytest.raises(UserError, match=said.replace("*", r"\*")):
+            list(Json(path="a.json", **options).read(tmp_path))
 
 
 def test_a_folder_in_the_form_of_a_data_set_is_streamed(tmp_path):

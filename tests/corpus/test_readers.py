@@ -4,6 +4,7 @@ import bz2
 import csv
 import gzip
 import io
+import itertools
 import json
 import lzma
 
@@ -39,28 +40,26 @@ def texts(reader, folder):
     return [document.text for document in reader.read(folder)]
 
 
-@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"], ids=["no mark", "byte order mark"])
-@pytest.mark.parametrize("suffix", COMPRESSIONS, ids=lambda suffix: suffix or "plain")
-@pytest.mark.parametrize("form", FORMS)
-def test_text_files_are_read_in_every_compression(tmp_path, form, suffix, bom):
-    kind, content, wanted = FORMS[form]
-    (tmp_path / f"file{suffix}").write_bytes(COMPRESSIONS[suffix](bom + content.encode()))
-    assert texts(kind(path=f"file{suffix}"), tmp_path) == wanted
+def test_text_files_are_read_in_every_compression(tmp_path):
+    for form, suffix, bom in itertools.product(FORMS, COMPRESSIONS, [b"", b"\xef\xbb\xbf"]):
+        kind, content, wanted = FORMS[form]
+        (tmp_path / f"file{suffix}").write_bytes(COMPRESSIONS[suffix](bom + content.encode()))
+        assert texts(kind(path=f"file{suffix}"), tmp_path) == wanted, (form, suffix, bom)
 
 
-@pytest.mark.parametrize("suffix", COMPRESSIONS, ids=lambda suffix: suffix or "plain")
-def test_contexts_are_read_in_every_compression(tmp_path, suffix):
+def test_contexts_are_read_in_every_compression(tmp_path):
     content = json.dumps({"data": [{"paragraphs": [{"context": "한 문단", "qas": []}]}]}, ensure_ascii=False)
-    (tmp_path / f"file{suffix}").write_bytes(COMPRESSIONS[suffix](b"\xef\xbb\xbf" + content.encode()))
-    assert texts(Squad(path=f"file{suffix}"), tmp_path) == ["한 문단"]
+    for suffix in COMPRESSIONS:
+        (tmp_path / f"file{suffix}").write_bytes(COMPRESSIONS[suffix](b"\xef\xbb\xbf" + content.encode()))
+        assert texts(Squad(path=f"file{suffix}"), tmp_path) == ["한 문단"], suffix
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
-def test_files_glued_of_several_compressed_ones_are_read_to_the_end(tmp_path, suffix):
-    (tmp_path / f"file{suffix}").write_bytes(
-        COMPRESSIONS[suffix]("하나\n".encode()) + COMPRESSIONS[suffix]("둘\n".encode())
-    )
-    assert texts(Text(path=f"file{suffix}", documents_by="line"), tmp_path) == ["하나", "둘"]
+def test_files_glued_of_several_compressed_ones_are_read_to_the_end(tmp_path):
+    for suffix in [".gz", ".bz2", ".xz", ".zst"]:
+        (tmp_path / f"file{suffix}").write_bytes(
+            COMPRESSIONS[suffix]("하나\n".encode()) + COMPRESSIONS[suffix]("둘\n".encode())
+        )
+        assert texts(Text(path=f"file{suffix}", documents_by="line"), tmp_path) == ["하나", "둘"], suffix
 
 
 def test_windows_line_ends_are_no_part_of_a_text(tmp_path):
@@ -69,22 +68,20 @@ def test_windows_line_ends_are_no_part_of_a_text(tmp_path):
         assert texts(kind(path=name), tmp_path) == wanted
 
 
-@pytest.mark.parametrize(
-    ("by", "wanted"), [("blank_line", ["가\n나", "다"]), ("line", ["가", "나", "다"]), ("file", ["가\n나\n다"])]
-)
-def test_text_documents_end_where_the_option_says(tmp_path, by, wanted):
-    (tmp_path / "a.txt").write_text("\n가\n나\n \n\n다", encoding="utf-8")
-    documents = list(Text(path="a.txt", documents_by=by, ordered=False).read(tmp_path))
-    assert [document.text for document in documents] == wanted
-    assert [document.id for document in documents] == [f"a.txt#{i}" for i in range(len(wanted))]
-    assert not any(document.ordered for document in documents)
+def test_text_documents_end_where_they_are_told_to(tmp_path):
+    for by, wanted in [("blank_line", ["가\n나", "다"]), ("line", ["가", "나", "다"]), ("file", ["가\n나\n다"])]:
+        (tmp_path / "a.txt").write_text("\n가\n나\n \n\n다", encoding="utf-8")
+        documents = list(Text(path="a.txt", documents_by=by, ordered=False).read(tmp_path))
+        assert [document.text for document in documents] == wanted, by
+        assert [document.id for document in documents] == [f"a.txt#{i}" for i in range(len(wanted))], by
+        assert not any(document.ordered for document in documents), by
 
 
-@pytest.mark.parametrize("encoding", ["cp949", "utf-16", "utf-8", "UTF-8", "utf8", "UTF-16"])
-def test_text_is_read_in_the_given_encoding(tmp_path, encoding):
-    prefix = "\ufeff" if "8" in encoding else ""
-    (tmp_path / "a.txt").write_bytes((prefix + "안녕하세요").encode(encoding))
-    assert texts(Text(path="a.txt", encoding=encoding), tmp_path) == ["안녕하세요"]
+def test_text_is_read_in_the_encoding_it_is_told(tmp_path):
+    for encoding in ["cp949", "utf-16", "utf-8", "UTF-8", "utf8", "UTF-16"]:
+        prefix = "\ufeff" if "8" in encoding else ""
+        (tmp_path / "a.txt").write_bytes((prefix + "안녕하세요").encode(encoding))
+        assert texts(Text(path="a.txt", encoding=encoding), tmp_path) == ["안녕하세요"], encoding
 
 
 def test_json_lines_take_other_keys_and_number_lines_without_ids(tmp_path):
@@ -148,11 +145,11 @@ def test_an_absolute_pattern_is_resolved_like_an_absolute_path(tmp_path):
     assert texts(Text(path=str(tmp_path / "b*.txt")), tmp_path / "elsewhere") == ["가"]
 
 
-@pytest.mark.parametrize(("limit", "count"), [(1, 1), (2, 1), (3, 2), (100, 4), (None, 4)])
-def test_the_limit_stops_after_the_document_that_reaches_it(tmp_path, limit, count):
+def test_the_limit_stops_after_the_document_that_reaches_it(tmp_path):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("가나\n\n다라\n", encoding="utf-8")
-    assert len(texts(Text(path="*.txt", limit_characters=limit), tmp_path)) == count
+    for limit, count in [(1, 1), (2, 1), (3, 2), (100, 4), (None, 4)]:
+        assert len(texts(Text(path="*.txt", limit_characters=limit), tmp_path)) == count, (limit, count)
 
 
 def test_the_bundled_corpora_are_what_their_readme_says():
@@ -241,30 +238,31 @@ def test_an_unknown_reader_or_key_is_answered_with_a_guess():
         Text(path="a", encodign="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("folder", "pattern", "names"),
-    [
+def test_brackets_in_a_name_are_no_pattern_and_folders_no_files(tmp_path):
+    for folder, pattern, names in [
         ("da[ta]", "*.txt", ["a.txt", "x[2024].txt"]),
         ("da[ta]", "x[2024].txt", ["x[2024].txt"]),
         ("data", "x[2024].txt", ["x[2024].txt"]),
         ("data", "[a-z].txt", ["a.txt"]),
         ("data", "../data/?.txt", ["a.txt"]),
-    ],
-)
-def test_brackets_in_a_name_are_no_pattern_and_folders_no_files(tmp_path, folder, pattern, names):
-    data = tmp_path / folder
-    (data / "b.txt").mkdir(parents=True)
-    for name in ("a.txt", "x[2024].txt"):
-        (data / name).write_text("글", encoding="utf-8")
-    assert [path.name for path in Text(path=pattern).files(data)] == names
-    assert len(list(Text(path=pattern).read(data))) == len(names)
-    if folder == "data":
-        assert [path.name for path in Text(path=str(data / pattern)).files(tmp_path / "elsewhere")] == names
+    ]:
+        data = tmp_path / folder
+        (data / "b.txt").mkdir(parents=True, exist_ok=True)
+        for name in ("a.txt", "x[2024].txt"):
+            (data / name).write_text("글", encoding="utf-8")
+        assert [path.name for path in Text(path=pattern).files(data)] == names, (folder, pattern, names)
+        assert len(list(Text(path=pattern).read(data))) == len(names), (folder, pattern, names)
+        if folder == "data":
+            assert [path.name for path in Text(path=str(data / pattern)).files(tmp_path / "elsewhere")] == names, (
+                folder,
+                pattern,
+                names,
+            )
 
 
-@pytest.mark.parametrize(
-    "kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())], ids=str
-)
-def test_text_columns_of_every_kind_are_read(tmp_path, kind):
-    pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array(["가", "나"]).cast(kind)}), tmp_path / "a.parquet")
-    assert texts(Parquet(path="a.parquet"), tmp_path) == ["가", "나"]
+def test_text_columns_of_every_kind_are_read(tmp_path):
+    for kind in [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())]:
+        pyarrow.parquet.write_table(
+            pyarrow.table({"text": pyarrow.array(["가", "나"]).cast(kind)}), tmp_path / "a.parquet"
+        )
+        assert texts(Parquet(path="a.parquet"), tmp_path) == ["가", "나"], kind
