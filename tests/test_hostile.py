@@ -191,7 +191,7 @@ def test_output_that_an_encoding_cannot_hold_is_escaped(kobert_process) -> None:
     assert result.code == 0, result.err
 
 
-def test_a_stage_that_is_terminated_says_so_with_75_and_resumes(tiny, tmp_path, start_kobert, kobert_process) -> None:
+def test_a_stage_that_is_terminated_says_so_with_75_and_resumes(tiny, tmp_path, start_kobert, kobert) -> None:
     """Before the training loop, which has a way of its own: while the corpus is read by workers, and while pretraining
     starts."""
     for stage, sign in (("corpus", "corpus/*.json"), ("pretrain", "pretrain/*.json")):
@@ -207,5 +207,5 @@ def test_a_stage_that_is_terminated_says_so_with_75_and_resumes(tiny, tmp_path, 
         assert "kobert: " in said
         assert "the same command" in said
         assert "Traceback" not in said
-        assert kobert_process(*arguments).code == 0
+        assert kobert(*arguments).code == 0
         assert tiny.manifests(run_dir)[stage]["files"] == tiny.manifests()[stage]["files"]
