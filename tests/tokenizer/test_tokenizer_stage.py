@@ -32,16 +32,32 @@ def train(front_end, out, size=VOCAB_SIZE, **options):
     return run(TokenizerOptions(subword=WordPiece(vocab_size=size), **options), front_end.analysis, out, out)
 
 
-@pytest.mark.parametrize("options", [{}, {"limit_alphabet": 200, "size": 1000}], ids=["all letters", "200 letters"])
-def test_training_twice_gives_the_same_files(front_end, tmp_path, options):
-    first, second = (train(front_end, tmp_path / name, **options) for name in "ab")
-    assert first == second
-    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir() if path.is_file()} for name in "ab"]
-    assert files[0] == files[1]
-    assert {VOCABULARY_FILE, "tokenizer_config.json", "vocabulary.txt", "morpheme_tokenizer.py", "kiwi.py"} <= files[
-        0
-    ].keys()
-    assert "tokenizer.json" not in files[0]
+@pytest.fixture(scope="module")
+def again(front_end, tmp_path_factory):
+    """(counts, folder) of the shared tokenizer, trained a second time."""
+    out = tmp_path_factory.mktemp("again") / "tokenizer"
+    return train(front_end, out), out
+
+
+NARROW = {"size": 500, "limit_alphabet": 100}
+
+
+@pytest.fixture(scope="module")
+def narrow(front_end, tmp_path_factory):
+    """(counts, folder) of a tokenizer whose alphabet lacks letters."""
+    out = tmp_path_factory.mktemp("narrow") / "tokenizer"
+    return train(front_end, out, **NARROW), out
+
+
+def test_training_twice_gives_the_same_files(front_end, again, narrow, tmp_path):
+    assert train(front_end, tmp_path / "narrow", **NARROW) == narrow[0]
+    for first, second in ((front_end.tokenizer, again[1]), (narrow[1], tmp_path / "narrow")):
+        files = [
+            {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} for folder in (first, second)
+        ]
+        assert files[0] == files[1]
+        assert {VOCABULARY_FILE, "tokenizer_config.json", "vocabulary.txt", "kiwi.py"} <= files[0].keys()
+        assert "morpheme_tokenizer.py" in files[0] and "tokenizer.json" not in files[0]
 
 
 def test_special_tokens_have_the_first_ids(backend, front_end):
@@ -51,9 +67,9 @@ def test_special_tokens_have_the_first_ids(backend, front_end):
     assert lines == [backend.id_to_token(i) for i in range(VOCAB_SIZE)]
 
 
-def test_the_vocabulary_has_the_size_asked_for(backend, tokenizer, front_end, tmp_path):
+def test_the_vocabulary_has_the_size_asked_for(backend, tokenizer, narrow):
     assert backend.get_vocab_size() == len(tokenizer) == VOCAB_SIZE
-    assert train(front_end, tmp_path / "small", size=1200)["vocab_size"] == 1200
+    assert narrow[0]["vocab_size"] == NARROW["size"]
 
 
 def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(front_end, tmp_path):
@@ -63,18 +79,15 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(fr
     assert VOCAB_SIZE < supported < 500_000
 
 
-@pytest.mark.parametrize(
-    ("found", "limit_alphabet", "remedy"),
-    [
+def test_what_is_advised_for_too_little_text_is_allowed():
+    for found, limit_alphabet, remedy in [
         (100, None, "set it to 100 with tokenizer.limit_alphabet 40, or add text"),
         (99, None, "the smallest vocabulary has 100, so add text"),
         (99, 40, "the smallest vocabulary has 100, so raise tokenizer.limit_alphabet (now 40), or add text"),
-    ],
-)
-def test_what_is_advised_for_too_little_text_is_allowed(found, limit_alphabet, remedy):
-    assert advice(found, 40, limit_alphabet) == remedy
-    with pytest.raises(ValueError, match="greater than or equal to 100"):
-        WordPiece(vocab_size=99)
+    ]:
+        assert advice(found, 40, limit_alphabet) == remedy, (limit_alphabet, remedy)
+        with pytest.raises(ValueError, match="greater than or equal to 100"):
+            WordPiece(vocab_size=99)
 
 
 def test_tokens_join_back_to_the_marked_morphemes(backend, rows):
@@ -93,12 +106,11 @@ def test_tokens_join_back_to_the_marked_morphemes(backend, rows):
     assert known > 0.97 * sum(len(row.segmentation) for row in rows)
 
 
-def test_a_letter_without_a_token_makes_its_morpheme_unknown(front_end, tmp_path):
-    counts = train(front_end, tmp_path / "narrow", size=500, limit_alphabet=100)
-    narrow = loaded(tmp_path / "narrow")
+def test_a_letter_without_a_token_makes_its_morpheme_unknown(narrow):
+    counts, folder = narrow
     assert counts["alphabet"] == 100
     assert counts["unknown_rate"] > 0.01
-    alphabet = {token for token in narrow.get_vocab() if len(token) == 1}
+    alphabet = {token for token in loaded(folder).get_vocab() if len(token) == 1}
     assert len(alphabet) == 100
     assert WORD_MARK in alphabet
 
@@ -123,8 +135,8 @@ def test_every_token_is_in_some_morpheme_of_the_corpus(backend, rows):
     assert [token for token in backend.get_vocab() if token not in SPECIAL_TOKENS and token not in corpus] == []
 
 
-def test_the_report_counts_what_it_says(front_end, tmp_path, backend, rows):
-    counts = train(front_end, tmp_path / "again")
+def test_the_report_counts_what_it_says(again, backend, rows):
+    counts, _ = again
     encodings = [backend.encode(row.words(), is_pretokenized=True, add_special_tokens=False).ids for row in rows]
     tokens = sum(map(len, encodings))
     assert counts["tokens_per_morpheme"] == pytest.approx(tokens / sum(len(row.segmentation) for row in rows), abs=1e-4)
