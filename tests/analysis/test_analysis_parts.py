@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from front_end import PROPERTY, any_text
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kobert_pipeline.analysis import stage
@@ -19,20 +19,20 @@ from kobert_pipeline.morphemes.segmenter import Segmenter
 SEGMENTERS = [Segmenter("whitespace"), *(Segmenter(style=style) for style in STYLES)]
 
 
-@pytest.mark.parametrize("analyzer", SEGMENTERS, ids=lambda segmenter: f"{segmenter.analyzer}-{segmenter.style}")
-@PROPERTY
+@settings(PROPERTY, max_examples=30)
 @given(texts=st.lists(any_text, max_size=4))
 @example(texts=["", " \n", "가\n\n  나"])
-def test_segmentations_come_back_as_they_were(tmp_path_factory, analyzer, texts):
-    rows = [
-        AnalyzedDocument(Document(str(i), "s", text, i % 2 == 0), segmentation)
-        for i, (text, segmentation) in enumerate(zip(texts, analyzer.segment(texts, 1), strict=True))
-    ]
-    path = tmp_path_factory.mktemp("part") / "part-00000.parquet"
-    write_analysis(path, rows)
-    found = list(read_analysis(path))
-    assert found == rows
-    assert [row.words() for row in found] == [row.words() for row in rows]
+def test_segmentations_come_back_as_they_were(tmp_path_factory, texts):
+    for analyzer in SEGMENTERS:
+        rows = [
+            AnalyzedDocument(Document(str(i), "s", text, i % 2 == 0), segmentation)
+            for i, (text, segmentation) in enumerate(zip(texts, analyzer.segment(texts, 1), strict=True))
+        ]
+        path = tmp_path_factory.mktemp("part") / "part-00000.parquet"
+        write_analysis(path, rows)
+        found = list(read_analysis(path))
+        assert found == rows, analyzer
+        assert [row.words() for row in found] == [row.words() for row in rows], analyzer
 
 
 def test_distances_are_wide_enough_for_far_and_long_morphemes(tmp_path):

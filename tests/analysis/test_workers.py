@@ -35,17 +35,27 @@ def alone(text):
     return found.words(text)
 
 
+REASONS = {
+    "죽는다": "the analyzer died on it (exit code -9)",
+    "거절한다": "the analyzer refused it (RuntimeError: not this one)",
+}
+
+
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    "guilty",
     [
-        ("죽는다", "the analyzer died on it (exit code -9)"),
-        ("거절한다", "the analyzer refused it (RuntimeError: not this one)"),
+        {0: "죽는다", 7: "거절한다", 8: "죽는다", 39: "거절한다"},
+        *(
+            pytest.param(dict.fromkeys(places, word), marks=pytest.mark.slow)
+            for word in REASONS
+            for places in ([0], [39], [7, 8, 30])
+        ),
     ],
 )
-@pytest.mark.parametrize("places", [[0], [39], [7, 8, 30]])
-def test_only_the_guilty_texts_are_lost(word, reason, places):
-    texts = [f"{text} {word}" if place in places else text for place, text in enumerate(GOOD)]
-    assert outcome(texts) == [reason if place in places else alone(text) for place, text in enumerate(texts)]
+def test_only_the_guilty_texts_are_lost(guilty):
+    texts = [f"{text} {guilty.get(place, '')}".strip() for place, text in enumerate(GOOD)]
+    expected = [REASONS[guilty[place]] if place in guilty else alone(text) for place, text in enumerate(texts)]
+    assert outcome(texts) == expected
 
 
 def test_a_text_that_hangs_is_given_up(monkeypatch):
@@ -77,20 +87,21 @@ def corpus_of(folder, texts):
 
 
 ABSURD = {
-    "one word of 100,000 characters": "가나다" * 33_334,
-    "one letter 100,000 times": "ㅋ" * 100_000,
-    "only emoji": "😀👨‍👩‍👧‍👦🇰🇷❤️" * 5000,
-    "unpaired surrogates": "했다\ud800 갔다\udfff",
-    "null bytes": "했\x00다\x00" * 100,
-    "one line of 1 MB": "그는 오늘도 학교에 갔다가 돌아왔다. " * 17_000,
-    "combining marks": "가" + "\u0301" * 50_000,
-    "old Hangul": "나랏〮말〯ᄊᆞ미〮 듕귁〮에〮달아〮" * 1000,
-    "right to left": "שלום عربى " * 5000,
+    "one word of 100,000 characters": ("가나다", 33_334),
+    "one letter 100,000 times": ("ㅋ", 100_000),
+    "only emoji": ("😀👨‍👩‍👧‍👦🇰🇷❤️", 5000),
+    "unpaired surrogates": ("했다\ud800 갔다\udfff", 10),
+    "null bytes": ("했\x00다\x00", 100),
+    "one line of 1 MB": ("그는 오늘도 학교에 갔다가 돌아왔다. ", 17_000),
+    "combining marks": ("가" + "\u0301" * 500, 100),
+    "old Hangul": ("나랏〮말〯ᄊᆞ미〮 듕귁〮에〮달아〮", 1000),
+    "right to left": ("שלום عربى ", 5000),
 }
 
 
-def test_absurd_texts_are_analysed_like_others(tmp_path):
-    texts = [clean(text) for text in ABSURD.values()]
+@pytest.mark.parametrize("share", [0.1, pytest.param(1, marks=pytest.mark.slow)])
+def test_absurd_texts_are_analysed_like_others(tmp_path, share):
+    texts = [clean(unit * int(count * share)) for unit, count in ABSURD.values()]
     corpus = corpus_of(tmp_path, [*texts, "그는 갔다"])
     counts = run(AnalysisOptions(), corpus, tmp_path, tmp_path / "out", num_workers=1)
     assert (counts["documents"], counts["failed"]) == (len(texts) + 1, [])
@@ -195,23 +206,20 @@ def test_workers_that_cannot_start_are_no_documents_fault():
         list(workers.segment(GOOD))
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_a_user_dictionary_that_does_not_serve_is_refused_and_a_fixed_one_taken(tmp_path):
+    write_documents(tmp_path / "corpus" / "part-00000.parquet", [Document("1", "s", "새로운 모델을 만들었다.")])
+    options = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"})
+    for line, said in (
+        (None, "is not a file"),
         ("모델\tXYZ\n", "refuses a word"),
         ("모델\tNNP\tviel\n", "the third column is a score"),
-        (None, "is not a file"),
         ("", "is empty"),
-    ],
-)
-def test_a_user_dictionary_that_is_malformed_is_refused_and_a_fixed_one_accepted(tmp_path, line, said):
-    write_documents(tmp_path / "corpus" / "part-00000.parquet", [Document("1", "s", "새로운 모델을 만들었다.")])
-    if line is not None:
-        (tmp_path / "words.tsv").write_text(line, encoding="utf-8")
-    options = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"})
-    with pytest.raises(UserError, match=said):
-        options.analyzer.files(tmp_path)
-        run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
-    assert not (tmp_path / "out").exists()
+    ):
+        if line is not None:
+            (tmp_path / "words.tsv").write_text(line, encoding="utf-8")
+        with pytest.raises(UserError, match=said):
+            options.analyzer.files(tmp_path)
+            run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
+        assert not (tmp_path / "out").exists(), line
     (tmp_path / "words.tsv").write_text("새로운모델\tNNP\n", encoding="utf-8")
     assert run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)["documents"] == 1
