@@ -32,7 +32,7 @@ VOCAB_SIZE = 3000
 PARTS = 30_000
 
 PROPERTY = settings(
-    max_examples=80, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=40, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 """The same examples in every run, and no database in the working folder."""
 

@@ -54,9 +54,8 @@ def test_an_entity_between_markers_is_spelled_as_without_them(marked, bundled):
     assert same == count == 60
 
 
-@pytest.mark.parametrize(
-    ("text", "spelled"),
-    [
+def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_continues(marked):
+    for text, spelled in [
         ("동[SUBJ]해", "▁동[SUBJ]해"),
         ("[SUBJ]동해", "[SUBJ]▁동해"),
         ("바다 [SUBJ]동해[/SUBJ]는", "▁바다[SUBJ]▁동해[/SUBJ]는"),
@@ -67,13 +66,12 @@ def test_an_entity_between_markers_is_spelled_as_without_them(marked, bundled):
         ("[MASK] 는", "[MASK]▁는"),
         ("새말뭉치는", "새말뭉치는"),
         ("[SUBJ]새말뭉치[/SUBJ]는", "[SUBJ]새말뭉치[/SUBJ]는"),
-    ],
-)
-def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_continues(
-    marked, text, spelled
-):
-    assert "".join(token for token, _ in inner(ask(marked, text))) == spelled
-    assert [place for _, span in inner(ask(marked, nfd(text))) for place in range(*span)] == solid(nfd(text))
+    ]:
+        assert "".join(token for token, _ in inner(ask(marked, text))) == spelled, (text, spelled)
+        assert [place for _, span in inner(ask(marked, nfd(text))) for place in range(*span)] == solid(nfd(text)), (
+            text,
+            spelled,
+        )
 
 
 @PROPERTY

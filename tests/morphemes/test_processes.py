@@ -30,16 +30,19 @@ class Tokenized(Dataset):
         return row["input_ids"], row["offset_mapping"]
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn"])
-def test_workers_of_a_loader_find_the_same_ids(tokenizer, way) -> None:
+@pytest.mark.parametrize(
+    ("way", "num_workers"),
+    [("fork", 1), ("spawn", 1), *(pytest.param(way, 2, marks=pytest.mark.slow) for way in ("fork", "spawn"))],
+)
+def test_workers_of_a_loader_find_the_same_ids(tokenizer, way, num_workers) -> None:
     """After the parent has used its own Kiwi, whose threads do not survive a fork."""
     alone = [Tokenized(tokenizer)[place] for place in range(len(TEXTS))]
     tokenizer(TEXTS)
     loader = DataLoader(
         Tokenized(tokenizer),
         batch_size=None,
-        num_workers=2,
-        timeout=120,
+        num_workers=num_workers,
+        timeout=300,
         multiprocessing_context=multiprocessing.get_context(way),
     )
     assert [(list(ids), [tuple(span) for span in offsets]) for ids, offsets in loader] == alone

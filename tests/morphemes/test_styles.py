@@ -1,12 +1,13 @@
 """Every style: what morphemes are spelled as, where they are in the raw text, and that the tokenizer built on it says
 so."""
 
+import itertools
 import unicodedata
 from itertools import pairwise
 
 import pytest
 from front_end import CORPORA, PROPERTY, any_text, composed_text, nfd
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -30,37 +31,33 @@ SPELLED = {
 SEGMENTERS = [Segmenter(analyzer, style) for analyzer in ("kiwi", "mecab") for style in STYLES]
 
 
-def named(segmenter):
-    return f"{segmenter.analyzer}-{segmenter.style}"
-
-
 def test_a_sentence_is_spelled_as_the_style_says():
     for style in STYLES:
         (found,) = Segmenter(style=style).segment([SENTENCE], 1)
         assert " ".join(found.words(SENTENCE)) == SPELLED[style]
 
 
-@pytest.mark.parametrize("segmenter", SEGMENTERS, ids=named)
-@PROPERTY
+@settings(PROPERTY, max_examples=40)
 @given(text=composed_text)
 @example(text="했다" * 50 + " " + "ㅋ" * 200)
 @example(text="")
-def test_spans_never_run_back_and_reach_every_character(segmenter, text):
-    (found,) = segmenter.segment([text], 1)
-    morphemes = list(found)
-    assert all(0 <= one.start <= one.end <= len(text) for one in morphemes)
-    assert all(
-        one.start <= other.start and one.end <= other.end and one.sentence <= other.sentence
-        for one, other in pairwise(morphemes)
-    )
-    reached = {place for one in morphemes for place in range(one.start, one.end)}
-    assert {place for place, character in enumerate(text) if not character.isspace()} <= reached
-    words = found.words(text)
-    assert all(word and not any(character.isspace() for character in word) for word in words)
-    assert all(len(word) <= MAX_MORPHEME_CHARACTERS + 1 for word in words)
-    assert int(found.initial.sum()) <= len(text.split())
-    if segmenter.style not in REPLACING:
-        assert int(found.initial.sum()) == len(text.split())
+def test_spans_never_run_back_and_reach_every_character(text):
+    for segmenter in SEGMENTERS:
+        (found,) = segmenter.segment([text], 1)
+        morphemes = list(found)
+        assert all(0 <= one.start <= one.end <= len(text) for one in morphemes), segmenter
+        assert all(
+            one.start <= other.start and one.end <= other.end and one.sentence <= other.sentence
+            for one, other in pairwise(morphemes)
+        ), segmenter
+        reached = {place for one in morphemes for place in range(one.start, one.end)}
+        assert {place for place, character in enumerate(text) if not character.isspace()} <= reached, segmenter
+        words = found.words(text)
+        assert all(word and not any(character.isspace() for character in word) for word in words), segmenter
+        assert all(len(word) <= MAX_MORPHEME_CHARACTERS + 1 for word in words), segmenter
+        assert int(found.initial.sum()) <= len(text.split()), segmenter
+        if segmenter.style not in REPLACING:
+            assert int(found.initial.sum()) == len(text.split()), segmenter
 
 
 @PROPERTY
@@ -87,10 +84,14 @@ def test_the_batch_around_a_text_does_not_change_its_respelled_segmentation():
         assert list(segmenter.segment(texts, 1)) == [next(segmenter.segment([text], 1)) for text in texts]
 
 
-@pytest.fixture(scope="module", params=STYLES)
-def styled(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
     """A tokenizer of each style with its own vocabulary, saved and loaded."""
-    segmenter = Segmenter(style=request.param)
+    return [trained(style, tmp_path_factory.mktemp(style)) for style in STYLES]
+
+
+def trained(style, folder):
+    segmenter = Segmenter(style=style)
     texts = [document.text for document in Text(path="documents/*.txt").read(CORPORA)][:40]
     lines = [" ".join(found.words(text)) for text, found in zip(texts, segmenter.segment(texts), strict=True)]
     backend = Tokenizer(models.WordPiece(unk_token=UNK, continuing_subword_prefix="", max_input_chars_per_word=200))
@@ -100,8 +101,7 @@ def styled(request, tmp_path_factory):
     )
     backend.train_from_iterator(lines, trainer)
     backend.pre_tokenizer = None
-    folder = tmp_path_factory.mktemp(request.param)
-    MorphemeTokenizer(tokenizer_object=backend, style=request.param).save_pretrained(folder)
+    MorphemeTokenizer(tokenizer_object=backend, style=style).save_pretrained(folder)
     return MorphemeTokenizer.from_pretrained(folder)
 
 
@@ -109,76 +109,83 @@ def spans(encoded):
     return [span for span, side in zip(encoded.offset_mapping, encoded.sequence_ids(), strict=True) if side is not None]
 
 
-def test_the_tokenizer_encodes_the_morphemes_of_its_style(styled):
-    (found,) = styled.segmenter.segment([SENTENCE], 1)
-    encoded = styled(SENTENCE, add_special_tokens=False)
-    backend = remove_pipeline(Tokenizer.from_str(styled.backend_tokenizer.to_str()))
-    assert (
-        encoded.input_ids == backend.encode(found.words(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
-    )
-    assert encoded.word_ids() == sorted(encoded.word_ids()) and set(encoded.word_ids()) == set(range(len(found)))
-    assert styled.init_kwargs["style"] == styled.segmenter.style
+def test_the_tokenizer_encodes_the_morphemes_of_its_style(tokenizers):
+    for styled in tokenizers:
+        (found,) = styled.segmenter.segment([SENTENCE], 1)
+        encoded = styled(SENTENCE, add_special_tokens=False)
+        backend = remove_pipeline(Tokenizer.from_str(styled.backend_tokenizer.to_str()))
+        assert (
+            encoded.input_ids
+            == backend.encode(found.words(SENTENCE), is_pretokenized=True, add_special_tokens=False).ids
+        ), styled
+        assert encoded.word_ids() == sorted(encoded.word_ids()) and set(encoded.word_ids()) == set(range(len(found))), (
+            styled
+        )
+        assert styled.init_kwargs["style"] == styled.segmenter.style, styled
 
 
-@pytest.mark.parametrize("form", [str, nfd], ids=["as it is", "decomposed"])
-@pytest.mark.parametrize(
-    "text", [SENTENCE, "  탭\t과 했다ㅋㅋ 😀 ", "大韓民國 갔다가 왔다. 쀍", "예뻐서 좋았던 그것은 친구였다"]
-)
-def test_a_token_is_where_its_morpheme_is(styled, text, form):
-    given = form(text)
-    encoded = styled(given, return_offsets_mapping=True)
-    (found,) = styled.segmenter.segment([text], 1)
-    surfaces = [text[one.start : one.end] for one in found]
-    for word, span in zip(encoded.word_ids(), encoded.offset_mapping, strict=True):
-        if word is not None:
-            inside = unicodedata.normalize("NFC", given[slice(*span)])
-            assert inside in surfaces[word]
-            if styled.segmenter.style in REPLACING and found.spellings[word] != surfaces[word]:
-                assert inside == surfaces[word]
-    reached = {place for start, end in spans(encoded) for place in range(start, end)}
-    assert {place for place, character in enumerate(given) if not character.isspace()} <= reached
-    assert all(one[0] <= other[0] and one[1] <= other[1] for one, other in pairwise(spans(encoded)))
+def test_a_token_is_where_its_morpheme_is(tokenizers):
+    for styled, text, form in itertools.product(
+        tokenizers,
+        [SENTENCE, "  탭\t과 했다ㅋㅋ 😀 ", "大韓民國 갔다가 왔다. 쀍", "예뻐서 좋았던 그것은 친구였다"],
+        [str, nfd],
+    ):
+        given = form(text)
+        encoded = styled(given, return_offsets_mapping=True)
+        (found,) = styled.segmenter.segment([text], 1)
+        surfaces = [text[one.start : one.end] for one in found]
+        for word, span in zip(encoded.word_ids(), encoded.offset_mapping, strict=True):
+            if word is not None:
+                inside = unicodedata.normalize("NFC", given[slice(*span)])
+                assert inside in surfaces[word], (styled, text)
+                if styled.segmenter.style in REPLACING and found.spellings[word] != surfaces[word]:
+                    assert inside == surfaces[word], (styled, text)
+        reached = {place for start, end in spans(encoded) for place in range(start, end)}
+        assert {place for place, character in enumerate(given) if not character.isspace()} <= reached, (styled, text)
+        assert all(one[0] <= other[0] and one[1] <= other[1] for one, other in pairwise(spans(encoded))), (styled, text)
 
 
-def test_windows_with_stride_keep_offsets_and_every_character(styled):
-    question, context = "누가 갔나?", " ".join([SENTENCE] * 6)
-    encoded = styled(
-        question,
-        context,
-        truncation="only_second",
-        max_length=48,
-        stride=8,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-    )
-    assert len(encoded.input_ids) > 1
-    whole = styled(context, return_offsets_mapping=True)
-    reached = set()
-    for window in range(len(encoded.input_ids)):
-        places = [
-            span
-            for span, side in zip(encoded.offset_mapping[window], encoded.sequence_ids(window), strict=True)
-            if side == 1
-        ]
-        assert set(places) <= set(whole.offset_mapping)
-        reached |= {place for start, end in places for place in range(start, end)}
-    assert {place for place, character in enumerate(context) if not character.isspace()} <= reached
+def test_windows_with_stride_keep_offsets_and_every_character(tokenizers):
+    for styled in tokenizers:
+        question, context = "누가 갔나?", " ".join([SENTENCE] * 6)
+        encoded = styled(
+            question,
+            context,
+            truncation="only_second",
+            max_length=48,
+            stride=8,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        assert len(encoded.input_ids) > 1, styled
+        whole = styled(context, return_offsets_mapping=True)
+        reached = set()
+        for window in range(len(encoded.input_ids)):
+            places = [
+                span
+                for span, side in zip(encoded.offset_mapping[window], encoded.sequence_ids(window), strict=True)
+                if side == 1
+            ]
+            assert set(places) <= set(whole.offset_mapping), styled
+            reached |= {place for start, end in places for place in range(start, end)}
+        assert {place for place, character in enumerate(context) if not character.isspace()} <= reached, styled
 
 
-def test_questions_about_characters_and_words_agree(styled):
-    encoded = styled(SENTENCE, return_offsets_mapping=True)
-    for place, character in enumerate(SENTENCE):
-        token = encoded.char_to_token(place)
-        if character.isspace():
-            assert token is None
-            continue
-        span = encoded.token_to_chars(token)
-        assert span.start <= place < span.end and tuple(span) == encoded.offset_mapping[token]
-        word = encoded.char_to_word(place)
-        assert word == encoded.token_to_word(token)
-        first, last = encoded.word_to_tokens(word)
-        assert first <= token < last
-        chars = encoded.word_to_chars(word)
-        assert chars.start <= place < chars.end
-    assert encoded.char_to_token(len(SENTENCE)) is None
-    assert encoded.word_to_tokens(10_000) is None
+def test_questions_about_characters_and_words_agree(tokenizers):
+    for styled in tokenizers:
+        encoded = styled(SENTENCE, return_offsets_mapping=True)
+        for place, character in enumerate(SENTENCE):
+            token = encoded.char_to_token(place)
+            if character.isspace():
+                assert token is None, styled
+                continue
+            span = encoded.token_to_chars(token)
+            assert span.start <= place < span.end and tuple(span) == encoded.offset_mapping[token], styled
+            word = encoded.char_to_word(place)
+            assert word == encoded.token_to_word(token), styled
+            first, last = encoded.word_to_tokens(word)
+            assert first <= token < last, styled
+            chars = encoded.word_to_chars(word)
+            assert chars.start <= place < chars.end, styled
+        assert encoded.char_to_token(len(SENTENCE)) is None, styled
+        assert encoded.word_to_tokens(10_000) is None, styled

@@ -68,25 +68,25 @@ print(json.dumps({"rows": rows, "package": "kobert_pipeline" in sys.modules}))
     assert found == {"rows": [expected] * 3, "package": False}
 
 
-@pytest.mark.parametrize("with_model", [False, True], ids=["tokenizer folder", "model folder"])
-def test_without_trust_it_raises_and_gives_no_other_tokenizer(alone, front_end, tmp_path, with_model):
-    folder = shutil.copytree(front_end.tokenizer, tmp_path / "folder")
-    if with_model:
-        BertConfig(
-            vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
-        ).save_pretrained(folder)
+def test_without_trust_it_raises_and_gives_no_other_tokenizer(alone, front_end, tmp_path):
+    with_model = shutil.copytree(front_end.tokenizer, tmp_path / "with_model")
+    BertConfig(
+        vocab_size=3000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+    ).save_pretrained(with_model)
     code = """
 import json
 from transformers import AutoTokenizer
-try:
-    answer = type(AutoTokenizer.from_pretrained(sys.argv[2])).__name__
-except Exception as error:
-    answer = "raised: " + str(error)
-print("\\n" + json.dumps(answer))
+answers = []
+for folder in sys.argv[2:]:
+    try:
+        answers.append(type(AutoTokenizer.from_pretrained(folder)).__name__)
+    except Exception as error:
+        answers.append("raised: " + str(error))
+print("\\n" + json.dumps(answers))
 """
-    answer = alone("kobert_pipeline", code, folder)
-    assert answer.startswith("raised: ")
-    assert "trust_remote_code=True" in answer
+    for answer in alone("kobert_pipeline", code, front_end.tokenizer, with_model):
+        assert answer.startswith("raised: ")
+        assert "trust_remote_code=True" in answer
 
 
 A_CLASS_OF_TRANSFORMERS_RAISES_ROWS = [
@@ -213,7 +213,8 @@ def test_the_tagging_pipeline_joins_eojeols_and_is_silent(front_end):
         assert ends <= {0, 3, 4, 6, 7, 10, 11, 16}
 
 
-def test_a_child_forked_while_another_thread_encodes_encodes_too(alone, front_end):
+@pytest.mark.parametrize("children", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_child_forked_while_another_thread_encodes_encodes_too(alone, front_end, children):
     code = """
 import faulthandler, json, os, threading
 faulthandler.dump_traceback_later(100, exit=True)
@@ -229,7 +230,7 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads: thread.start()
 codes = []
-for _ in range(2):
+for _ in range(int(sys.argv[4])):
     child = os.fork()
     if not child:
         same = [tokenizer(texts)["input_ids"], tokenizer(texts, **pairs)["input_ids"]] == wanted
@@ -239,47 +240,44 @@ going = False
 for thread in threads: thread.join()
 print(json.dumps(codes))
 """
-    assert alone("nothing", code, front_end.tokenizer, json.dumps(TEXTS * 3)) == [0, 0]
+    assert alone("nothing", code, front_end.tokenizer, json.dumps(TEXTS * 3), children) == [0] * children
 
 
-@pytest.mark.parametrize("how", ["AutoTokenizer", "MorphemeTokenizer"])
-def test_without_kiwi_it_says_what_to_install(alone, front_end, how):
-    load = {
-        "AutoTokenizer": "from transformers import AutoTokenizer\noptions = {'trust_remote_code': True}",
-        "MorphemeTokenizer": (
-            "from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer\noptions = {}"
-        ),
-    }[how]
-    code = f"""
+def test_without_kiwi_it_says_what_to_install(alone, front_end):
+    code = """
 import json
-{load}
-try:
-    answer = type({how}.from_pretrained(sys.argv[2], **options)).__name__
-except ImportError as error:
-    answer = "ImportError: " + str(error)
-print("\\n" + json.dumps(answer))
+from transformers import AutoTokenizer
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+answers = []
+for kind, options in ((AutoTokenizer, {"trust_remote_code": True}), (MorphemeTokenizer, {})):
+    try:
+        answers.append(type(kind.from_pretrained(sys.argv[2], **options)).__name__)
+    except ImportError as error:
+        answers.append("ImportError: " + str(error))
+print("\\n" + json.dumps(answers))
 """
-    answer = alone("kiwipiepy", code, front_end.tokenizer)
-    assert answer.startswith("ImportError: ")
-    assert "pip install kiwipiepy" in answer
+    for answer in alone("kiwipiepy", code, front_end.tokenizer):
+        assert answer.startswith("ImportError: ")
+        assert "pip install kiwipiepy" in answer
 
 
-@pytest.mark.parametrize("settings", ["the same settings", "other settings"])
-def test_two_threads_get_what_one_gets(alone, front_end, bundled, settings):
+def test_two_threads_get_what_one_gets(alone, front_end, bundled):
     """In a process of its own, because threads that wait for one another would hang the whole suite."""
     texts = [document.text[:300] for document in bundled[:24]]
     code = """
 import faulthandler, json
-faulthandler.dump_traceback_later(30, exit=True)
+faulthandler.dump_traceback_later(100, exit=True)
 from concurrent.futures import ThreadPoolExecutor
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 tokenizer = MorphemeTokenizer.from_pretrained(sys.argv[2])
 texts = json.loads(sys.argv[3])
-other = {"truncation": True, "max_length": 12, "padding": "max_length"} if sys.argv[4] == "other settings" else {}
-calls = [(texts[:16], {}), (texts[8:], other)]
-ask = lambda call: [tokenizer(call[0], return_offsets_mapping=True, **call[1])["offset_mapping"] for _ in range(6)]
-serial = [ask(call) for call in calls]
-with ThreadPoolExecutor(2) as threads:
-    print(json.dumps(list(threads.map(ask, calls)) == serial))
+ask = lambda call: [tokenizer(call[0], return_offsets_mapping=True, **call[1])["offset_mapping"] for _ in range(4)]
+same = []
+for other in ({}, {"truncation": True, "max_length": 12, "padding": "max_length"}):
+    calls = [(texts[:16], {}), (texts[8:], other)]
+    serial = [ask(call) for call in calls]
+    with ThreadPoolExecutor(2) as threads:
+        same.append(list(threads.map(ask, calls)) == serial)
+print(json.dumps(same))
 """
-    assert alone("nothing", code, front_end.tokenizer, json.dumps(texts), settings) is True
+    assert alone("nothing", code, front_end.tokenizer, json.dumps(texts)) == [True, True]
