@@ -70,19 +70,16 @@ def test_a_wholly_contaminated_document_is_dropped_as_such(tmp_path):
     assert add_up(counts)
 
 
-@pytest.mark.parametrize(
-    ("held", "trained"),
-    [
-        (f"&quot;{HELD}&quot;", f'"{HELD}"'),
-        (HELD[:8] + "\u200b" + HELD[8:], HELD),
-        ("&lt;무대&gt; 정말 재미있었어요", "<무대> 정말 재미있었어요"),
-        ("가\u1102\u1161다라마바사아자차카타", "가나다라마바사아자차카타"),
-    ],
-    ids=["entities", "zero-width", "short with entities", "decomposed"],
-)
-def test_evaluation_texts_are_found_however_they_were_written(tmp_path, held, trained):
-    documents, _ = gather(tmp_path, [trained, OTHER], held=[held])
+def test_evaluation_texts_are_found_however_they_were_written(tmp_path):
+    trained_of_held = {
+        f"&quot;{THIRD}&quot;": f'"{THIRD}"',
+        HELD[:8] + "\u200b" + HELD[8:]: HELD,
+        "&lt;무대&gt; 정말 재미있었어요": "<무대> 정말 재미있었어요",
+        "가\u1102\u1161다라마바사아자차카타": "가나다라마바사아자차카타",
+    }
+    documents, counts = gather(tmp_path, [*trained_of_held.values(), OTHER], held=trained_of_held)
     assert [document.text for document in documents] == [OTHER]
+    assert dropped(counts) == {"contaminated": 4}
 
 
 def test_equal_documents_are_kept_once_and_counted(tmp_path):

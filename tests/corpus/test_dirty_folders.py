@@ -49,7 +49,7 @@ def dirty(tmp_path):
 
     broken = [json.dumps(row, ensure_ascii=False) for row in rows("줄")]
     broken[3], broken[5], broken[7] = broken[3][:20], '{"id": "5", "body": "열쇠가 다르다"}', '{"id": "7", "text": 7}'
-    table = pyarrow.table({"text": [line * 30 for line in prose("표", 900).splitlines()]})
+    table = pyarrow.table({"text": [line * 3 for line in prose("표", 900).splitlines()]})
     pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
     lengthy = "\n".join(prose(f"긴{i}") for i in range(60)).encode()
     files = {

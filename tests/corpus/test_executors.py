@@ -56,20 +56,16 @@ def plain(tmp_path_factory):
     return content(out), counts
 
 
-def test_many_workers_make_the_same_files(plain, tmp_path):
+def test_many_workers_make_the_same_files_and_leave_only_results_and_logs(plain, tmp_path):
     assert (run(options(executor={"name": "local", "workers": 3}), CORPORA, tmp_path), content(tmp_path))[::-1] == plain
+    assert not (tmp_path / "work").exists()
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"logs", "dropped"}
 
 
 def test_the_engine_is_not_part_of_what_the_corpus_is_made_from():
     first, second = options(), options(executor={"name": "slurm", "partition": "cpu"})
     assert first.dump() == second.dump() and "executor" not in first.dump()
     assert type(second.executor).__name__ == "Slurm"
-
-
-def test_nothing_but_results_and_logs_is_left(plain, tmp_path):
-    run(options(), CORPORA, tmp_path)
-    assert not (tmp_path / "work").exists()
-    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"logs", "dropped"}
 
 
 def test_a_users_mistake_in_a_worker_comes_back_as_one_sentence(tmp_path):
@@ -108,15 +104,16 @@ if __name__ == "__main__":
 """
 
 
-def test_killed_again_and_again_it_ends_with_the_same_files(plain, tmp_path):
+@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_killed_again_and_again_it_ends_with_the_same_files(plain, tmp_path, kills):
     chosen = {**OPTIONS, "executor": {"name": "local", "workers": 2}}
     command = [sys.executable, "-c", SCRIPT, str(CORPORA), str(tmp_path / "out"), json.dumps(chosen)]
     rng = random.Random(7)
-    for _ in range(6):
+    for _ in range(kills):
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         ) as process:
-            time.sleep(rng.uniform(0.5, 4))
+            time.sleep(rng.uniform(1, 4))
             os.killpg(process.pid, signal.SIGKILL)
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
