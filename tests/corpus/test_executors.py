@@ -28,7 +28,7 @@ OPTIONS = {
         {"name": "nsmc", "path": ["reviews_train.txt", "reviews_test.txt", "documents/news.txt"], "on_error": "skip"},
     ],
     "decontaminate": [{"name": "nsmc", "path": "reviews_test.txt"}, {"name": "squad", "path": "qa_dev.json"}],
-    "part_characters": 6000,
+    "part_characters": 10_000,
     "keep_dropped": True,
 }
 
@@ -57,7 +57,7 @@ def plain(tmp_path_factory):
 
 
 def test_many_workers_make_the_same_files_and_leave_only_results_and_logs(plain, tmp_path):
-    assert (run(options(executor={"name": "local", "workers": 3}), CORPORA, tmp_path), content(tmp_path))[::-1] == plain
+    assert (run(options(executor={"name": "local", "workers": 2}), CORPORA, tmp_path), content(tmp_path))[::-1] == plain
     assert not (tmp_path / "work").exists()
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"logs", "dropped"}
 
