@@ -42,8 +42,8 @@ def test_the_ending_tells_the_delimiter_in_every_compression_and_encoding(tmp_pa
         [("a.csv", CSV), ("a.tsv", TSV)], COMPRESSIONS, ["utf-8", "utf-8-sig", "cp949", "utf-16"]
     ):
         found = read(tmp_path, f"{name}{suffix}", COMPRESSIONS[suffix](content.encode(encoding)))
-        assert [document.text for document in found] == WANTED[name], (name, content, suffix)
-        assert {document.source for document in found} == {f"{name}{suffix}"}, (name, content, suffix)
+        assert [document.text for document in found] == WANTED[name], (name, suffix, encoding)
+        assert {document.source for document in found} == {f"{name}{suffix}"}, (name, suffix, encoding)
 
 
 cells = st.text(
@@ -113,38 +113,38 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
 
 
 WRONG_FILES = [
-        ("a.csv", "txet,label\n가,0\n", {},
-         r"no column 'text' in its first line - did you mean 'txet'\? \(found: label, txet\)$"),
-        ("a.csv", "text,label\n가,0\n", {"text": ["text", "text2"]},
-         "no column 'text2' in its first line - did you mean 'text'"),
-        ("a.csv", "text,label\n가,0\n", {"id": "nr"}, r"no column 'nr' in its first line \(found: label, text\)"),
-        ("a.csv", "text,label\n가,0\n", {"group_by": "lable"}, "no column 'lable' .*did you mean 'label'"),
-        ("a.csv", "text;label\n가;0\n", {},
-         "which has semicolons and no commas; set the source's option delimiter: \";\""),
-        ("a.csv", "text\tlabel\n가\t0\n", {},
-         r'which has tabs and no commas; set the source\'s option delimiter: "\\t"'),
-        ("a.csv", "label\n0\n", {}, "found: label.*if ',' does not separate its cells, set the option delimiter"),
-        ("a.csv", "\n\n", {}, r"no column 'text' in its first line \(found: nothing\)"),
-        ("a.csv", b"\xef\xbb\xbf", {}, "no column 'text'"),
-        ("a.csv", "text,text\n가,나\n", {}, "two columns of its first line are called 'text'; rename one"),
-        ("a.csv", 'text,label\n가,0\n"나,1\n', {},
-        r"line 3: not CSV \(unexpected end of data\); a cell with a quote in it"),
-        ("a.csv", 'text,label\n"가"나,0\n', {}, "line 2: not CSV"),
-        ("a.csv", "text,label\r가,0\r", {}, r"line 1: not CSV \(new-line character seen in unquoted field\);"),
-        ("a.csv", "text,label\n가,0\n나\n", {}, "line 3: 1 columns, 2 were expected, as in the first line"),
-        ("a.csv", 'text,label\n"가\n나",0\n다,1,2\n', {}, "line 4: 3 columns, 2 were expected"),
-        ("a.tsv", "text\tlabel\n가\t0\t1\n", {}, "line 2: 3 columns, 2 were expected"),
-        ("a.csv", b"", {}, "is empty"),
-        ("a.csv", b"text\n\x00\x00\x01", {},
-        r"binary file .*text in UTF-8, CP949 or UTF-16 was expected; of a source .*`encoding`"),
-        ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), {},
-        "not text in UTF-8, CP949 or UTF-16.*option `encoding`"),
-        ("a.csv", "text\n가나다\n".encode("cp949"), {"encoding": "utf-8"}, "is not utf-8"),
-        ("a.csv", "text\n가나다\n".encode()[:-2], {}, "truncated in the middle of a character"),
-        ("a.csv.gz", gzip.compress(b"text\n" * 999, mtime=0)[:-9], {}, "damaged"),
-        ("a.xls", "text\n가\n", {},
-        r"set the option delimiter to what separates its cells; only \.csv, \.tsv, \.txt files"),
-    ]  # fmt: skip
+    ("a.csv", "txet,label\n가,0\n", {},
+     r"no column 'text' in its first line - did you mean 'txet'\? \(found: label, txet\)$"),
+    ("a.csv", "text,label\n가,0\n", {"text": ["text", "text2"]},
+     "no column 'text2' in its first line - did you mean 'text'"),
+    ("a.csv", "text,label\n가,0\n", {"id": "nr"}, r"no column 'nr' in its first line \(found: label, text\)"),
+    ("a.csv", "text,label\n가,0\n", {"group_by": "lable"}, "no column 'lable' .*did you mean 'label'"),
+    ("a.csv", "text;label\n가;0\n", {},
+     "which has semicolons and no commas; set the source's option delimiter: \";\""),
+    ("a.csv", "text\tlabel\n가\t0\n", {},
+     r'which has tabs and no commas; set the source\'s option delimiter: "\\t"'),
+    ("a.csv", "label\n0\n", {}, "found: label.*if ',' does not separate its cells, set the option delimiter"),
+    ("a.csv", "\n\n", {}, r"no column 'text' in its first line \(found: nothing\)"),
+    ("a.csv", b"\xef\xbb\xbf", {}, "no column 'text'"),
+    ("a.csv", "text,text\n가,나\n", {}, "two columns of its first line are called 'text'; rename one"),
+    ("a.csv", 'text,label\n가,0\n"나,1\n', {},
+    r"line 3: not CSV \(unexpected end of data\); a cell with a quote in it"),
+    ("a.csv", 'text,label\n"가"나,0\n', {}, "line 2: not CSV"),
+    ("a.csv", "text,label\r가,0\r", {}, r"line 1: not CSV \(new-line character seen in unquoted field\);"),
+    ("a.csv", "text,label\n가,0\n나\n", {}, "line 3: 1 columns, 2 were expected, as in the first line"),
+    ("a.csv", 'text,label\n"가\n나",0\n다,1,2\n', {}, "line 4: 3 columns, 2 were expected"),
+    ("a.tsv", "text\tlabel\n가\t0\t1\n", {}, "line 2: 3 columns, 2 were expected"),
+    ("a.csv", b"", {}, "is empty"),
+    ("a.csv", b"text\n\x00\x00\x01", {},
+    r"binary file .*text in UTF-8, CP949 or UTF-16 was expected; of a source .*`encoding`"),
+    ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), {},
+    "not text in UTF-8, CP949 or UTF-16.*option `encoding`"),
+    ("a.csv", "text\n가나다\n".encode("cp949"), {"encoding": "utf-8"}, "is not utf-8"),
+    ("a.csv", "text\n가나다\n".encode()[:-2], {}, "truncated in the middle of a character"),
+    ("a.csv.gz", gzip.compress(b"text\n" * 999, mtime=0)[:-9], {}, "damaged"),
+    ("a.xls", "text\n가\n", {},
+    r"set the option delimiter to what separates its cells; only \.csv, \.tsv, \.txt files"),
+]  # fmt: skip
 
 
 def test_a_wrong_file_is_told_in_one_sentence(tmp_path):
