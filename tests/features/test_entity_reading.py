@@ -63,7 +63,7 @@ def test_klue_is_read_by_characters(tmp_path: Path) -> None:
         path.write_bytes(KLUE.replace("\n", ending).encode())
         first, second = Task.choose("ner").read(path)
         assert (first["id"], first["text"]) == ("own-0", "특히 강릉역은 내일 밤까지"), ending
-        assert told(first) == [("강릉역", "LC"), ("내일 밤", "TI")], ending
+        assert spelled(first) == [("강릉역", "LC"), ("내일 밤", "TI")], ending
         assert (second["id"], second["text"], second["entities"]) == ("own-1", "#11", [[1, 2, "QT"], [2, 3, "QT"]])
 
 
@@ -86,7 +86,7 @@ def test_numbers_are_no_tokens_whatever_the_tags_of_a_file_in_naver_s_form(tmp_p
             lines.append(separator.join(kept))
         found = Task.choose("ner").read(file(tmp_path / "train_data", "\n".join(lines)))
         assert [example["text"] for example in found] == ["끝.", "한지민 작가는 남해 바닷가에서 3 4", "끝."]
-        assert [told(example) for example in found] == [
+        assert [spelled(example) for example in found] == [
             [],
             [("한지민", "PER"), ("남해 바닷가에서", "LOC"), ("3", "NUM"), ("4", "NUM")],
             [],
@@ -184,7 +184,7 @@ ROWS: list[tuple[dict, dict, str, list]] = [
 def test_rows_are_read_by_their_columns(tmp_path: Path) -> None:
     for (options, row, text, entities), name in itertools.product(ROWS, ["a.jsonl", "a.json", "a.parquet"]):
         [example] = Task.choose({"name": "tagging", **options}).read(file(tmp_path / name, [row | {"id": 7}]))
-        assert (example["id"], example["text"], told(example)) == ("7", text, entities), (options, name)
+        assert (example["id"], example["text"], spelled(example)) == ("7", text, entities), (options, name)
 
 
 def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_covered():
 def test_covered_says_what_its_words_say(data, text, sound):
     place = st.integers(0, len(text)) if sound else st.integers(-1, 7)
     spans = data.draw(st.lists(st.tuples(place, place), max_size=6))
-    spans = sorted((min(span), max(span)) for span in spans) if valid else spans
+    spans = sorted((min(span), max(span)) for span in spans) if sound else spans
     starts = [start for start, _ in spans]
     inside = all(0 <= start <= end <= len(text) for start, end in spans)
     reached = {place for start, end in spans for place in range(start, end)}
