@@ -80,7 +80,7 @@ WRONG_FILES = [
     ("a.json", '{"data": []}', r"a\.json: a list of objects was expected, not dict"),
     ("a.json", '[{"text": "가"}, "나"]', "entry 2: an object was expected, not str"),
     ("a.json", "[", "is not a JSON file"),
-    ("a.parquet", "PAR1", "is not a whole Parquet file"),
+    ("a.parquet", "PAR1", "is not a complete Parquet file"),
     ("a.xlsx", "x", r"ends with \.tsv"),
     ("a.parquet.gz", "x", r"ends with \.tsv"),
     ("a.tsv", "", "is empty"),
