@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,17 +115,36 @@ def tiny_recipe() -> dict[str, Any]:
     return content
 
 
+@contextlib.contextmanager
+def published_here() -> Iterator[None]:
+    """Let `publish` load a folder for its check in this process: a fresh one takes seconds, and the tests of publish
+    start enough of them."""
+    from kobert_pipeline.publish import verify
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            verify, "outputs_in_fresh_process", lambda folder, auto: verify.outputs_here(folder, folder, auto)
+        )
+        yield
+
+
+@pytest.fixture(scope="module")
+def verified_here() -> Iterator[None]:
+    """`published_here` for all tests of a module."""
+    with published_here():
+        yield
+
+
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """The tiny run, by `kobert run` in a separate process. Tests must not change its folder: copy, then change."""
+def tiny(kobert: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The tiny run, by `kobert run` inside this process. Its folder is read only by agreement: copy, then change."""
     place = tmp_path_factory.mktemp("session")
     path = place / "tiny.yaml"
     path.write_text(yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False), encoding="utf-8")
     made = Tiny(path, place / "runs" / "tiny")
-    result = subprocess.run(
-        command("run", str(path), "--run-dir", str(made.run_dir)), capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
+    with published_here():
+        result = kobert("run", path, "--run-dir", made.run_dir, "--num-workers", 1)
+    assert result.code == 0, result.err
     return made
 
 
