@@ -116,7 +116,7 @@ def tiny_recipe() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def published_here() -> Iterator[None]:
+def verifying_here() -> Iterator[None]:
     """Let `publish` load a folder for its check in this process: a fresh one takes seconds, and the tests of publish
     start enough of them."""
     from kobert_pipeline.publish import verify
@@ -130,8 +130,15 @@ def published_here() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def verified_here() -> Iterator[None]:
-    """`published_here` for all tests of a module."""
-    with published_here():
+    """`verifying_here` for all tests of a module."""
+    with verifying_here():
+        yield
+
+
+@pytest.fixture
+def published_here() -> Iterator[None]:
+    """`verifying_here` for one test."""
+    with verifying_here():
         yield
 
 
@@ -142,7 +149,7 @@ def tiny(kobert: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory
     path = place / "tiny.yaml"
     path.write_text(yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False), encoding="utf-8")
     made = Tiny(path, place / "runs" / "tiny")
-    with published_here():
+    with verifying_here():
         result = kobert("run", path, "--run-dir", made.run_dir, "--num-workers", 1)
     assert result.code == 0, result.err
     return made

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).resolve().parents[1] / "kobert_pipeline"
 REPO = PACKAGE.parent
 
@@ -233,10 +235,18 @@ NO_TORCH = "\nassert 'torch' not in sys.modules, 'torch was imported'\nprint('wi
 
 
 def test_command_does_not_import_torch(fresh, repo) -> None:
-    for arguments in ["--help", "check tiny", "list", "explain korquad", "run --help"]:
-        code = f"import sys\nsys.argv = ['kobert', *{arguments.split()!r}]\nfrom kobert_pipeline.cli.main import app\n"
-        result = fresh(f"{code}try: app(standalone_mode=False)\nexcept SystemExit: pass{NO_TORCH}", cwd=repo)
-        assert result.out.endswith("without torch\n"), result.err
+    """Commands one after the other in one process; the last line names the first that imports it."""
+    code = """
+import sys
+from kobert_pipeline.cli.main import app
+for line in ["--help", "check tiny", "list", "explain korquad", "run --help"]:
+    sys.argv = ["kobert", *line.split()]
+    try: app(standalone_mode=False)
+    except SystemExit: pass
+    assert "torch" not in sys.modules, line
+"""
+    result = fresh(f"{code}{NO_TORCH}", cwd=repo)
+    assert result.out.endswith("without torch\n"), result.err
 
 
 def test_importing_every_plug_in_does_not_import_torch(fresh) -> None:
@@ -254,40 +264,42 @@ def test_data_stages_run_without_torch(tiny, tmp_path, fresh) -> None:
         "import sys\nsys.argv = ['kobert', *sys.argv[1:]]\n"
         "from kobert_pipeline.cli.main import app\napp(standalone_mode=False)"
     )
-    result = fresh(f"{code}{NO_TORCH}", "run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x", "--until", "features")
+    run_dir, more = tmp_path / "runs" / "x", ("--until", "features", "--num-workers", 1)
+    result = fresh(f"{code}{NO_TORCH}", "run", tiny.recipe, "--run-dir", run_dir, *more)
     assert result.out.endswith("without torch\n"), result.err
-    assert (tmp_path / "runs" / "x" / "features" / "korquad" / "manifest.json").is_file()
+    assert (run_dir / "features" / "korquad" / "manifest.json").is_file()
 
 
-def test_training_stages_import_without_the_analysis_libraries(fresh) -> None:
+def test_training_stages_import_and_run_without_the_analysis_libraries(tiny, tmp_path, fresh) -> None:
+    """The stages alone on what was prepared elsewhere: `kobert pretrain` and `kobert finetune` on a GPU node without an
+    analyzer."""
     names = [
         dotted(path)
         for path in modules()
         if room_of(path) in ("training", "pretrain", "finetune") and path.stem != "__init__"
     ]
     assert len(names) > 20
-    code = "\n".join(f"import kobert_pipeline.{name}" for name in names)
-    result = fresh(f"{UNINSTALL}{code}\nprint('imported')")
-    assert result.out == "imported\n", result.err
-
-
-def test_training_stages_run_without_the_analysis_libraries(tiny, tmp_path, fresh) -> None:
-    """The stages alone on what was prepared elsewhere: `kobert pretrain` and `kobert finetune` on a GPU node without an
-    analyzer."""
+    imports = "\n".join(f"import kobert_pipeline.{name}" for name in names)
     run_dir = tiny.copy_before(tmp_path / "runs" / "node", "pretrain")
-    code = UNINSTALL + (
-        "sys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli.main import main\n"
-        "main()\nassert sys.modules['kiwipiepy'] is None\nprint('ran')"
-    )
-    for stage in ("pretrain", "finetune"):
-        result = fresh(code, stage, tiny.recipe, "--run-dir", run_dir)
-        assert result.code == 0, f"{stage}: {result.err[-2000:]}"
-        assert result.out.endswith("ran\n")
+    code = f"""{UNINSTALL}{imports}
+print("imported")
+from kobert_pipeline.cli.main import app
+given = sys.argv[1:]
+for stage in ("pretrain", "finetune"):
+    sys.argv = ["kobert", stage, *given]
+    app(standalone_mode=False)
+assert sys.modules["kiwipiepy"] is None
+print("ran")
+"""
+    result = fresh(code, tiny.recipe, "--run-dir", run_dir)
+    assert result.code == 0, result.err[-2000:]
+    assert result.out.startswith("imported\n") and result.out.endswith("ran\n")
     expected = tiny.manifests()
     assert tiny.manifests(run_dir)["pretrain"]["files"] == expected["pretrain"]["files"]
     assert tiny.manifests(run_dir)["finetune/korquad/1"]["files"] == expected["finetune/korquad/1"]["files"]
 
 
+@pytest.mark.slow
 def test_help_takes_less_than_a_second() -> None:
     def seconds() -> float:
         began = time.perf_counter()

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import json
 import os
 import shutil
@@ -255,7 +256,7 @@ FULL_DISK_FAST = ("corpus", "shards", "pretrain")
     "stage", [pytest.param(stage, marks=[pytest.mark.slow] * (stage not in FULL_DISK_FAST)) for stage in STAGES]
 )
 def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_resumes(
-    stage: str, tiny, tmp_path, kobert_process
+    stage: str, tiny, tmp_path, kobert, published_here
 ) -> None:
     """The free space is enough for `started.json` and little more: the stage's own files do not fit."""
     before = tiny.copy_before(tmp_path / "before", stage)
@@ -264,11 +265,11 @@ def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_resumes(
         run_dir = tmp_path / "runs" / "x"
         if before.exists():
             shutil.copytree(before, run_dir)
-        result = kobert_process(stage, tiny.recipe, "--run-dir", run_dir)
+        result = kobert(stage, tiny.recipe, "--run-dir", run_dir)
         assert "no space is left" in result.complaint
         assert not list((run_dir / stage).rglob("manifest.json"))
         remount("size=200m")
-        assert kobert_process(stage, tiny.recipe, "--run-dir", run_dir).code == 0
+        assert kobert(stage, tiny.recipe, "--run-dir", run_dir).code == 0
         expected, found = tiny.manifests(), tiny.manifests(run_dir)
         assert {name: one["files"] for name, one in found.items()} == {name: expected[name]["files"] for name in found}
 
@@ -277,7 +278,10 @@ def test_file_limit_is_one_sentence(tiny, tmp_path) -> None:
     """Without root, the limit of a file's size (`ulimit -f`, as on shared machines) simulates a full disk."""
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus", "analysis")
     code = (
-        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "import atexit, resource, sys\n"
+        "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))\n"
+        "atexit.register(resource.setrlimit, resource.RLIMIT_FSIZE, (hard, hard))\n"  # coverage writes its file then
         "sys.argv = ['kobert', *sys.argv[1:]]\nfrom kobert_pipeline.cli.main import main\nmain()"
     )
     argv = [sys.executable, "-c", code, "tokenizer", str(tiny.recipe), "--run-dir", str(run_dir)]
@@ -416,9 +420,14 @@ def test_version_is_that_of_the_package(kobert) -> None:
     assert kobert("--version").out == f"kobert {__version__}\n"
 
 
-def test_standard_input_of_another_encoding_or_none_is_refused(tiny, kobert_process) -> None:
-    assert "standard input is empty" in kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", input="").complaint
-    assert "put -- before" in kobert_process("tokenize", tiny.run_dir / "tokenizer", "-ㅋ").complaint
+def standard_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_standard_input_that_is_empty_and_texts_like_options_are_refused(tiny, monkeypatch, kobert) -> None:
+    standard_input(monkeypatch, "")
+    assert "standard input is empty" in kobert("tokenize", tiny.run_dir / "tokenizer", "-").complaint
+    assert "put -- before" in kobert("tokenize", tiny.run_dir / "tokenizer", "-ㅋ").complaint
 
 
 def test_stages_after_a_stale_one_are_stale_too(tiny, kobert) -> None:
@@ -566,8 +575,9 @@ def test_tokenize_shows_tokens_with_offsets_of_the_text(tiny, kobert) -> None:
     assert [line.split()[0] for line in table[1:]] == found["tokens"]
 
 
-def test_tokenize_reads_lines_from_standard_input(tiny, kobert_process) -> None:
-    result = kobert_process("tokenize", tiny.run_dir / "tokenizer", "-", "--json", input="첫 줄\n\n둘째 줄\n")
+def test_tokenize_reads_lines_from_standard_input(tiny, monkeypatch, kobert) -> None:
+    standard_input(monkeypatch, "첫 줄\n\n둘째 줄\n")
+    result = kobert("tokenize", tiny.run_dir / "tokenizer", "-", "--json")
     assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "", "둘째 줄"], (
         "results line up with lines"
     )

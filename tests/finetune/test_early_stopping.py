@@ -123,8 +123,8 @@ stage.run(stage.FinetuneOptions(plan=plan), 1, prepared / "nsmc", pretrained, ou
 """
 
 
-@pytest.mark.parametrize("from_end", [0, 1])
-def test_a_run_killed_after_its_last_evaluations_ends_at_the_same_step(
+@pytest.mark.parametrize("from_end", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_run_killed_behind_its_last_evaluations_ends_at_the_same_step(
     ended: Any, prepared: Path, pretrained: Path, tmp_path: Path, from_end: int
 ) -> None:
     """SIGKILL where the evaluation is on disk, but early stopping has not been decided yet."""

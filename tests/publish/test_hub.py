@@ -119,31 +119,44 @@ def hub() -> Iterator[Hub]:
     server.server_close()
 
 
-def environment(url: str, home: Path, token: str | None = SECRET) -> dict[str, str]:
+@pytest.fixture
+def push(tiny, hub, kobert, tmp_path, monkeypatch) -> Any:
+    """`kobert publish tiny --name nsmc --push me/mood ...` against the stub, inside this process."""
+    from huggingface_hub import constants
+
+    def call(*more: str, token: str | None = SECRET, url: str | None = None, offline: bool = False) -> Any:
+        monkeypatch.setattr(constants, "ENDPOINT", url or hub.url)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+        for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        if token:
+            monkeypatch.setenv("HF_TOKEN", token)
+        return kobert(*words_of(tiny), *more)
+
+    return call
+
+
+def words_of(tiny) -> list[Any]:
+    return ["publish", tiny.recipe, "--run-dir", tiny.run_dir, "--push", "me/mood", "--name", "nsmc"]
+
+
+def environment(url: str, home: Path) -> dict[str, str]:
     """Environment variables under which `huggingface_hub` connects to `url` only."""
     given = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
     given |= {"HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    return given | ({"HF_TOKEN": token} if token else {})
-
-
-@pytest.fixture
-def push(tiny, hub, kobert_process, tmp_path) -> Any:
-    """`kobert publish tiny --name nsmc --push me/mood ...` against the stub."""
-
-    def call(*more: str, token: str | None = SECRET, url: str | None = None, **variables: str) -> Any:
-        given = environment(url or hub.url, tmp_path / "hf", token) | variables
-        words = ["publish", tiny.recipe, "--run-dir", tiny.run_dir, "--push", "me/mood", "--name", "nsmc", *more]
-        return kobert_process(*words, env=given)
-
-    return call
+    return given | {"HF_TOKEN": SECRET}
 
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_exactly_the_files_of_the_manifest_are_uploaded(push, hub, tiny) -> None:
-    result = push("--private", "--json").json
+def test_exactly_the_files_of_the_manifest_are_uploaded(hub, tiny, kobert_process, tmp_path) -> None:
+    """By a process of its own, which connects to the Hub that its environment names."""
+    environ = environment(hub.url, tmp_path / "hf")
+    result = kobert_process(*words_of(tiny), "--private", "--json", env=environ).json
     listed = json.loads((tiny.run_dir / "publish" / "nsmc" / "manifest.json").read_text())["files"]
     assert {name: sha256(content) for name, content in hub.files.items()} == {
         name: file["sha256"] for name, file in listed.items()
@@ -175,13 +188,13 @@ def test_a_dry_run_lists_the_files_and_sends_no_request(push, hub) -> None:
     assert not hub.asked
 
 
-@pytest.mark.parametrize(
-    ("status", "message"), [(401, "hf auth login"), (403, "write access"), (404, "OWNER/NAME"), (500, "answered 500")]
-)
-def test_what_the_hub_refuses_is_one_sentence(status: int, message: str, push, hub) -> None:
-    hub.status = status
-    assert message in push().complaint
-    assert not hub.files
+REFUSALS = {401: "hf auth login", 403: "write access", 404: "OWNER/NAME", 500: "answered 500"}
+
+
+def test_what_the_hub_refuses_is_one_sentence(push, hub) -> None:
+    for hub.status, message in REFUSALS.items():
+        assert message in push().complaint, hub.status
+        assert not hub.files, hub.status
 
 
 def test_a_large_file_that_is_refused_is_one_sentence(push, hub) -> None:
@@ -207,26 +220,26 @@ def test_without_a_network_is_one_sentence(push) -> None:
 
 
 def test_offline_mode_is_named(push, hub) -> None:
-    assert "HF_HUB_OFFLINE" in push(HF_HUB_OFFLINE="1").complaint
+    assert "HF_HUB_OFFLINE" in push(offline=True).complaint
     assert not hub.asked
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--push", "me/mood"], "choose one with --name (allowed: korquad, mlm, nsmc)"),
-        (["--push", "me/mood", "--name", "nsmcc"], "no checkpoint 'nsmcc'"),
-        (["--push", "mood", "--name", "nsmc"], "OWNER/NAME"),
-        (["--push", "me/a..b", "--name", "nsmc"], "OWNER/NAME"),
-        (["--dry-run"], "add --push"),
-        (["--private"], "add --push"),
-    ],
-)
-def test_an_incomplete_command_is_refused(words: list[str], message: str, tiny, kobert) -> None:
-    assert message in kobert("publish", tiny.recipe, "--run-dir", tiny.run_dir, *words).complaint
+INCOMPLETE = [
+    (["--push", "me/mood"], "choose one with --name (allowed: korquad, mlm, nsmc)"),
+    (["--push", "me/mood", "--name", "nsmcc"], "no checkpoint 'nsmcc'"),
+    (["--push", "mood", "--name", "nsmc"], "OWNER/NAME"),
+    (["--push", "me/a..b", "--name", "nsmc"], "OWNER/NAME"),
+    (["--dry-run"], "add --push"),
+    (["--private"], "add --push"),
+]
 
 
-def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, kobert) -> None:
+def test_an_incomplete_command_is_refused(tiny, kobert) -> None:
+    for words, message in INCOMPLETE:
+        assert message in kobert("publish", tiny.recipe, "--run-dir", tiny.run_dir, *words).complaint, words
+
+
+def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, kobert, published_here) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     # the source's licence is an option of the corpus, that of a task's data is not
     words = [

@@ -58,6 +58,12 @@ trust = {"trust_remote_code": True}
 found["classes"] = pipeline("text-classification", f"{root}/nsmc", **trust)(texts[:2], top_k=None)
 found["filled"] = pipeline("fill-mask", f"{root}/mlm", **trust)("대한민국의 [MASK]는 서울이다.")
 found["vectors"] = [len(v) for v in pipeline("feature-extraction", f"{root}/mlm", **trust)(texts[0])[0]]
+import contextlib, io
+found["printed"] = {}
+for name, code in json.loads(sys.argv[4]).items():
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(code, {})
+    found["printed"][name] = out.getvalue().strip()
 print(json.dumps(found))
 """
 )
@@ -65,11 +71,20 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def elsewhere(tiny, fresh, tmp_path_factory) -> dict[str, Any]:
-    """The outputs of copies of the three checkpoints in a fresh process without this package."""
+    """The outputs of copies of the three checkpoints in a fresh process without this package, and what each card's
+    example prints there with the path of its folder filled in."""
     empty = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(tiny.run_dir / "publish", empty / "models")
+    codes = {}
+    for name in KINDS:
+        code = re.search(
+            r"```python\n(.*?)```", (empty / "models" / name / "README.md").read_text(encoding="utf-8"), re.S
+        ).group(1)
+        assert code.count("PATH/TO/THIS/FOLDER") == 1
+        codes[name] = code.replace("PATH/TO/THIS/FOLDER", f"models/{name}")
     environment = {"HF_HOME": str(empty / "cache"), "HF_HUB_OFFLINE": "1", "PATH": "", "OMP_NUM_THREADS": "1"}
-    result = fresh(EVERYTHING, empty / "models", json.dumps(KINDS), json.dumps(TEXTS), cwd=empty, env=environment)
+    given = (json.dumps(KINDS), json.dumps(TEXTS), json.dumps(codes))
+    result = fresh(EVERYTHING, empty / "models", *given, cwd=empty, env=environment)
     assert result.code == 0, result.err
     return json.loads(result.out.splitlines()[-1])
 
@@ -180,9 +195,15 @@ def test_feature_extraction_pipeline_gives_a_vector_per_token(elsewhere) -> None
     assert len(elsewhere["vectors"]) == len(elsewhere["ids"]["mlm"][0])
 
 
-def test_tokenizer_does_not_load_without_trusting_its_code(tiny, fresh, tmp_path) -> None:
+def test_tokenizer_loads_only_if_its_code_is_trusted_and_kiwipiepy_installed(tiny, fresh, tmp_path) -> None:
     code = """
+sys.modules["kiwipiepy"] = None
 from transformers import AutoTokenizer
+try:
+    AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)
+except ImportError as error:
+    print("missing:", str(error).replace("\\n", " "))
+del sys.modules["kiwipiepy"]
 for trust in ({}, {"trust_remote_code": False}, {"trust_remote_code": True}):
     try:
         print(type(AutoTokenizer.from_pretrained(sys.argv[1], **trust)).__name__)
@@ -190,17 +211,10 @@ for trust in ({}, {"trust_remote_code": False}, {"trust_remote_code": True}):
         print("refused:", str(error).replace("\\n", " "))
 """
     result = fresh(BLOCK + code, tiny.run_dir / "publish" / "nsmc", cwd=tmp_path)
-    without, refused, trusted = result.out.splitlines()
+    missing, without, refused, trusted = result.out.splitlines()
+    assert missing.startswith("missing: ") and "pip install kiwipiepy" in missing
     assert without == refused and refused.startswith("refused: ") and "trust_remote_code=True" in refused
     assert trusted == "MorphemeTokenizer"
-
-
-def test_tokenizer_without_kiwipiepy_says_what_to_install(tiny, fresh, tmp_path) -> None:
-    code = "sys.modules['kiwipiepy'] = None\nfrom transformers import AutoTokenizer\n"
-    call = "AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)"
-    result = fresh(BLOCK + code + call, tiny.run_dir / "publish" / "nsmc", cwd=tmp_path)
-    assert result.code == 1
-    assert "pip install kiwipiepy" in result.err
 
 
 def test_card_metadata_is_what_the_hub_reads(folder, tiny) -> None:
@@ -260,31 +274,10 @@ def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
     assert bool(found) is answers
 
 
-@pytest.fixture(scope="module")
-def printed(tiny, fresh, tmp_path_factory) -> dict[str, str]:
-    """The output of each card's example with the path of its folder filled in."""
-    place = tmp_path_factory.mktemp("cards")
-    codes = {}
-    for name in KINDS:
-        shutil.copytree(tiny.run_dir / "publish" / name, place / f"tiny-{name}")
-        code = re.search(
-            r"```python\n(.*?)```", (place / f"tiny-{name}" / "README.md").read_text(encoding="utf-8"), re.S
-        ).group(1)
-        assert code.count("PATH/TO/THIS/FOLDER") == 1
-        codes[name] = code.replace("PATH/TO/THIS/FOLDER", f"tiny-{name}")
-    code = (
-        BLOCK
-        + "import json\nfor name, code in json.loads(sys.argv[1]).items():\n    print('card', name)\n    exec(code, {})"
-    )
-    result = fresh(code, json.dumps(codes), cwd=place)
-    assert result.code == 0, result.err
-    parts = re.split(r"^card (\w+)\n", result.out, flags=re.M)[1:]
-    return {name: message.strip() for name, message in zip(parts[::2], parts[1::2], strict=True)}
-
-
-def test_code_printed_in_the_card_runs_once_its_folder_is_named(printed, tiny) -> None:
+def test_code_printed_in_the_card_runs_once_its_folder_is_named(elsewhere, tiny) -> None:
     from kobert_pipeline.inference.predict import predict
 
+    printed = elsewhere["printed"]
     assert "'label': " in printed["nsmc"]
     assert "'token_str': " in printed["mlm"]
     found = predict(
@@ -331,10 +324,15 @@ def test_model_and_tokenizer_that_do_not_belong_together_are_refused(
     assert not (tmp_path / "out" / "model.safetensors").exists()
 
 
-def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
+def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path, monkeypatch) -> None:
+    """The fresh process has a cache of code of its own: in the shared one two publishing processes would overwrite each
+    other's modules, which go by the folder's name."""
     from safetensors.numpy import load_file, save_file
 
+    from kobert_pipeline.publish import verify as verification
     from kobert_pipeline.publish.verify import verify
+
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "cache"))
 
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
     weights = load_file(folder / "model.safetensors")
@@ -342,6 +340,9 @@ def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="differ by"):
         verify(folder, tiny.run_dir / "finetune" / "nsmc" / "1" / "model", KINDS["nsmc"])
+    assert not (tmp_path / "cache").exists()
+    here = verification.outputs_here
+    monkeypatch.setattr(verification, "outputs_in_fresh_process", lambda folder, auto: here(folder, folder, auto))
     weights["classifier.bias"] = weights["classifier.bias"] * np.float32("nan")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="not finite"):
@@ -358,7 +359,7 @@ def test_paths_are_published_as_names_only() -> None:
     }
 
 
-def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:
+def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert, published_here) -> None:
     """Two seeds, whose scores are set by hand so that the better one on dev is the worse one on test."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     settings = [
@@ -397,7 +398,7 @@ def test_a_frozen_encoder_is_no_control_of_a_tuned_one(corpora, tmp_path) -> Non
     assert list(recipe.controls(recipe.publish["n"])) == ["control"]
 
 
-def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_path, kobert) -> None:
+def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_path, kobert, published_here) -> None:
     """A control that was not run does not prevent publishing; once it is finished, the card is out of date."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     plan = "{epochs: 1, batch_size: 16, learning_rate: 5e-4}"
@@ -421,13 +422,3 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(
         score, 2
     )
-
-
-def test_the_check_uses_a_cache_of_code_of_its_own(tiny, tmp_path, monkeypatch) -> None:
-    """In the shared one two publishing processes would overwrite each other's modules: it goes by the folder's name."""
-    from kobert_pipeline.publish.verify import outputs_in_fresh_process
-
-    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "cache"))
-    outputs = outputs_in_fresh_process(tiny.run_dir / "publish" / "nsmc", "AutoModelForSequenceClassification")
-    assert len(outputs["ids"]) == 4
-    assert not (tmp_path / "cache").exists()

@@ -345,7 +345,7 @@ def test_number_of_workers_changes_no_byte_of_the_analysis(tiny, tmp_path, kober
 
 def test_second_process_on_a_run_is_refused(tiny, tmp_path, kobert, start_kobert) -> None:
     run_dir = tmp_path / "runs" / "x"
-    first = start_kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis")
+    first = start_kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "analysis", "--num-workers", 1)
     while not (run_dir / "corpus" / "started.json").exists():
         assert first.poll() is None
         time.sleep(0.005)

@@ -190,12 +190,16 @@ def test_two_processes_make_one_stage(pretrained_run: tuple[Path, Ran], tiny, ko
     assert rows["pretrain"] == "done"
 
 
-def test_a_second_call_skips_and_another_option_is_refused_once(pretrained_run: tuple[Path, Ran], tiny) -> None:
-    run_dir, _ = pretrained_run
-    before = sha256(run_dir / "pretrain" / "manifest.json")
-    ran = torchrun("pretrain", tiny.recipe, "--run-dir", run_dir)
+@pytest.mark.slow
+def test_a_second_call_skips(pretrained_run: tuple[Path, Ran], tiny) -> None:
+    ran = torchrun("pretrain", tiny.recipe, "--run-dir", pretrained_run[0])
     assert ran.code == 0, ran.err[-3000:]
     assert ran.err.count("skipped  pretrain") == 1
+
+
+def test_another_option_is_refused_once(pretrained_run: tuple[Path, Ran], tiny) -> None:
+    run_dir, _ = pretrained_run
+    before = sha256(run_dir / "pretrain" / "manifest.json")
     ran = torchrun("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.seed=9")
     assert ran.statuses == [2, 2], ran.err[-3000:]
     assert len(ran.said) == 1
@@ -203,6 +207,7 @@ def test_a_second_call_skips_and_another_option_is_refused_once(pretrained_run: 
     assert sha256(run_dir / "pretrain" / "manifest.json") == before
 
 
+@pytest.mark.slow
 def test_kobert_run_is_refused_once_by_all(tiny, tmp_path: Path) -> None:
     ran = torchrun("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "x")
     assert ran.statuses == [2, 2], ran.err[-3000:]
