@@ -21,6 +21,10 @@ os.environ["KOBERT_TEST_DATA"] = os.environ.pop("KOBERT_DATA", "")  # real data 
 
 import pytest
 import yaml
+from hypothesis import settings
+
+settings.register_profile("quick", max_examples=30, deadline=None)
+settings.load_profile("quick")  # --hypothesis-profile=default draws a hundred
 
 REPO = Path(__file__).resolve().parents[1]
 CORPORA = REPO / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"

@@ -118,17 +118,17 @@ def test_the_grid_of_the_guide_is_valid_and_its_trials_are_called_as_it_says(pla
     assert re.search(r"`(finetune mood/grid/.*?)`", GUIDE)[1] in said
 
 
-@pytest.mark.parametrize("folder", ["docs", "docs/ko"])
-def test_the_guide_names_every_reader_and_task_of_its_tables(folder: str) -> None:
-    from kobert_pipeline.config import plugins
+def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
+    for folder in ["docs", "docs/ko"]:
+        from kobert_pipeline.config import plugins
 
-    guide = (REPO / folder / "own-data.md").read_text(encoding="utf-8")
-    named = {
-        family: {name for name in plugins.contract(family).names() if f"| `{name}` |" in guide}
-        for family in ("readers", "tasks")
-    }
-    assert named["readers"]
-    assert named["tasks"] == set(plugins.contract("tasks").names())
+        guide = (REPO / folder / "own-data.md").read_text(encoding="utf-8")
+        named = {
+            family: {name for name in plugins.contract(family).names() if f"| `{name}` |" in guide}
+            for family in ("readers", "tasks")
+        }
+        assert named["readers"], folder
+        assert named["tasks"] == set(plugins.contract("tasks").names()), folder
 
 
 # docs/scaling.md: what needs no cluster is run, the rest goes through the parsers of those who will run it
@@ -244,12 +244,12 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(("english", "korean"), KOREAN, ids=lambda path: path.name)
-def test_a_korean_guide_shows_the_commands_and_files_of_the_english_one(english: Path, korean: Path) -> None:
+def test_a_korean_guide_shows_the_commands_and_files_of_the_english_one() -> None:
     """So the tests that run or parse those of the English guide hold for the Korean one."""
-    assert fenced(korean) == fenced(english)
-    levels = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (english, korean)]
-    assert levels[0] == levels[1]
+    for english, korean in KOREAN:
+        assert fenced(korean) == fenced(english), (english, korean)
+        levels = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (english, korean)]
+        assert levels[0] == levels[1], (english, korean)
 
 
 def test_the_readme_links_every_korean_guide_and_each_guide_its_translation() -> None:
@@ -260,20 +260,24 @@ def test_the_readme_links_every_korean_guide_and_each_guide_its_translation() ->
         assert f"[English](../{english.name})" in korean.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPO)))
-def test_the_links_and_paths_of_a_document_exist(document: Path) -> None:
+def test_the_links_and_paths_of_every_document_exist() -> None:
+    for document in DOCUMENTS:
+        links_and_paths_exist(document)
+
+
+def links_and_paths_exist(document: Path) -> None:
     text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
     for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text)):
         if target.startswith("https://"):
             continue
         path = document.parent / target if target else document
-        assert path.exists(), target
-        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+        assert path.exists(), (document, target)
+        assert not anchor or anchor in anchors(path), (document, f"{target}#{anchor}")
     if "results" in document.parts:
         return  # they tell of the code that was measured, whose files may have moved since
     for name in re.findall(r"`((?:\w+/)*\w+\.(?:py|yaml))`", text):
         if Path(name).name not in ("NAME.py", "newcomer.py", "mine.yaml"):
-            assert list(REPO.glob(name)) or list((REPO / "kobert_pipeline").glob(f"**/{name}")), name
+            assert list(REPO.glob(name)) or list((REPO / "kobert_pipeline").glob(f"**/{name}")), (document, name)
 
 
 def test_the_readmes_list_every_folder_of_the_package() -> None:

@@ -208,21 +208,20 @@ def test_vocabulary_larger_than_the_text_supports_is_refused_and_a_smaller_one_t
     assert tiny.manifests(run_dir)["tokenizer"]["counts"]["vocab_size"] == int(supported)
 
 
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("features.korquad.max_length=257", ["features.korquad.max_length", "257", "256 positions"]),
-        ("pretrain.max_length=257", ["pretrain", "257", "max_position_embeddings 256"]),
-    ],
-)
-def test_length_beyond_the_positions_is_refused_before_anything_runs(
-    setting: str, said: list[str], tiny, tmp_path, kobert
-) -> None:
-    run_dir = tmp_path / "runs" / "x"
-    result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting)
-    for words in said:
-        assert words in result.complaint
-    assert not run_dir.exists()
+def test_length_beyond_the_positions_is_refused_before_anything_runs(tiny, tmp_path, kobert) -> None:
+    for number, (setting, said) in enumerate(
+        [
+            ("features.korquad.max_length=257", ["features.korquad.max_length", "257", "256 positions"]),
+            ("pretrain.max_length=257", ["pretrain", "257", "max_position_embeddings 256"]),
+        ]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        run_dir = place / "runs" / "x"
+        result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting)
+        for words in said:
+            assert words in result.complaint, (setting, said)
+        assert not run_dir.exists(), (setting, said)
 
 
 @contextlib.contextmanager
@@ -304,12 +303,14 @@ def test_read_only_run_folder_is_one_sentence(tiny, tmp_path, kobert) -> None:
     assert str(place) in complaint
 
 
-@pytest.mark.parametrize("below", ["", "x"])
-def test_run_folder_that_is_a_file_or_below_one_is_one_sentence(below: str, tiny, tmp_path, kobert) -> None:
-    (tmp_path / "file").write_text("")
-    complaint = kobert("run", tiny.recipe, "--run-dir", tmp_path / "file" / below).complaint
-    assert f"{tmp_path / 'file'} is not a folder" in complaint
-    assert "--run-dir" in complaint
+def test_run_folder_that_is_a_file_or_below_one_is_one_sentence(tiny, tmp_path, kobert) -> None:
+    for number, below in enumerate(["", "x"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "file").write_text("")
+        complaint = kobert("run", tiny.recipe, "--run-dir", place / "file" / below).complaint
+        assert f"{place / 'file'} is not a folder" in complaint, below
+        assert "--run-dir" in complaint, below
 
 
 def test_unreadable_input_is_not_reported_as_an_unwritable_run_folder() -> None:
@@ -609,21 +610,16 @@ def test_predict_fills_masks(tiny, kobert) -> None:
     assert [len(mask) for mask in found["masks"]] == [3, 3]
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "arguments", "said"),
-    [
+def test_predict_refuses_the_wrong_kind_of_checkpoint(tiny, kobert) -> None:
+    for checkpoint, arguments, said in [
         ("publish/nsmc", ["글", "--question", "무엇?"], "does not answer questions"),
         ("publish/korquad", ["글"], "--question"),
         ("publish/mlm", ["글"], "[MASK]"),
         ("tokenizer", ["글"], "not a published checkpoint"),
         ("pretrain/model", ["글"], "not a published checkpoint"),
         (".", ["글"], "not a published checkpoint"),
-    ],
-)
-def test_predict_refuses_the_wrong_kind_of_checkpoint(
-    checkpoint: str, arguments: list[str], said: str, tiny, kobert
-) -> None:
-    assert said in kobert("predict", tiny.run_dir / checkpoint, *arguments).complaint
+    ]:
+        assert said in kobert("predict", tiny.run_dir / checkpoint, *arguments).complaint, (checkpoint, arguments, said)
 
 
 def test_top_k_above_the_vocabulary_size_does_not_crash(tiny, kobert) -> None:

@@ -35,30 +35,33 @@ def figures(checkpoint: Checkpoint, file: Path, noises: list[Noise] | None = Non
     )
 
 
-@pytest.mark.parametrize("name", FILES)
 def test_clean_scores_are_those_that_fine_tuning_measured_on_the_same_file(
-    name: str, tiny: Any, checkpoints: dict, corpora: Path
+    tiny: Any, checkpoints: dict, corpora: Path
 ) -> None:
     """Task options, window length and weights come from the published folder alone."""
-    found = figures(checkpoints[name], corpora / FILES[name])
-    tuned = tiny.manifests()[f"finetune/{name}/1"]["counts"]["test"]
-    assert found["clean"]["scores"] == pytest.approx(tuned, abs=0.006)
-    assert found["task"] == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["task"]
-    assert found["max_length"] == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["max_length"]
+    for name in FILES:
+        found = figures(checkpoints[name], corpora / FILES[name])
+        tuned = tiny.manifests()[f"finetune/{name}/1"]["counts"]["test"]
+        assert found["clean"]["scores"] == pytest.approx(tuned, abs=0.006), name
+        assert found["task"] == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["task"], name
+        assert (
+            found["max_length"]
+            == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["max_length"]
+        ), name
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_noise_of_rate_0_changes_no_score(name: str, checkpoints: dict, corpora: Path) -> None:
-    found = figures(checkpoints[name], corpora / FILES[name], [Noise("key-missed", 0.0, 1)], limit=12)
-    row = found["noise"]["conditions"][0]
-    assert row["scores"] == found["noise"]["clean"] == found["clean"]["scores"]
-    assert row["changed"] == 0
-    if name == "korquad":
-        assert row["scores_against_original"] == row["scores"]
-        assert row["answers_changed"] == 0
-        assert row["ceiling_exact_match"] == found["clean"]["ceiling_exact_match"]
-    else:
-        assert row["predictions_changed"] == 0
+def test_noise_of_rate_0_changes_no_score(checkpoints: dict, corpora: Path) -> None:
+    for name in FILES:
+        found = figures(checkpoints[name], corpora / FILES[name], [Noise("key-missed", 0.0, 1)], limit=12)
+        row = found["noise"]["conditions"][0]
+        assert row["scores"] == found["noise"]["clean"] == found["clean"]["scores"], name
+        assert row["changed"] == 0, name
+        if name == "korquad":
+            assert row["scores_against_original"] == row["scores"], name
+            assert row["answers_changed"] == 0, name
+            assert row["ceiling_exact_match"] == found["clean"]["ceiling_exact_match"], name
+        else:
+            assert row["predictions_changed"] == 0, name
 
 
 def test_scores_under_noise_are_those_of_a_file_with_the_same_noise(
@@ -154,12 +157,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "more", "message"), WRONG)
-def test_wrong_arguments_are_refused_in_one_sentence(
-    name: str, more: list[str], message: str, tiny: Any, corpora: Path, kobert: Callable
-) -> None:
-    file = corpora / FILES.get(name, FILES["nsmc"])
-    assert message in kobert("evaluate", tiny.run_dir / "publish" / name, file, *more).complaint
+def test_wrong_arguments_are_refused_in_one_sentence(tiny: Any, corpora: Path, kobert: Callable) -> None:
+    for name, more, message in WRONG:
+        file = corpora / FILES.get(name, FILES["nsmc"])
+        assert message in kobert("evaluate", tiny.run_dir / "publish" / name, file, *more).complaint, (
+            name,
+            more,
+            message,
+        )
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_evaluated(

@@ -76,35 +76,30 @@ def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable
     assert "predictions changed" not in markdown(found)
 
 
-@pytest.mark.parametrize(
-    ("answers", "ending"),
-    [
+def test_the_best_exact_match_is_of_questions_with_an_answer(figures: Callable) -> None:
+    for answers, ending in [
         (["부산", "서울"], "at best."),
         (["부산", None], "at best of the questions with an answer."),
         ([None, None], None),
-    ],
-)
-def test_the_best_exact_match_is_of_questions_with_an_answer(
-    answers: list[str | None], ending: str | None, figures: Callable
-) -> None:
-    context = "민수가 부산에 갔다. 영희는 서울에 있다."
-    questions = [
-        {
-            "id": str(number),
-            "question": "어디에?",
-            "is_impossible": answer is None,
-            "answers": [{"text": answer, "answer_start": context.index(answer)}] if answer else [],
-        }
-        for number, answer in enumerate(answers)
-    ]
-    text = json.dumps({"data": [{"title": "", "paragraphs": [{"context": context, "qas": questions}]}]})
-    found = figures("mrc", text, [Noise("spaces-removed", 1.0, 1)])
-    page = markdown(found)
-    rows = [found["clean"], found["noise"]["conditions"][0]]
-    if ending is None:
-        assert not any("ceiling_exact_match" in row for row in rows)
-        assert "best" not in page
-    else:
-        assert all(row["examples_with_answer"] == np.count_nonzero(answers) for row in rows)
-        assert f"{ending}\n" in page
-        assert ("allow of the questions with an answer." in page) is (None in answers)
+    ]:
+        context = "민수가 부산에 갔다. 영희는 서울에 있다."
+        questions = [
+            {
+                "id": str(number),
+                "question": "어디에?",
+                "is_impossible": answer is None,
+                "answers": [{"text": answer, "answer_start": context.index(answer)}] if answer else [],
+            }
+            for number, answer in enumerate(answers)
+        ]
+        text = json.dumps({"data": [{"title": "", "paragraphs": [{"context": context, "qas": questions}]}]})
+        found = figures("mrc", text, [Noise("spaces-removed", 1.0, 1)])
+        page = markdown(found)
+        rows = [found["clean"], found["noise"]["conditions"][0]]
+        if ending is None:
+            assert not any("ceiling_exact_match" in row for row in rows), (answers, ending)
+            assert "best" not in page, (answers, ending)
+        else:
+            assert all(row["examples_with_answer"] == np.count_nonzero(answers) for row in rows), (answers, ending)
+            assert f"{ending}\n" in page, (answers, ending)
+            assert ("allow of the questions with an answer." in page) is (None in answers), (answers, ending)

@@ -47,10 +47,10 @@ def test_the_commands_of_the_guide_write_what_it_says(figures: Path) -> None:
     assert {row["kind"] for row in found["noise"]["conditions"]} == set(KINDS)
 
 
-@pytest.mark.parametrize("folder", ["docs", "docs/ko"])
-def test_the_guide_names_every_noise_and_category(folder: str) -> None:
-    guide = (REPO / folder / "evaluating.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)) == {*KINDS, *CATEGORIES}
+def test_the_guide_names_every_noise_and_category() -> None:
+    for folder in ["docs", "docs/ko"]:
+        guide = (REPO / folder / "evaluating.md").read_text(encoding="utf-8")
+        assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)) == {*KINDS, *CATEGORIES}, folder
 
 
 def test_the_page_of_results_comes_from_figures_and_copies_no_text(figures: Path, tmp_path: Path) -> None:

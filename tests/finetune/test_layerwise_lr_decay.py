@@ -1,6 +1,7 @@
 """Layer-wise learning-rate decay, compared with layers listed by hand for every architecture."""
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -37,36 +38,40 @@ def test_every_architecture_is_listed_by_hand() -> None:
     assert set(BY_HAND) == set(Architecture.names())
 
 
-@pytest.mark.parametrize("auto_class", HEADS)
-@pytest.mark.parametrize("name", BY_HAND)
-def test_shares_equal_those_by_hand(name: str, auto_class: str) -> None:
-    model = a_model(name, auto_class)
-    embeddings, layer = BY_HAND[name]
-    top = 1 if name == "albert" else LAYERS  # one layer's weights, passed three times
-    expected = {}
-    for parameter, _ in model.named_parameters():
-        if found := re.search(layer, f".{parameter}"):
-            expected[parameter] = DECAY ** (top - int(found[1]))
-        else:
-            expected[parameter] = DECAY ** (top + 1) if re.search(embeddings, f".{parameter}") else 1.0
-    given = layerwise_lr_decay(model, DECAY)
-    assert {parameter: given[value] for parameter, value in model.named_parameters()} == pytest.approx(expected)
-    assert {round(share, 6) for share in expected.values()} == {round(DECAY**i, 6) for i in range(top + 2)}
+def test_shares_equal_those_by_hand() -> None:
+    for name, auto_class in product(BY_HAND, HEADS):
+        model = a_model(name, auto_class)
+        embeddings, layer = BY_HAND[name]
+        top = 1 if name == "albert" else LAYERS  # one layer's weights, passed three times
+        expected = {}
+        for parameter, _ in model.named_parameters():
+            if found := re.search(layer, f".{parameter}"):
+                expected[parameter] = DECAY ** (top - int(found[1]))
+            else:
+                expected[parameter] = DECAY ** (top + 1) if re.search(embeddings, f".{parameter}") else 1.0
+        given = layerwise_lr_decay(model, DECAY)
+        assert {parameter: given[value] for parameter, value in model.named_parameters()} == pytest.approx(expected), (
+            auto_class,
+            name,
+        )
+        assert {round(share, 6) for share in expected.values()} == {round(DECAY**i, 6) for i in range(top + 2)}, (
+            auto_class,
+            name,
+        )
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("name", BY_HAND)
-def test_groups_learn_at_their_share_and_hold_every_parameter_once(name: str, optimizer: str) -> None:
-    module = TaskModule(a_model(name))
-    by_parameter = layerwise_lr_decay(module.model, DECAY)
-    made = optimizer_of(module, FinetunePlan(optimizer=optimizer, weight_decay=0.3), by_parameter)
-    set_learning_rate(made, 0.5)
-    held = [parameter for group in made.param_groups for parameter in group["params"]]
-    assert len(held) == len(set(held)) and set(held) == set(module.parameters())
-    for group in made.param_groups:
-        for parameter in group["params"]:
-            assert group["lr"] == pytest.approx(0.5 * by_parameter[parameter])
-            assert group["weight_decay"] == (0.3 if parameter.ndim > 1 else 0.0)
+def test_groups_learn_at_their_share_and_hold_every_parameter_once() -> None:
+    for name, optimizer in product(BY_HAND, ["adamw", "muon"]):
+        module = TaskModule(a_model(name))
+        by_parameter = layerwise_lr_decay(module.model, DECAY)
+        made = optimizer_of(module, FinetunePlan(optimizer=optimizer, weight_decay=0.3), by_parameter)
+        set_learning_rate(made, 0.5)
+        held = [parameter for group in made.param_groups for parameter in group["params"]]
+        assert len(held) == len(set(held)) and set(held) == set(module.parameters()), (optimizer, name)
+        for group in made.param_groups:
+            for parameter in group["params"]:
+                assert group["lr"] == pytest.approx(0.5 * by_parameter[parameter]), (optimizer, name)
+                assert group["weight_decay"] == (0.3 if parameter.ndim > 1 else 0.0), (optimizer, name)
 
 
 def test_a_step_is_as_long_as_its_layer_learns(prepared: Path, pretrained: Path) -> None:

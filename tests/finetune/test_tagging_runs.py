@@ -98,11 +98,14 @@ def run_dir(
     return run_dir
 
 
-@pytest.mark.parametrize(("name", "split"), [("ner", "test"), ("own", "dev"), ("frozen", "test")])
-def test_entities_are_learned(name: str, split: str, run_dir: Path, tiny: Any) -> None:
-    counts = tiny.manifests(run_dir)[f"finetune/{name}/1"]["counts"]
-    assert list(counts[split]) == ["entity_f1", "entity_precision", "entity_recall", "character_macro_f1"]
-    assert counts[split]["entity_f1"] > 80, "by chance it is near 0"
+def test_entities_are_learned(run_dir: Path, tiny: Any) -> None:
+    for name, split in [("ner", "test"), ("own", "dev"), ("frozen", "test")]:
+        counts = tiny.manifests(run_dir)[f"finetune/{name}/1"]["counts"]
+        assert list(counts[split]) == ["entity_f1", "entity_precision", "entity_recall", "character_macro_f1"], (
+            name,
+            split,
+        )
+        assert counts[split]["entity_f1"] > 80, "by chance it is near 0"
 
 
 def test_the_features_tell_the_ceiling(run_dir: Path, tiny: Any) -> None:
@@ -124,24 +127,26 @@ def test_predictions_are_written_in_characters(run_dir: Path) -> None:
 TEXTS = ["민수는 어제\t부산에 갔다.", "오늘  지호가 여수에서 온다.", "", "비가 온다"]
 
 
-@pytest.mark.parametrize("texts", [TEXTS, [" ".join(text for text, _ in sentences())[:300]]])
-def test_predict_equals_the_pipeline_of_transformers(run_dir: Path, texts: list[str]) -> None:
-    folder = run_dir / "publish" / "ner"
-    model, tokenizer, task = load_model(folder), load_tokenizer(folder), Checkpoint.load(folder).task
-    find = transformers.pipeline(
-        "token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="simple"
-    )
-    tokenizer.model_max_length = 256
-    in_one_window = Checkpoint(model, tokenizer, task, 256)  # as the pipeline reads a text
-    found = format_predictions(predict_examples(in_one_window, [{"text": text, "entities": []} for text in texts]))
-    for ours in found:
-        theirs = find(ours["text"]) if ours["text"] else []
-        assert [(e["start"], e["end"], e["label"]) for e in ours["entities"]] == [
-            (e["start"], e["end"], e["entity_group"]) for e in theirs
-        ]
-        assert [e["score"] for e in ours["entities"]] == pytest.approx([float(e["score"]) for e in theirs], abs=2e-4)
-        assert all(e["text"] == ours["text"][e["start"] : e["end"]] for e in ours["entities"])
-    assert len([entity for ours in found for entity in ours["entities"]]) > 2
+def test_predict_equals_the_pipeline_of_transformers(run_dir: Path) -> None:
+    for texts in [TEXTS, [" ".join(text for text, _ in sentences())[:300]]]:
+        folder = run_dir / "publish" / "ner"
+        model, tokenizer, task = load_model(folder), load_tokenizer(folder), Checkpoint.load(folder).task
+        find = transformers.pipeline(
+            "token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="simple"
+        )
+        tokenizer.model_max_length = 256
+        in_one_window = Checkpoint(model, tokenizer, task, 256)  # as the pipeline reads a text
+        found = format_predictions(predict_examples(in_one_window, [{"text": text, "entities": []} for text in texts]))
+        for ours in found:
+            theirs = find(ours["text"]) if ours["text"] else []
+            assert [(e["start"], e["end"], e["label"]) for e in ours["entities"]] == [
+                (e["start"], e["end"], e["entity_group"]) for e in theirs
+            ], texts
+            assert [e["score"] for e in ours["entities"]] == pytest.approx(
+                [float(e["score"]) for e in theirs], abs=2e-4
+            ), texts
+            assert all(e["text"] == ours["text"][e["start"] : e["end"]] for e in ours["entities"]), texts
+        assert len([entity for ours in found for entity in ours["entities"]]) > 2, texts
 
 
 def test_the_command_finds_entities_in_raw_characters(run_dir: Path, kobert: Any) -> None:
@@ -196,26 +201,26 @@ def module(run_dir: Path, frozen: bool = False) -> tuple[TaskModule, Features, T
     return TaskModule(model), Features.load(run_dir / "features" / "own" / "train"), task
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_the_loss_is_the_mean_over_the_labelled_tokens_window_by_window(run_dir: Path, frozen: bool) -> None:
-    learner, features, task = module(run_dir, frozen)
-    batches = Batches(features, task.targets(features), 9, seed=1)
-    rows = batches.epoch(0)[0]
-    loss, _ = learner.eval()(batches.batch(0, 0, 1))
-    total, count = 0.0, 0
-    for row in rows:
-        part = slice(*features.arrays["windows"][row : row + 2])
-        inputs = {
-            name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None]
-            for name in ("input_ids", "token_type_ids")
-        }
-        with torch.no_grad():
-            alone = learner.model(attention_mask=torch.ones_like(inputs["input_ids"]), **inputs).logits[0]
-        labels = torch.from_numpy(features.arrays["labels"][part].astype(np.int64))
-        total += cross_entropy(alone, labels, reduction="sum").item()
-        count += int((labels != IGNORE_INDEX).sum())
-    assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some tokens are more central in another window"
-    assert loss.item() == pytest.approx(total / count, rel=1e-5)
+def test_the_loss_is_the_mean_over_the_labelled_tokens_window_by_window(run_dir: Path) -> None:
+    for frozen in [False, True]:
+        learner, features, task = module(run_dir, frozen)
+        batches = Batches(features, task.targets(features), 9, seed=1)
+        rows = batches.epoch(0)[0]
+        loss, _ = learner.eval()(batches.batch(0, 0, 1))
+        total, count = 0.0, 0
+        for row in rows:
+            part = slice(*features.arrays["windows"][row : row + 2])
+            inputs = {
+                name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None]
+                for name in ("input_ids", "token_type_ids")
+            }
+            with torch.no_grad():
+                alone = learner.model(attention_mask=torch.ones_like(inputs["input_ids"]), **inputs).logits[0]
+            labels = torch.from_numpy(features.arrays["labels"][part].astype(np.int64))
+            total += cross_entropy(alone, labels, reduction="sum").item()
+            count += int((labels != IGNORE_INDEX).sum())
+        assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some tokens stand more central elsewhere"
+        assert loss.item() == pytest.approx(total / count, rel=1e-5), frozen
 
 
 @pytest.mark.parametrize("parts", [2, 4, 12])
@@ -313,22 +318,22 @@ def test_what_cannot_be_is_refused_before_anything_runs(run_dir: Path, kobert: A
         assert said in kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
 
 
-@pytest.mark.parametrize("name", ["own", "frozen"])
-def test_a_stopped_run_resumes_to_the_same_files(
-    name: str, run_dir: Path, tiny: Any, kobert: Any, tmp_path: Path
-) -> None:
-    again = tmp_path / "runs" / "again"
-    again.mkdir(parents=True)
-    for stage in ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain"):
-        (again / stage).symlink_to(run_dir / stage)
-    content = yaml.safe_load((run_dir.parents[1] / "tiny.yaml").read_text(encoding="utf-8"))
-    tuned = content["finetune"][name]
-    content["finetune"] = {name: tuned | {"plan": tuned["plan"] | {"checkpoint_every": 7}}}
-    content["publish"] = {}
-    recipe = tmp_path / "tiny.yaml"
-    recipe.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-    stopped = kobert("finetune", recipe, "--run-dir", again, "--set", f"finetune.{name}.plan.max_minutes=0.001")
-    assert stopped.code == 75, stopped.err
-    assert kobert("finetune", recipe, "--run-dir", again).code == 0
-    made, expected = (tiny.manifests(place)[f"finetune/{name}/1"]["files"] for place in (again, run_dir))
-    assert made == expected
+def test_a_stopped_run_goes_on_to_the_same_files(run_dir: Path, tiny: Any, kobert: Any, tmp_path: Path) -> None:
+    for number, name in enumerate(["own", "frozen"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        again = place / "runs" / "again"
+        again.mkdir(parents=True)
+        for stage in ("corpus", "analysis", "tokenizer", "shards", "features", "pretrain"):
+            (again / stage).symlink_to(run_dir / stage)
+        content = yaml.safe_load((run_dir.parents[1] / "tiny.yaml").read_text(encoding="utf-8"))
+        tuned = content["finetune"][name]
+        content["finetune"] = {name: tuned | {"plan": tuned["plan"] | {"checkpoint_every": 7}}}
+        content["publish"] = {}
+        recipe = place / "tiny.yaml"
+        recipe.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+        stopped = kobert("finetune", recipe, "--run-dir", again, "--set", f"finetune.{name}.plan.max_minutes=0.001")
+        assert stopped.code == 75, stopped.err
+        assert kobert("finetune", recipe, "--run-dir", again).code == 0, name
+        made, expected = (tiny.manifests(place)[f"finetune/{name}/1"]["files"] for place in (again, run_dir))
+        assert made == expected, name

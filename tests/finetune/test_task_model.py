@@ -41,89 +41,86 @@ def alone(model: torch.nn.Module, features: Features, row: int) -> dict[str, tor
         return {name: value[0] for name, value in model.eval()(**inputs).items()}
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_the_loss_of_a_padded_batch_equals_the_windows_one_by_one(prepared: Path, pretrained: Path, name: str) -> None:
-    task, features = loaded(prepared, name)
-    model = tuned(task, pretrained)
-    rows, targets = np.arange(0, 30, 3), task.targets(features)
-    if name == "korquad":  # HF's span loss is over padding too, so it is only the same for windows of one length
-        rows = np.flatnonzero(features.lengths == features.lengths.max())[:10]
-    assert len(rows) == 10
-    batch = padded(features, rows, "cpu") | {
-        key: torch.from_numpy(np.array(array[rows])) for key, array in targets.items()
-    }
-    loss, _ = TaskModule(model.eval())(batch)
-    means = []
-    for key, array in targets.items():
-        output = {"labels": "logits"}.get(key, key.replace("positions", "logits"))
-        each = [cross_entropy(alone(model, features, row)[output], torch.tensor(array[row])).item() for row in rows]
-        means.append(np.mean(each))
-    assert loss.item() == pytest.approx(np.mean(means), abs=1e-5)
+def test_the_loss_of_a_padded_batch_equals_the_windows_one_by_one(prepared: Path, pretrained: Path) -> None:
+    for name in TASKS:
+        task, features = loaded(prepared, name)
+        model = tuned(task, pretrained)
+        rows, targets = np.arange(0, 30, 3), task.targets(features)
+        if name == "korquad":  # HF's span loss is over padding too, so it is only the same for windows of one length
+            rows = np.flatnonzero(features.lengths == features.lengths.max())[:10]
+        assert len(rows) == 10, name
+        batch = padded(features, rows, "cpu") | {
+            key: torch.from_numpy(np.array(array[rows])) for key, array in targets.items()
+        }
+        loss, _ = TaskModule(model.eval())(batch)
+        means = []
+        for key, array in targets.items():
+            output = {"labels": "logits"}.get(key, key.replace("positions", "logits"))
+            each = [cross_entropy(alone(model, features, row)[output], torch.tensor(array[row])).item() for row in rows]
+            means.append(np.mean(each))
+        assert loss.item() == pytest.approx(np.mean(means), abs=1e-5), name
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_logits_equal_the_windows_one_by_one_in_their_order(prepared: Path, pretrained: Path, name: str) -> None:
-    task, features = loaded(prepared, name)
-    model = tuned(task, pretrained, dropout=0.5).train()
-    found = logits(model, features, 7, "cpu")
-    for row in range(0, len(features), 11):
-        for output, values in alone(model, features, row).items():
-            np.testing.assert_allclose(found[output][row][: len(values)], values.numpy(), atol=1e-5)
-    assert all(len(rows) == len(features) for rows in found.values())
+def test_logits_equal_the_windows_one_by_one_in_their_order(prepared: Path, pretrained: Path) -> None:
+    for name in TASKS:
+        task, features = loaded(prepared, name)
+        model = tuned(task, pretrained, dropout=0.5).train()
+        found = logits(model, features, 7, "cpu")
+        for row in range(0, len(features), 11):
+            for output, values in alone(model, features, row).items():
+                np.testing.assert_allclose(found[output][row][: len(values)], values.numpy(), atol=1e-5)
+        assert all(len(rows) == len(features) for rows in found.values()), name
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_the_encoder_is_the_pretrained_one_or_a_random_one_of_the_same_shape(
-    prepared: Path, pretrained: Path, name: str
-) -> None:
-    task, _ = loaded(prepared, name)
-    saved = {
-        key.removeprefix("bert."): value
-        for key, value in load_file(pretrained / "model.safetensors").items()
-        if "bert." in key
-    }
-    learned, random = (tuned(task, pretrained, from_scratch, dropout=0.2) for from_scratch in (False, True))
-    assert type(learned).__name__ == type(random).__name__ == task.auto_class.replace("AutoModel", "Bert")
-    matrices = 0
-    for key, value in learned.base_model.state_dict().items():
-        assert torch.equal(value, saved[key])
-        other = random.base_model.state_dict()[key]
-        assert other.shape == value.shape
-        matrices += value.ndim > 1
-        assert value.ndim == 1 or not torch.equal(other, value)
-    assert matrices > 5
-    assert {model.config.hidden_dropout_prob for model in (learned, random)} == {0.2}
-    assert learned.num_labels == task.config().get("num_labels", 2)
+def test_the_encoder_is_the_pretrained_one_or_a_random_one_of_the_same_shape(prepared: Path, pretrained: Path) -> None:
+    for name in TASKS:
+        task, _ = loaded(prepared, name)
+        saved = {
+            key.removeprefix("bert."): value
+            for key, value in load_file(pretrained / "model.safetensors").items()
+            if "bert." in key
+        }
+        learned, random = (tuned(task, pretrained, from_scratch, dropout=0.2) for from_scratch in (False, True))
+        assert type(learned).__name__ == type(random).__name__ == task.auto_class.replace("AutoModel", "Bert"), name
+        matrices = 0
+        for key, value in learned.base_model.state_dict().items():
+            assert torch.equal(value, saved[key]), name
+            other = random.base_model.state_dict()[key]
+            assert other.shape == value.shape, name
+            matrices += value.ndim > 1
+            assert value.ndim == 1 or not torch.equal(other, value), name
+        assert matrices > 5, name
+        assert {model.config.hidden_dropout_prob for model in (learned, random)} == {0.2}, name
+        assert learned.num_labels == task.config().get("num_labels", 2), name
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(
-    prepared: Path, pretrained: Path, name: str
-) -> None:
-    task, features = loaded(prepared, name)
-    model = tuned(task, pretrained, dropout=0.1)
-    found = predict(model, task, features, "cpu", batch_size=4)
-    predictions, scores = found.predictions, found.scores
-    assert scores == task.score(predictions, features.examples)
-    assert len(predictions) == len(features.examples)
-    assert predict(model, task, features, "cpu", batch_size=33).predictions == predictions
+def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(prepared: Path, pretrained: Path) -> None:
+    for name in TASKS:
+        task, features = loaded(prepared, name)
+        model = tuned(task, pretrained, dropout=0.1)
+        found = predict(model, task, features, "cpu", batch_size=4)
+        predictions, scores = found.predictions, found.scores
+        assert scores == task.score(predictions, features.examples), name
+        assert len(predictions) == len(features.examples), name
+        assert predict(model, task, features, "cpu", batch_size=33).predictions == predictions, name
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the fused kernel is always taken")
-@pytest.mark.parametrize(
-    ("mixed_precision", "max_length", "attention"),
-    [("bf16", EAGER_MAX_LENGTH, "eager"), ("bf16", EAGER_MAX_LENGTH + 1, "sdpa"), ("no", EAGER_MAX_LENGTH, "sdpa")],
-)
 def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_logits(
-    prepared: Path, pretrained: Path, mixed_precision: str, max_length: int, attention: str
+    prepared: Path, pretrained: Path
 ) -> None:
-    task, features = loaded(prepared, "nsmc")
-    reference = tuned(task, pretrained)
-    torch.manual_seed(5)
-    model = build(task, pretrained, False, FinetunePlan(mixed_precision=mixed_precision, dropout=0.0), max_length)
-    assert model.config._attn_implementation == attention
-    found, expected = (logits(one, features, 8, "cpu")["logits"] for one in (model, reference))
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    for mixed_precision, max_length, attention in [
+        ("bf16", EAGER_MAX_LENGTH, "eager"),
+        ("bf16", EAGER_MAX_LENGTH + 1, "sdpa"),
+        ("no", EAGER_MAX_LENGTH, "sdpa"),
+    ]:
+        task, features = loaded(prepared, "nsmc")
+        reference = tuned(task, pretrained)
+        torch.manual_seed(5)
+        model = build(task, pretrained, False, FinetunePlan(mixed_precision=mixed_precision, dropout=0.0), max_length)
+        assert model.config._attn_implementation == attention, (mixed_precision, max_length, attention)
+        found, expected = (logits(one, features, 8, "cpu")["logits"] for one in (model, reference))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", TASKS)

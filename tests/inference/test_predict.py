@@ -17,24 +17,27 @@ CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 �
 QUESTION = "한글은 누가 만들었는가?"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("nsmc", "BertForSequenceClassification"), ("korquad", "BertForQuestionAnswering"), ("mlm", "BertForPreTraining")],
-)
-def test_model_loads_with_the_head_it_was_published_with_in_evaluation_mode(name: str, kind: str, tiny) -> None:
-    model = load_model(tiny.run_dir / "publish" / name)
-    assert type(model).__name__ == kind
-    assert not model.training
+def test_model_loads_with_the_head_it_was_published_with_in_evaluation_mode(tiny) -> None:
+    for name, kind in [
+        ("nsmc", "BertForSequenceClassification"),
+        ("korquad", "BertForQuestionAnswering"),
+        ("mlm", "BertForPreTraining"),
+    ]:
+        model = load_model(tiny.run_dir / "publish" / name)
+        assert type(model).__name__ == kind, (name, kind)
+        assert not model.training, (name, kind)
 
 
-@pytest.mark.parametrize("missing", CHECKPOINT_FILES)
-def test_folder_that_lacks_a_file_is_no_checkpoint_and_the_file_is_named(missing: str, tiny, tmp_path) -> None:
-    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "broken"))
-    (folder / missing).unlink()
-    with pytest.raises(UserError, match=f"not a published checkpoint: {missing} missing"):
-        refuse_incomplete(folder)
-    with pytest.raises(UserError, match="not a published checkpoint"):
-        load_model(folder)
+def test_folder_that_lacks_a_file_is_no_checkpoint_and_the_file_is_named(tiny, tmp_path) -> None:
+    for number, missing in enumerate(CHECKPOINT_FILES):
+        place = tmp_path / str(number)
+        place.mkdir()
+        folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", place / "broken"))
+        (folder / missing).unlink()
+        with pytest.raises(UserError, match=f"not a published checkpoint: {missing} missing"):
+            refuse_incomplete(folder)
+        with pytest.raises(UserError, match="not a published checkpoint"):
+            load_model(folder)
 
 
 def test_tokenizer_loads_from_a_run_and_from_a_checkpoint_alike(tiny) -> None:
@@ -110,11 +113,11 @@ def test_answer_from_decomposed_text_counts_the_characters_as_given(tiny) -> Non
     assert unicodedata.normalize("NFC", found["answer"]) == expected["answer"]
 
 
-@pytest.mark.parametrize("context", ["", " \n "])
-def test_empty_context_gives_an_empty_answer_in_valid_json(context: str, tiny) -> None:
-    found = predict(tiny.run_dir / "publish" / "korquad", [context], QUESTION)[0]
-    assert (found["answer"], found["start"], found["end"]) == ("", 0, 0)
-    json.loads(json.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+def test_empty_context_gives_an_empty_answer_in_valid_json(tiny) -> None:
+    for context in ["", " \n "]:
+        found = predict(tiny.run_dir / "publish" / "korquad", [context], QUESTION)[0]
+        assert (found["answer"], found["start"], found["end"]) == ("", 0, 0), context
+        json.loads(json.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 def test_question_longer_than_the_positions_is_truncated_and_answered(tiny) -> None:

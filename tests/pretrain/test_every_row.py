@@ -44,28 +44,28 @@ def labels(batch: Any) -> torch.Tensor:
     return padded(batch, "labels", found, -100)
 
 
-@pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_the_loss_and_its_gradients_equal_hf_on_padded_rows(objective: Any, architecture: Any) -> None:
-    module, loader = prepared(objective, architecture)
-    batch = loader.batch(0)
-    module.eval()
-    torch.manual_seed(5)
-    loss, _ = module(to_device(batch, "cpu"))
-    loss.backward()
-    model, name = module.model, architecture["name"]
-    gradients = {
-        key: parameter.grad.clone() for key, parameter in model.named_parameters() if parameter.grad is not None
-    }
-    model.zero_grad()
-    for part in model.modules():
-        if hasattr(part, "set_attn_implementation"):
-            part.set_attn_implementation("eager")
-    expected = reference(module, batch, name)
-    expected.backward()
-    assert loss.item() == pytest.approx(expected.item(), rel=2e-5)
-    for key, parameter in model.named_parameters():
-        if parameter.grad is not None and parameter.grad.abs().max() > 1e-7:
-            assert torch.allclose(gradients[key], parameter.grad, rtol=2e-3, atol=2e-6), key
+def test_the_loss_and_its_gradients_equal_hf_on_padded_rows() -> None:
+    for objective, architecture in rows():
+        module, loader = prepared(objective, architecture)
+        batch = loader.batch(0)
+        module.eval()
+        torch.manual_seed(5)
+        loss, _ = module(to_device(batch, "cpu"))
+        loss.backward()
+        model, name = module.model, architecture["name"]
+        gradients = {
+            key: parameter.grad.clone() for key, parameter in model.named_parameters() if parameter.grad is not None
+        }
+        model.zero_grad()
+        for part in model.modules():
+            if hasattr(part, "set_attn_implementation"):
+                part.set_attn_implementation("eager")
+        expected = reference(module, batch, name)
+        expected.backward()
+        assert loss.item() == pytest.approx(expected.item(), rel=2e-5), (objective, architecture)
+        for key, parameter in model.named_parameters():
+            if parameter.grad is not None and parameter.grad.abs().max() > 1e-7:
+                assert torch.allclose(gradients[key], parameter.grad, rtol=2e-3, atol=2e-6), key
 
 
 def reference(module: LossModule, batch: Any, name: str) -> torch.Tensor:
@@ -119,21 +119,21 @@ def test_a_sample_is_a_token_also_where_rounding_leaves_a_rest() -> None:
     assert drawn.max() <= 3_000
 
 
-@pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_a_changed_sequence_changes_no_other(objective: Any, architecture: Any) -> None:
-    module, loader = prepared(objective, architecture)
-    module.eval()
-    batch = to_device(loader.batch(0), "cpu")
-    if module.objective.causal:
-        batch = replace(batch, layout=replace(batch.layout, causal=True))
-    before = module.architecture.hidden(module.model, batch)
-    start, end = int(batch.lengths[0]), int(batch.lengths[:2].sum())
-    changed = batch.input_ids.clone()
-    changed[start:end] = (changed[start:end] + 7) % VOCAB_SIZE
-    after = module.architecture.hidden(module.model, replace(batch, input_ids=changed))
-    assert torch.equal(before[:start], after[:start])
-    assert torch.equal(before[end:], after[end:])
-    assert not torch.allclose(before[start:end], after[start:end])
+def test_a_changed_sequence_changes_no_other() -> None:
+    for objective, architecture in rows():
+        module, loader = prepared(objective, architecture)
+        module.eval()
+        batch = to_device(loader.batch(0), "cpu")
+        if module.objective.causal:
+            batch = replace(batch, layout=replace(batch.layout, causal=True))
+        before = module.architecture.hidden(module.model, batch)
+        start, end = int(batch.lengths[0]), int(batch.lengths[:2].sum())
+        changed = batch.input_ids.clone()
+        changed[start:end] = (changed[start:end] + 7) % VOCAB_SIZE
+        after = module.architecture.hidden(module.model, replace(batch, input_ids=changed))
+        assert torch.equal(before[:start], after[:start]), (objective, architecture)
+        assert torch.equal(before[end:], after[end:]), (objective, architecture)
+        assert not torch.allclose(before[start:end], after[start:end]), (objective, architecture)
 
 
 def test_a_causal_model_sees_nothing_that_comes_after() -> None:
@@ -151,8 +151,8 @@ def test_a_causal_model_sees_nothing_that_comes_after() -> None:
 
 def test_every_pair_that_does_not_fit_is_refused_before_any_work(kobert, corpora) -> None:
     fits = {
-        (row.values[0]["name"] if isinstance(row.values[0], dict) else row.values[0], row.values[1]["name"])
-        for row in rows()
+        (objective["name"] if isinstance(objective, dict) else objective, architecture["name"])
+        for objective, architecture in rows()
     }
     names = [
         (one, two)
@@ -257,26 +257,28 @@ def test_static_masking_repeats_itself_and_dynamic_does_not() -> None:
         assert not np.array_equal(first.input_ids, loader.batch(loader.epoch_ends[0]).input_ids)
 
 
-@pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_the_arithmetic_of_a_step_is_what_pytorch_counts(objective: Any, architecture: Any) -> None:
-    """All products of matrices going forward, except what is done once per sequence: poolers and heads for pairs."""
-    module, loader = prepared(objective, architecture)
-    batch = loader.batch(0)
-    tensors = to_device(batch, "cpu")
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        module(tensors)
-    counted = {str(op): count for op, count in counter.get_flop_counts()["Global"].items()}
-    products = sum(count for op, count in counted.items() if op in ("aten.mm", "aten.addmm"))
-    generator = module.architecture.generator_share if module.objective.head == "discriminator" else 0
-    squares = 4 * (1 + generator) * SMALL["num_hidden_layers"] * SMALL["hidden_size"] * int((batch.lengths**2).sum())
-    expected = (float(module.flops(tensors, torch.tensor(len(batch.input_ids)))) - 3 * squares) / 3
-    once = (
-        2 * len(batch.lengths) * (SMALL["hidden_size"] ** 2 + 2 * SMALL["hidden_size"])
-        if module.objective.head == "pretraining"
-        else 0
-    )
-    assert products == pytest.approx(expected + once, rel=0.01)
-    assert counted["aten.bmm"] >= squares
+def test_the_arithmetic_of_a_step_is_what_pytorch_counts() -> None:
+    """All products of matrices going forward, but for what is done once a sequence: poolers and heads for pairs."""
+    for objective, architecture in rows():
+        module, loader = prepared(objective, architecture)
+        batch = loader.batch(0)
+        tensors = to_device(batch, "cpu")
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+            module(tensors)
+        counted = {str(op): count for op, count in counter.get_flop_counts()["Global"].items()}
+        products = sum(count for op, count in counted.items() if op in ("aten.mm", "aten.addmm"))
+        generator = module.architecture.generator_share if module.objective.head == "discriminator" else 0
+        squares = (
+            4 * (1 + generator) * SMALL["num_hidden_layers"] * SMALL["hidden_size"] * int((batch.lengths**2).sum())
+        )
+        expected = (float(module.flops(tensors, torch.tensor(len(batch.input_ids)))) - 3 * squares) / 3
+        once = (
+            2 * len(batch.lengths) * (SMALL["hidden_size"] ** 2 + 2 * SMALL["hidden_size"])
+            if module.objective.head == "pretraining"
+            else 0
+        )
+        assert products == pytest.approx(expected + once, rel=0.01), (objective, architecture)
+        assert counted["aten.bmm"] >= squares, (objective, architecture)
 
 
 def test_what_fills_a_batch_up_is_no_work() -> None:

@@ -3,7 +3,7 @@ says."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_shards import articles, corpora, documents, generators, reviews, shards_of
 
@@ -36,7 +36,6 @@ def boundaries_of(shards, bit: int) -> set[int]:
     }
 
 
-@settings(max_examples=80, deadline=None)
 @given(shards=corpora, max_length=LENGTHS, across=st.booleans())
 def test_full_sentences_hold_every_token_once_and_in_order(shards, max_length, across) -> None:
     sequences = full_sentences(shards, max_length, across)
@@ -46,7 +45,6 @@ def test_full_sentences_hold_every_token_once_and_in_order(shards, max_length, a
     assert (sequences.next_sentence_label == IGNORE_INDEX).all()
 
 
-@settings(max_examples=80, deadline=None)
 @given(shards=corpora, max_length=LENGTHS, across=st.booleans())
 def test_separators_are_where_documents_and_unordered_paragraphs_begin(shards, max_length, across) -> None:
     sequences = full_sentences(shards, max_length, across)
@@ -61,7 +59,6 @@ def test_separators_are_where_documents_and_unordered_paragraphs_begin(shards, m
         assert not len(sequences.separators)
 
 
-@settings(max_examples=60, deadline=None)
 @given(shards=corpora, max_length=LENGTHS)
 def test_packed_full_sentences_have_a_mark_at_every_border(shards, max_length) -> None:
     sequences = full_sentences(shards, max_length, True)
@@ -85,7 +82,6 @@ def test_sentences_are_only_cut_where_none_would_fit() -> None:
     assert sequences.lengths.mean() > full_sentences(shards, 40, False).lengths.mean()
 
 
-@settings(max_examples=60, deadline=None)
 @given(shards=corpora, max_length=LENGTHS, rng=generators)
 def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_length, rng) -> None:
     sequences = plan_sequences(shards, max_length, 0.1, "order", rng)
@@ -108,7 +104,6 @@ def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_
     assert 0 <= counts[0] - counts[1] <= 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(shards=corpora, max_length=LENGTHS, rng=generators)
 def test_sentence_pairs_are_two_sentences(shards, max_length, rng) -> None:
     sequences = sentence_pairs(shards, max_length, rng)

@@ -1,6 +1,7 @@
 """What a model is measured by during training: comparable numbers, taken without changing anything in the training."""
 
 import math
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -90,22 +91,26 @@ def nats(module: LossModule, batch: Batch) -> float:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", ROWS)
-def test_perplexity_per_character_equals_a_plain_computation(kind: str, tmp_path: Path) -> None:
-    measured = measure_of(kind, tmp_path)
-    found = measured(0)
-    batches = [
-        measured.held_out_words.batch(step)
-        for step in range(min(HELD_OUT_BATCHES, measured.held_out_words.steps_per_epoch()))
-    ]
-    tokens = [
-        vocabulary().id_to_token(label).removeprefix(WORD_MARK) for batch in batches for label in batch.labels.tolist()
-    ]
-    characters = sum(1 if token in SPECIAL_TOKENS else len(token) for token in tokens)
-    expected = math.exp(sum(nats(measured.module.eval(), batch) for batch in batches) / characters)
-    name = "perplexity_per_character" if kind == "clm" else "pseudo_perplexity_per_character"
-    assert found[name] == pytest.approx(expected, rel=1e-4)
-    assert len(batches) > 1 and expected > 2
+def test_perplexity_per_character_equals_a_plain_computation(tmp_path: Path) -> None:
+    for number, kind in enumerate(ROWS):
+        place = tmp_path / str(number)
+        place.mkdir()
+        measured = measure_of(kind, place)
+        found = measured(0)
+        batches = [
+            measured.held_out_words.batch(step)
+            for step in range(min(HELD_OUT_BATCHES, measured.held_out_words.steps_per_epoch()))
+        ]
+        tokens = [
+            vocabulary().id_to_token(label).removeprefix(WORD_MARK)
+            for batch in batches
+            for label in batch.labels.tolist()
+        ]
+        characters = sum(1 if token in SPECIAL_TOKENS else len(token) for token in tokens)
+        expected = math.exp(sum(nats(measured.module.eval(), batch) for batch in batches) / characters)
+        name = "perplexity_per_character" if kind == "clm" else "pseudo_perplexity_per_character"
+        assert found[name] == pytest.approx(expected, rel=1e-4), kind
+        assert len(batches) > 1 and expected > 2, kind
 
 
 def test_perplexity_does_not_depend_on_how_often_batches_are_cut() -> None:
@@ -161,22 +166,24 @@ def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
     monkeypatch.setattr(held_out, "evaluate", lambda *anything: {"loss": next(found)})
 
 
-@pytest.mark.parametrize(
-    ("losses", "best"),
-    [([5, 4, 3, 4], 2), ([5, 4, 3.5, 3], 3), ([3, 4, 5, 4], 0), ([5, 3, 3, 4], 1), ([3, 2.9999999, 4, 4], 0)],
-)
-def test_the_folder_best_holds_the_weights_of_the_lowest_loss(
-    losses: list[float], best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_best_holds_the_weights_of_the_lowest_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of equals; losses are equal where the file of evaluations says so."""
-    scripted(monkeypatch, losses)
-    measured = measure_of("mlm", tmp_path)
-    weight = measured.module.model.bert.pooler.dense.bias
-    for step in range(len(losses)):
-        weight.data.fill_(step)
-        measured(step)
-    assert measured.best == best
-    assert load_file(tmp_path / BEST / "model.safetensors")["bert.pooler.dense.bias"].unique().tolist() == [best]
+    for number, (losses, best) in enumerate(
+        [([5, 4, 3, 4], 2), ([5, 4, 3.5, 3], 3), ([3, 4, 5, 4], 0), ([5, 3, 3, 4], 1), ([3, 2.9999999, 4, 4], 0)]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with monkeypatch.context() as patch:
+            scripted(patch, losses)
+            measured = measure_of("mlm", place)
+            weight = measured.module.model.bert.pooler.dense.bias
+            for step in range(len(losses)):
+                weight.data.fill_(step)
+                measured(step)
+            assert measured.best == best, (losses, best)
+            assert load_file(place / BEST / "model.safetensors")["bert.pooler.dense.bias"].unique().tolist() == [
+                best
+            ], (losses, best)
 
 
 def test_a_resumed_training_keeps_the_best_of_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,29 +247,30 @@ def test_every_evaluation_runs_in_the_precision_of_the_training(
     assert {dtype for _, dtype in seen} == {torch.bfloat16 if mixed_precision == "bf16" else torch.float32}
 
 
-@pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
-def test_the_same_weights_are_measured_the_same_before_and_after_accelerate_takes_them(
-    mixed_precision: str, tmp_path: Path
-) -> None:
-    measured = measure_of("mlm", tmp_path, mixed_precision)
-    before = measured(0)
-    make_accelerator(Plan(mixed_precision=mixed_precision)).prepare(measured.module)
-    assert measured(1) == before
+def test_the_same_weights_are_measured_the_same_before_and_after_accelerate_takes_them(tmp_path: Path) -> None:
+    for number, mixed_precision in enumerate(["no", "bf16"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        measured = measure_of("mlm", place, mixed_precision)
+        before = measured(0)
+        make_accelerator(Plan(mixed_precision=mixed_precision)).prepare(measured.module)
+        assert measured(1) == before, mixed_precision
 
 
-@pytest.mark.parametrize("kind", ROWS)
-@pytest.mark.parametrize("training", [True, False])
-def test_an_evaluation_leaves_random_state_and_mode_of_the_training(kind: str, training: bool, tmp_path: Path) -> None:
+def test_an_evaluation_leaves_random_state_and_mode_of_the_training(tmp_path: Path) -> None:
     """It draws numbers: the generator's samples."""
-    measured = measure_of(kind, tmp_path)
-    measured.module.train(training)
-    torch.manual_seed(8)
-    before = torch.get_rng_state()
-    first = measured(0)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert measured.module.training is training
-    torch.manual_seed(9)
-    assert measured(1) == first, "always the same numbers"
+    for number, (training, kind) in enumerate(product([True, False], ROWS)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        measured = measure_of(kind, place)
+        measured.module.train(training)
+        torch.manual_seed(8)
+        before = torch.get_rng_state()
+        first = measured(0)
+        assert torch.equal(torch.get_rng_state(), before), (kind, training)
+        assert measured.module.training is training, (kind, training)
+        torch.manual_seed(9)
+        assert measured(1) == first, "always the same numbers"
 
 
 def test_how_often_is_evaluated_changes_no_weight(folders: tuple[Path, Path], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -72,18 +73,20 @@ def test_seeds_differ() -> None:
     assert originals(loader(seed=1).batch(0)).tolist() != originals(loader(seed=2).batch(0)).tolist()
 
 
-@pytest.mark.parametrize("shards", [ARTICLES, REVIEWS, BOTH], ids=["ordered", "unordered", "both"])
-@pytest.mark.parametrize("epochs", [0.4, 1, 2.5])
-def test_tokens_until_equals_the_sum_of_the_batches_lengths(shards: Shards, epochs: float) -> None:
-    reader = loader(shards)
-    steps = max(1, int(epochs * reader.steps_per_epoch()))
-    assert reader.tokens_until(steps) == sum(int(reader.batch(step).lengths.sum()) for step in range(steps))
+def test_tokens_until_equals_the_sum_of_the_batches_lengths() -> None:
+    for epochs, shards in product([0.4, 1, 2.5], [ARTICLES, REVIEWS, BOTH]):
+        reader = loader(shards)
+        steps = max(1, int(epochs * reader.steps_per_epoch()))
+        assert reader.tokens_until(steps) == sum(int(reader.batch(step).lengths.sum()) for step in range(steps)), (
+            shards,
+            epochs,
+        )
 
 
-@pytest.mark.parametrize("shards", [ARTICLES, REVIEWS, BOTH], ids=["ordered", "unordered", "both"])
-def test_no_batch_is_larger_than_batch_tokens(shards: Shards) -> None:
-    reader = loader(shards)
-    assert all(len(reader.batch(step).input_ids) <= 200 for step in range(2 * reader.steps_per_epoch()))
+def test_no_batch_is_larger_than_batch_tokens() -> None:
+    for shards in [ARTICLES, REVIEWS, BOTH]:
+        reader = loader(shards)
+        assert all(len(reader.batch(step).input_ids) <= 200 for step in range(2 * reader.steps_per_epoch())), shards
 
 
 def test_steps_for_comes_to_the_budget_within_a_step() -> None:
@@ -93,14 +96,14 @@ def test_steps_for_comes_to_the_budget_within_a_step() -> None:
     assert reader.steps_for(1) == 1
 
 
-@pytest.mark.parametrize("rate", [0.15, 0.4])
-def test_the_share_of_masked_tokens_is_the_rate_and_no_special_token_is_masked(rate: float) -> None:
-    reader = loader(mlm_probability=rate)
-    batches = [reader.batch(step) for step in range(4 * reader.steps_per_epoch())]
-    labels = np.concatenate([batch.labels for batch in batches])
-    maskable = sum(int((originals(batch) >= len(SPECIAL_TOKENS)).sum()) for batch in batches)
-    assert len(labels) / maskable == pytest.approx(rate, rel=0.03)
-    assert labels.min() >= len(SPECIAL_TOKENS)
+def test_the_share_of_masked_tokens_is_the_rate_and_no_special_token_is_masked() -> None:
+    for rate in [0.15, 0.4]:
+        reader = loader(mlm_probability=rate)
+        batches = [reader.batch(step) for step in range(4 * reader.steps_per_epoch())]
+        labels = np.concatenate([batch.labels for batch in batches])
+        maskable = sum(int((originals(batch) >= len(SPECIAL_TOKENS)).sum()) for batch in batches)
+        assert len(labels) / maskable == pytest.approx(rate, rel=0.03), rate
+        assert labels.min() >= len(SPECIAL_TOKENS), rate
 
 
 def test_labels_of_pairs_belong_to_the_sequences_of_the_batch() -> None:

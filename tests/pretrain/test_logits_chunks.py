@@ -1,6 +1,7 @@
 """Logits computed in chunks equal the logits of all rows."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,68 +31,68 @@ def outcome(
     return {"loss": loss.detach(), **values}, gradients(module)
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("kind", ROWS)
-def test_loss_gradients_and_values_are_those_of_all_rows_at_once(
-    kind: str, training: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sample_the_likeliest(monkeypatch)
-    module, loader = prepared(*ROWS[kind])
-    module.train(training)
-    batch = loader.batch(0)
-    values, whole = outcome(module, batch, None)
-    count = len(batch.labels)
-    for size in (1, 7, count - 1, count, count + 1, 10_000):
-        found, slopes = outcome(module, batch, size)
-        assert_same(found, values, rtol=1e-5)
-        assert_same(slopes, whole, atol=1e-5)
+def test_loss_gradients_and_values_are_those_of_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, training in product(ROWS, [True, False]):
+        with monkeypatch.context() as patch:
+            sample_the_likeliest(patch)
+            module, loader = prepared(*ROWS[kind])
+            module.train(training)
+            batch = loader.batch(0)
+            values, whole = outcome(module, batch, None)
+            count = len(batch.labels)
+            for size in (1, 7, count - 1, count, count + 1, 10_000):
+                found, slopes = outcome(module, batch, size)
+                assert_same(found, values, rtol=1e-5)
+                assert_same(slopes, whole, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ROWS)
-def test_in_bf16_they_are_about_as_near_to_fp32_as_all_rows_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_bf16_they_are_about_as_near_to_fp32_as_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Autocast sums the gradients of the output layer up in bf16, chunk by chunk, and there are up to fifty here."""
-    sample_the_likeliest(monkeypatch)
-    module, loader = prepared(*ROWS[kind])
-    batch = loader.batch(0)
-    _, exact = outcome(module, batch, None)
-    with torch.autocast("cpu", torch.bfloat16):
-        values, whole = outcome(module, batch, None)
-        found, chunked = outcome(module, batch, 7)
-    assert_same(found, values, rtol=1e-5)
-    flat = [torch.cat([one[name].flatten() for name in exact]) for one in (exact, whole, chunked)]
-    assert (flat[2] - flat[0]).norm() <= 4 * (flat[1] - flat[0]).norm()
-    assert (flat[2] - flat[0]).norm() < 0.05 * flat[0].norm()
+    for kind in ROWS:
+        with monkeypatch.context() as patch:
+            sample_the_likeliest(patch)
+            module, loader = prepared(*ROWS[kind])
+            batch = loader.batch(0)
+            _, exact = outcome(module, batch, None)
+            with torch.autocast("cpu", torch.bfloat16):
+                values, whole = outcome(module, batch, None)
+                found, chunked = outcome(module, batch, 7)
+            assert_same(found, values, rtol=1e-5)
+            flat = [torch.cat([one[name].flatten() for name in exact]) for one in (exact, whole, chunked)]
+            assert (flat[2] - flat[0]).norm() <= 4 * (flat[1] - flat[0]).norm(), kind
+            assert (flat[2] - flat[0]).norm() < 0.05 * flat[0].norm(), kind
 
 
-@pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_logits_are_never_more_than_so_many_rows(
-    objective: Any, architecture: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logits_are_never_more_than_so_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    for objective, architecture in rows():
+        with monkeypatch.context() as patch:
+            passes_hold_so_many_rows(objective, architecture, patch)
+
+
+def passes_hold_so_many_rows(objective: Any, architecture: Any, patch: pytest.MonkeyPatch) -> None:
     module, loader = prepared(objective, architecture)
     kind, seen = type(module.architecture), []
     plain = kind.token_logits
-    monkeypatch.setattr(
+    patch.setattr(
         kind, "token_logits", lambda self, model, hidden: (seen.append(len(hidden)), plain(self, model, hidden))[1]
     )
     batch = loader.batch(0)
     outcome(module, batch, 16)
     passes = 2  # once more on the way back
-    assert max(seen) == 16 and sum(seen) == passes * len(batch.labels)
+    assert max(seen) == 16 and sum(seen) == passes * len(batch.labels), (objective, architecture)
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("logits_chunk_size", [None, 5])
-@pytest.mark.parametrize("kind", ROWS)
-def test_a_batch_with_nothing_to_predict_has_a_finite_loss(
-    kind: str, logits_chunk_size: int | None, training: bool
-) -> None:
-    module, loader = prepared(*ROWS[kind])
-    module.train(training)
-    none = np.empty(0, np.int64)
-    values, slopes = outcome(module, replace(loader.batch(0), masked_positions=none, labels=none), logits_chunk_size)
-    assert torch.isfinite(values["loss"])
-    assert values["clm_loss" if kind == "clm" else "mlm_loss"] == 0
-    assert all(torch.isfinite(slope).all() for slope in slopes.values())
+def test_a_batch_with_nothing_to_predict_has_a_finite_loss() -> None:
+    for kind, logits_chunk_size, training in product(ROWS, [None, 5], [True, False]):
+        module, loader = prepared(*ROWS[kind])
+        module.train(training)
+        none = np.empty(0, np.int64)
+        values, slopes = outcome(
+            module, replace(loader.batch(0), masked_positions=none, labels=none), logits_chunk_size
+        )
+        assert torch.isfinite(values["loss"]), (training, logits_chunk_size, kind)
+        assert values["clm_loss" if kind == "clm" else "mlm_loss"] == 0, (training, logits_chunk_size, kind)
+        assert all(torch.isfinite(slope).all() for slope in slopes.values()), (training, logits_chunk_size, kind)
 
 
 def test_the_generator_samples_the_same_tokens_again_on_the_way_back() -> None:

@@ -2,7 +2,7 @@
 shape."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -53,28 +53,27 @@ def assert_equal(ours: Found, theirs: Found) -> None:
     assert_same(ours[2], theirs[2], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whole(
-    objective: Any, architecture: Any
-) -> None:
-    module, loader = prepared(objective, architecture)
-    batch = loader.batch(0)
-    whole = summed(module.train(), [batch])
-    assert whole[0] > 1
-    for number in (1, 2, 3, len(batch.lengths) + 4):
-        assert_equal(summed(module, parts_of(batch, number)), whole)
+def test_losses_gradients_and_logged_values_of_parts_add_up_to_those_of_the_whole() -> None:
+    for objective, architecture in rows():
+        module, loader = prepared(objective, architecture)
+        batch = loader.batch(0)
+        whole = summed(module.train(), [batch])
+        assert whole[0] > 1, (objective, architecture)
+        for number in (1, 2, 3, len(batch.lengths) + 4):
+            assert_equal(summed(module, parts_of(batch, number)), whole)
 
 
-@pytest.mark.parametrize(("objective", "architecture"), rows())
-def test_accuracies_of_parts_add_up_too(objective: Any, architecture: Any) -> None:
-    module, loader = prepared(objective, architecture)
-    batch = loader.batch(0)
-    (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, parts_of(batch, 3))
-    ranks = {"rtd_auc"}  # of the whole it is; nothing is evaluated in parts
-    assert_same(
-        *({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)), rtol=1e-5
-    )
-    assert [name for name in whole if name.endswith("accuracy")]
+def test_accuracies_of_parts_add_up_too() -> None:
+    for objective, architecture in rows():
+        module, loader = prepared(objective, architecture)
+        batch = loader.batch(0)
+        (_, _, whole), (_, _, parts) = summed(module.eval(), [batch]), summed(module, parts_of(batch, 3))
+        ranks = {"rtd_auc"}  # of the whole it is; nothing is evaluated in parts
+        assert_same(
+            *({name: value for name, value in values.items() if name not in ranks} for values in (parts, whole)),
+            rtol=1e-5,
+        )
+        assert [name for name in whole if name.endswith("accuracy")], (objective, architecture)
 
 
 def test_a_step_without_pairs_logs_no_number_for_them_in_any_part() -> None:
@@ -135,14 +134,13 @@ def test_parts_of_parts_know_the_whole_step(batch: Batch, first: int, second: in
         )
 
 
-@pytest.mark.parametrize(("objective", "architecture"), rows())
-@pytest.mark.parametrize("tokens", [448, 100])
-def test_a_filled_batch_has_the_same_loss_gradients_and_values(objective: Any, architecture: Any, tokens: int) -> None:
-    module, loader = prepared(objective, architecture)
-    batch = loader.batch(0)
-    for mode in (True, False):
-        module.train(mode)
-        assert_equal(summed(module, [batch.pad_to(tokens, 48, multiple=32)]), summed(module, [batch]))
+def test_a_filled_batch_has_the_same_loss_gradients_and_values() -> None:
+    for tokens, (objective, architecture) in product([448, 100], rows()):
+        module, loader = prepared(objective, architecture)
+        batch = loader.batch(0)
+        for mode in (True, False):
+            module.train(mode)
+            assert_equal(summed(module, [batch.pad_to(tokens, 48, multiple=32)]), summed(module, [batch]))
 
 
 def test_a_filled_part_counts_as_the_part_does() -> None:
@@ -185,12 +183,14 @@ def compiled_batches(parts: int) -> Iterator[TensorBatch]:
             yield batch_at(step, part, parts)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5])
-def test_all_batches_to_compile_for_have_one_shape(parts: int) -> None:
-    found = list(compiled_batches(parts))
-    assert len(found) > 20
-    assert {len(tensors.input_ids) for tensors in found} == {400 // parts + 96}
-    assert {len(tensors.lengths) % 256 for tensors in found} == {len(tensors.labels) % 256 for tensors in found} == {0}
+def test_all_batches_to_compile_for_have_one_shape() -> None:
+    for parts in [1, 2, 5]:
+        found = list(compiled_batches(parts))
+        assert len(found) > 20, parts
+        assert {len(tensors.input_ids) for tensors in found} == {400 // parts + 96}, parts
+        assert (
+            {len(tensors.lengths) % 256 for tensors in found} == {len(tensors.labels) % 256 for tensors in found} == {0}
+        ), parts
 
 
 def test_parts_are_near_each_other_in_size() -> None:

@@ -1,6 +1,7 @@
 """A pretraining that was stopped and resumed equals one that never was, bit for bit."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,27 +46,27 @@ def pretrain(
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-@pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize("way", ["crash", "max_minutes", "crash muon"])
-def test_resumed_equals_never_stopped(
-    tiny_bert: Callable[..., BertForPreTraining], tmp_path: Path, way: str, dropout: float, mixed_precision: str
-) -> None:
-    dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    optimizer = "muon" if way.endswith("muon") else "adamw"
-    plan = Plan(mixed_precision=mixed_precision, checkpoint_every=4, learning_rate=5e-3, optimizer=optimizer)
-    expected = pretrain(tiny_bert(**dropouts), plan, tmp_path / "whole")
-    if way.startswith("crash"):
-        with pytest.raises(Crash):
-            pretrain(tiny_bert(**dropouts), plan, tmp_path / "cut", crash_at=7)
-    else:
-        for _ in range(5):
-            with pytest.raises(Stopped):
-                pretrain(tiny_bert(**dropouts), plan.model_copy(update={"max_minutes": 1e-9}), tmp_path / "cut")
-    other_process = tiny_bert(seed=99, **dropouts)  # other weights and another random state, as in a new process
-    found = pretrain(other_process, plan, tmp_path / "cut")
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+def test_resumed_equals_never_stopped(tiny_bert: Callable[..., BertForPreTraining], tmp_path: Path) -> None:
+    for number, (way, dropout, mixed_precision) in enumerate(
+        product(["crash", "max_minutes", "crash muon"], [0.0, 0.1], ["no", "bf16"])
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+        optimizer = "muon" if way.endswith("muon") else "adamw"
+        plan = Plan(mixed_precision=mixed_precision, checkpoint_every=4, learning_rate=5e-3, optimizer=optimizer)
+        expected = pretrain(tiny_bert(**dropouts), plan, place / "whole")
+        if way.startswith("crash"):
+            with pytest.raises(Crash):
+                pretrain(tiny_bert(**dropouts), plan, place / "cut", crash_at=7)
+        else:
+            for _ in range(5):
+                with pytest.raises(Stopped):
+                    pretrain(tiny_bert(**dropouts), plan.model_copy(update={"max_minutes": 1e-9}), place / "cut")
+        other_process = tiny_bert(seed=99, **dropouts)  # other weights and another random state, as in a new process
+        found = pretrain(other_process, plan, place / "cut")
+        assert found.keys() == expected.keys(), (mixed_precision, dropout, way)
+        assert all(torch.equal(found[name], expected[name]) for name in expected), (mixed_precision, dropout, way)
 
 
 def options(**plan: Any) -> stage.PretrainOptions:
@@ -111,17 +112,14 @@ def test_the_stage_resumes_with_another_number_of_threads_to_the_same_model_file
     assert sha256(models[0]) == sha256(models[1])
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
+def test_options_that_do_not_fit_together_are_refused() -> None:
+    for changes, named in [
         ({"max_length": 600}, "max_position_embeddings"),
         ({"max_length": 128, "batch_tokens": 100}, "batch_tokens"),
         ({"architecture": {"name": "bert", "hidden_size": 50, "num_attention_heads": 4}}, "num_attention_heads"),
-    ],
-)
-def test_options_that_do_not_fit_together_are_refused(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        stage.PretrainOptions(**changes)
+    ]:
+        with pytest.raises(ValueError, match=named):
+            stage.PretrainOptions(**changes)
 
 
 def test_parameter_counts_equal_a_built_encoder() -> None:

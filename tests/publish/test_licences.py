@@ -145,16 +145,16 @@ def checked(kobert, corpora, tmp_path, *settings: str) -> Any:
     return kobert("check", "tiny", *options)
 
 
-@pytest.mark.parametrize("setting", ["corpus.sources.0.license=CC BY-NC 4.0", "features.nsmc.license=CC BY-ND 4.0"])
-def test_a_recipe_that_may_not_be_published_is_refused_before_anything_is_done(
-    setting: str, corpora, tmp_path, kobert
-) -> None:
-    message = checked(kobert, corpora, tmp_path, setting).complaint
-    assert "publish.nsmc: " in message
-    assert setting.partition("=")[2] in message
-    permitted = "publish={nsmc: {source: nsmc, permission: agreed by letter}}"
-    for publish in ("publish={}", permitted):
-        assert checked(kobert, corpora, tmp_path, setting, publish).code == 0
+def test_a_recipe_that_may_not_be_published_is_refused_before_anything_is_done(corpora, tmp_path, kobert) -> None:
+    for number, setting in enumerate(["corpus.sources.0.license=CC BY-NC 4.0", "features.nsmc.license=CC BY-ND 4.0"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        message = checked(kobert, corpora, place, setting).complaint
+        assert "publish.nsmc: " in message, setting
+        assert setting.partition("=")[2] in message, setting
+        permitted = "publish={nsmc: {source: nsmc, permission: agreed by letter}}"
+        for publish in ("publish={}", permitted):
+            assert checked(kobert, corpora, place, setting, publish).code == 0, setting
 
 
 def test_only_the_licences_of_its_own_training_files_count(corpora, tmp_path, kobert) -> None:
@@ -163,11 +163,11 @@ def test_only_the_licences_of_its_own_training_files_count(corpora, tmp_path, ko
     assert checked(kobert, corpora, tmp_path, *settings).code == 0
 
 
-@pytest.mark.parametrize("name", recipe_file.shipped())
-def test_a_shipped_recipe_states_a_known_licence_for_all_that_it_publishes(name: str) -> None:
-    content = yaml.safe_load(recipe_file.shipped()[name].read_text(encoding="utf-8"))
-    stated = [one["license"] for one in [*content["corpus"]["sources"], *content["features"].values()]]
-    assert None not in [conditions(name) for licence in stated for name in split_names(licence)]
+def test_a_shipped_recipe_states_a_known_licence_for_all_that_it_publishes() -> None:
+    for name in recipe_file.shipped():
+        content = yaml.safe_load(recipe_file.shipped()[name].read_text(encoding="utf-8"))
+        stated = [one["license"] for one in [*content["corpus"]["sources"], *content["features"].values()]]
+        assert None not in [conditions(name) for licence in stated for name in split_names(licence)], name
 
 
 def test_the_licence_of_task_data_changes_nothing_of_the_features(tiny, kobert) -> None:

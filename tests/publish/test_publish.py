@@ -128,30 +128,30 @@ def test_tokenizer_config_records_analyzer_and_version(folder) -> None:
     )
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_ids_and_offsets_in_a_fresh_process_equal_ours(name: str, elsewhere, tiny) -> None:
-    from kobert_pipeline.inference.checkpoint import load_tokenizer
+def test_ids_and_offsets_in_a_fresh_process_equal_ours(elsewhere, tiny) -> None:
+    for name in KINDS:
+        from kobert_pipeline.inference.checkpoint import load_tokenizer
 
-    encoded = load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS, return_offsets_mapping=True)
-    assert elsewhere["ids"][name] == encoded["input_ids"]
-    assert elsewhere["offsets"][name] == [[list(span) for span in row] for row in encoded["offset_mapping"]]
+        encoded = load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS, return_offsets_mapping=True)
+        assert elsewhere["ids"][name] == encoded["input_ids"], name
+        assert elsewhere["offsets"][name] == [[list(span) for span in row] for row in encoded["offset_mapping"]], name
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(name: str, elsewhere, tiny) -> None:
-    import torch
-    import transformers
+def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(elsewhere, tiny) -> None:
+    for name in KINDS:
+        import torch
+        import transformers
 
-    from kobert_pipeline.inference.checkpoint import load_tokenizer
+        from kobert_pipeline.inference.checkpoint import load_tokenizer
 
-    model = tiny.run_dir / ("pretrain/model" if name == "mlm" else f"finetune/{name}/1/model")
-    loaded = getattr(transformers, KINDS[name]).from_pretrained(model).eval()
-    with torch.no_grad():
-        outputs = loaded(**load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS[0], return_tensors="pt"))
-    found = elsewhere["logits"][name]
-    assert set(found) == {key for key in outputs if "logits" in key}
-    for key, value in found.items():
-        np.testing.assert_allclose(np.array(value), outputs[key].numpy(), atol=1e-5)
+        model = tiny.run_dir / ("pretrain/model" if name == "mlm" else f"finetune/{name}/1/model")
+        loaded = getattr(transformers, KINDS[name]).from_pretrained(model).eval()
+        with torch.no_grad():
+            outputs = loaded(**load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS[0], return_tensors="pt"))
+        found = elsewhere["logits"][name]
+        assert set(found) == {key for key in outputs if "logits" in key}, name
+        for key, value in found.items():
+            np.testing.assert_allclose(np.array(value), outputs[key].numpy(), atol=1e-5)
 
 
 def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
@@ -309,19 +309,18 @@ def spoilt_config(tiny, tmp_path: Path, **changes: int) -> Path:
     return model
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"vocab_size": 1501}, "vocab_size is 1501 in the model's config and 1500 in the tokenizer"),
-        ({"pad_token_id": 3}, "pad_token_id is 3 in the model's config and 0 in the tokenizer"),
-    ],
-)
-def test_model_and_tokenizer_that_do_not_belong_together_are_refused(
-    changes: dict[str, int], message: str, tiny, tmp_path
-) -> None:
-    with pytest.raises(UserError, match=message):
-        export(spoilt_config(tiny, tmp_path, **changes), tiny.run_dir / "tokenizer", tmp_path / "out")
-    assert not (tmp_path / "out" / "model.safetensors").exists()
+def test_model_and_tokenizer_that_do_not_belong_together_are_refused(tiny, tmp_path) -> None:
+    for number, (changes, message) in enumerate(
+        [
+            ({"vocab_size": 1501}, "vocab_size is 1501 in the model's config and 1500 in the tokenizer"),
+            ({"pad_token_id": 3}, "pad_token_id is 3 in the model's config and 0 in the tokenizer"),
+        ]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with pytest.raises(UserError, match=message):
+            export(spoilt_config(tiny, place, **changes), tiny.run_dir / "tokenizer", place / "out")
+        assert not (place / "out" / "model.safetensors").exists(), (changes, message)
 
 
 def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path, monkeypatch) -> None:

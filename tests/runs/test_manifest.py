@@ -54,30 +54,29 @@ def test_manifest_lists_every_file_with_its_size_and_hash_and_where_it_came_from
         assert str(tiny.run_dir) not in json.dumps(one), "a manifest contains no path of the machine"
 
 
-@pytest.mark.parametrize(
-    ("stage", "setting"),
-    [
-        ("corpus", "corpus.filters.min_characters=11"),
-        ("analysis", "analysis.analyzer=whitespace"),
-        ("tokenizer", "tokenizer.subword.vocab_size=1400"),
-        ("shards", "shards.held_out=0.1"),
-        ("features", "features.nsmc.dev_seed=2"),
-        ("pretrain", "pretrain.plan.learning_rate=1e-3"),
-        ("pretrain", "pretrain.architecture.hidden_size=64"),
-        ("finetune", "finetune.nsmc.plan.epochs=2"),
-        ("publish", "publish.nsmc.license=mit"),
-    ],
-)
-def test_changed_option_is_refused_by_name_and_nothing_is_touched(
-    stage: str, setting: str, tiny, tmp_path, kobert
-) -> None:
-    run_dir = tiny.copy(tmp_path / "runs" / "x")
-    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting).complaint
-    key, _, value = setting.partition("=")
-    assert f"option {key}" in complaint
-    assert value.replace("1e-3", "0.001") in complaint
-    assert f"--redo {stage}" in complaint
-    assert tiny.manifests(run_dir) == tiny.manifests()
+def test_changed_option_is_refused_by_name_and_nothing_is_touched(tiny, tmp_path, kobert) -> None:
+    for number, (stage, setting) in enumerate(
+        [
+            ("corpus", "corpus.filters.min_characters=11"),
+            ("analysis", "analysis.analyzer=whitespace"),
+            ("tokenizer", "tokenizer.subword.vocab_size=1400"),
+            ("shards", "shards.held_out=0.1"),
+            ("features", "features.nsmc.dev_seed=2"),
+            ("pretrain", "pretrain.plan.learning_rate=1e-3"),
+            ("pretrain", "pretrain.architecture.hidden_size=64"),
+            ("finetune", "finetune.nsmc.plan.epochs=2"),
+            ("publish", "publish.nsmc.license=mit"),
+        ]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        run_dir = tiny.copy(place / "runs" / "x")
+        complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", setting).complaint
+        key, _, value = setting.partition("=")
+        assert f"option {key}" in complaint, (stage, setting)
+        assert value.replace("1e-3", "0.001") in complaint, (stage, setting)
+        assert f"--redo {stage}" in complaint, (stage, setting)
+        assert tiny.manifests(run_dir) == tiny.manifests(), (stage, setting)
 
 
 def test_changed_input_file_is_refused_by_name(tiny, tmp_path, data_copy, kobert) -> None:
@@ -160,15 +159,17 @@ def test_deletion_killed_at_any_file_is_completed_by_the_next_command(tiny, tmp_
     assert tiny.manifests(run_dir)["analysis"]["options"]["analyzer"]["name"] == "whitespace"
 
 
-@pytest.mark.parametrize("stage", ["tokenizer", "pretrain", "publish"])
-def test_single_stage_is_refused_if_an_earlier_one_has_other_options(stage: str, tiny, tmp_path, kobert) -> None:
-    run_dir = tiny.copy(tmp_path / "runs" / "x")
-    complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
-    assert (
-        f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and is "
-        "now 'whitespace'" in complaint
-    )
-    assert tiny.manifests(run_dir) == tiny.manifests()
+def test_single_stage_is_refused_if_an_earlier_one_has_other_options(tiny, tmp_path, kobert) -> None:
+    for number, stage in enumerate(["tokenizer", "pretrain", "publish"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        run_dir = tiny.copy(place / "runs" / "x")
+        complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir, "--set", "analysis.analyzer=whitespace").complaint
+        assert (
+            f"{run_dir / 'analysis'} was created with different options: option analysis.analyzer.name was 'kiwi' and "
+            "is now 'whitespace'" in complaint
+        ), stage
+        assert tiny.manifests(run_dir) == tiny.manifests(), stage
 
 
 def test_single_stage_is_refused_if_an_earlier_one_has_other_inputs(tiny, tmp_path, kobert) -> None:
@@ -187,15 +188,17 @@ def test_training_stages_need_no_raw_files(tiny, tmp_path, kobert) -> None:
         assert set(found.values()) == {"skipped"}
 
 
-@pytest.mark.parametrize("change", ["name", "description"])
-def test_published_folder_depends_on_the_name_and_the_text_of_the_recipe(change: str, tiny, tmp_path, kobert) -> None:
-    run_dir = tiny.copy(tmp_path / "runs" / "x")
-    recipe = Path(shutil.copyfile(tiny.recipe, tmp_path / f"{'other' if change == 'name' else 'tiny'}.yaml"))
-    setting = ["--set", "description=another"] if change == "description" else []
-    complaint = kobert("publish", recipe, "--run-dir", run_dir, *setting).complaint
-    folder = run_dir / "publish" / "nsmc"
-    assert f"{folder} was created from different inputs: its input recipe has changed" in complaint
-    assert "--redo publish" in complaint
+def test_published_folder_depends_on_the_name_and_the_text_of_the_recipe(tiny, tmp_path, kobert) -> None:
+    for number, change in enumerate(["name", "description"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        run_dir = tiny.copy(place / "runs" / "x")
+        recipe = Path(shutil.copyfile(tiny.recipe, place / f"{'other' if change == 'name' else 'tiny'}.yaml"))
+        setting = ["--set", "description=another"] if change == "description" else []
+        complaint = kobert("publish", recipe, "--run-dir", run_dir, *setting).complaint
+        folder = run_dir / "publish" / "nsmc"
+        assert f"{folder} was created from different inputs: its input recipe has changed" in complaint, change
+        assert "--redo publish" in complaint, change
 
 
 def test_training_manifest_contains_no_text_of_the_corpus(tiny) -> None:
@@ -205,16 +208,17 @@ def test_training_manifest_contains_no_text_of_the_corpus(tiny) -> None:
     assert "contaminated_samples" not in history["stages"]["corpus"]["counts"]
 
 
-@pytest.mark.parametrize(
-    ("stage", "upstream"),
-    [("analysis", "corpus"), ("shards", "analysis"), ("features", "tokenizer"), ("publish", "tokenizer")],
-)
-def test_stage_without_its_inputs_names_the_missing_stage(stage: str, upstream: str, tiny, tmp_path, kobert) -> None:
-    run_dir = tmp_path / "runs" / "x"
-    complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
-    assert str(run_dir / upstream) in complaint
-    assert "not finished" in complaint
-    assert not (run_dir / stage).exists()
+def test_stage_without_its_inputs_names_the_missing_stage(tiny, tmp_path, kobert) -> None:
+    for number, (stage, upstream) in enumerate(
+        [("analysis", "corpus"), ("shards", "analysis"), ("features", "tokenizer"), ("publish", "tokenizer")]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        run_dir = place / "runs" / "x"
+        complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
+        assert str(run_dir / upstream) in complaint, (stage, upstream)
+        assert "not finished" in complaint, (stage, upstream)
+        assert not (run_dir / stage).exists(), (stage, upstream)
 
 
 def truncate(path: Path) -> None:
@@ -235,20 +239,24 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damaged_upstream_is_named_and_not_used(kind: str, tiny, tmp_path, kobert) -> None:
-    stage, name, damage, said = DAMAGE[kind]
-    run_dir = tiny.copy_before(tmp_path / "runs" / "x", stage)
-    damage(run_dir / name)
-    for command in ([stage], ["run"]):
-        complaint = kobert(*command, tiny.recipe, "--run-dir", run_dir).complaint
-        assert str(run_dir / name) in complaint
-        assert said in complaint
-        assert f"--redo {name.split('/')[0]}" in complaint
-    made = [
-        path for path in (run_dir / stage).rglob("*") if path.is_file() and ("nsmc" in str(path) or "nsmc" not in name)
-    ]
-    assert not made
+def test_damaged_upstream_is_named_and_not_used(tiny, tmp_path, kobert) -> None:
+    for number, kind in enumerate(DAMAGE):
+        place = tmp_path / str(number)
+        place.mkdir()
+        stage, name, damage, said = DAMAGE[kind]
+        run_dir = tiny.copy_before(place / "runs" / "x", stage)
+        damage(run_dir / name)
+        for command in ([stage], ["run"]):
+            complaint = kobert(*command, tiny.recipe, "--run-dir", run_dir).complaint
+            assert str(run_dir / name) in complaint, kind
+            assert said in complaint, kind
+            assert f"--redo {name.split('/')[0]}" in complaint, kind
+        made = [
+            path
+            for path in (run_dir / stage).rglob("*")
+            if path.is_file() and ("nsmc" in str(path) or "nsmc" not in name)
+        ]
+        assert not made, kind
 
 
 def test_damaged_last_stage_is_found_by_the_next_run(tiny, tmp_path, kobert) -> None:

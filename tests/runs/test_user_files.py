@@ -111,23 +111,25 @@ def test_the_run_of_version_0_1_is_refused_in_one_sentence(tiny, tmp_path, kober
     assert len(contents(run_dir)) == 2
 
 
-@pytest.mark.parametrize("section", ["features", "finetune", "publish"])
-def test_names_in_recipes_are_plain_file_names(section: str, tiny, tmp_path, kobert) -> None:
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    (victim / "notes.txt").write_text("mine")
-    for name in ("../../victim", str(victim), "a/b", "..", ".", "", "a\\b", ".hidden", "-x", "a\nb", "x" * 300):
-        recipe = tmp_path / "bad.yaml"
-        content = recipe_file.load(str(tiny.recipe), [])
-        more = {"features": {}, "finetune": {"features": "nsmc"}, "publish": {"source": "nsmc"}}[section]
-        content[section][name] = content[section]["nsmc"] | more
-        recipe.write_text(json.dumps(content))
-        for command in ("check", "run"):
-            complaint = kobert(
-                command, recipe, *([] if command == "check" else ["--run-dir", tmp_path / "runs" / "x"])
-            ).complaint
-            assert section in complaint and "plain file name" in complaint
-    assert contents(victim) == {"notes.txt": b"mine"}
+def test_names_in_recipes_are_plain_file_names(tiny, tmp_path, kobert) -> None:
+    for number, section in enumerate(["features", "finetune", "publish"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        victim = place / "victim"
+        victim.mkdir()
+        (victim / "notes.txt").write_text("mine")
+        for name in ("../../victim", str(victim), "a/b", "..", ".", "", "a\\b", ".hidden", "-x", "a\nb", "x" * 300):
+            recipe = place / "bad.yaml"
+            content = recipe_file.load(str(tiny.recipe), [])
+            more = {"features": {}, "finetune": {"features": "nsmc"}, "publish": {"source": "nsmc"}}[section]
+            content[section][name] = content[section]["nsmc"] | more
+            recipe.write_text(json.dumps(content))
+            for command in ("check", "run"):
+                complaint = kobert(
+                    command, recipe, *([] if command == "check" else ["--run-dir", place / "runs" / "x"])
+                ).complaint
+                assert section in complaint and "plain file name" in complaint, section
+        assert contents(victim) == {"notes.txt": b"mine"}, section
 
 
 def test_a_manifest_that_names_files_outside_its_folder_is_not_reused(tiny, tmp_path, kobert) -> None:

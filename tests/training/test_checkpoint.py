@@ -75,38 +75,41 @@ def test_without_a_checkpoint_nothing_is_loaded(tmp_path: Path) -> None:
     assert torch.equal(module[0].weight, before)
 
 
-@pytest.mark.parametrize("keep", [1, 2, 3])
-def test_the_newest_are_kept_and_the_newest_of_all_is_loaded(tmp_path: Path, keep: int) -> None:
-    module, optimizer = trained(1, steps=1)
-    for step in (5, 10, 999, 1000):
-        save_checkpoint(tmp_path, step, module, optimizer, keep)
-    kept = ["step-00000005", "step-00000010", "step-00000999", "step-00001000"][-keep:]
-    assert [path.name for path in checkpoints(tmp_path)] == kept
-    assert load_checkpoint(tmp_path, module, optimizer) == 1000
-    assert sorted(path.name for path in tmp_path.iterdir()) == kept, "nothing half-written stays"
+def test_the_newest_are_kept_and_the_newest_of_all_is_loaded(tmp_path: Path) -> None:
+    for number, keep in enumerate([1, 2, 3]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        module, optimizer = trained(1, steps=1)
+        for step in (5, 10, 999, 1000):
+            save_checkpoint(place, step, module, optimizer, keep)
+        kept = ["step-00000005", "step-00000010", "step-00000999", "step-00001000"][-keep:]
+        assert [path.name for path in checkpoints(place)] == kept, keep
+        assert load_checkpoint(place, module, optimizer) == 1000, keep
+        assert sorted(path.name for path in place.iterdir()) == kept, "nothing half-written stays"
 
 
 HARMS = [(file, harm) for file in ("model", "optimizer", "random") for harm in ("missing", "cut", "changed")]
 
 
-@pytest.mark.parametrize(
-    ("file", "harm"),
-    [(f"{file}.safetensors", harm) for file, harm in HARMS]
-    + [("checkpoint.json", "missing"), ("checkpoint.json", "cut")],
-)
-def test_a_damaged_file_is_named(tmp_path: Path, file: str, harm: str) -> None:
-    module, optimizer = trained(1, steps=1)
-    path = save_checkpoint(tmp_path, 4, module, optimizer, keep=1) / file
-    content = path.read_bytes()
-    if harm == "missing":
-        path.unlink()
-    elif harm == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    else:
-        path.write_bytes(content[:-20] + bytes([content[-20] ^ 1]) + content[-19:])
-    with pytest.raises(UserError) as error:
-        load_checkpoint(tmp_path, module, optimizer)
-    assert file in str(error.value)
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    for number, (file, harm) in enumerate(
+        [(f"{file}.safetensors", harm) for file, harm in HARMS]
+        + [("checkpoint.json", "missing"), ("checkpoint.json", "cut")]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        module, optimizer = trained(1, steps=1)
+        path = save_checkpoint(place, 4, module, optimizer, keep=1) / file
+        content = path.read_bytes()
+        if harm == "missing":
+            path.unlink()
+        elif harm == "cut":
+            path.write_bytes(content[: len(content) // 2])
+        else:
+            path.write_bytes(content[:-20] + bytes([content[-20] ^ 1]) + content[-19:])
+        with pytest.raises(UserError) as error:
+            load_checkpoint(place, module, optimizer)
+        assert file in str(error.value), (file, harm)
 
 
 def test_a_half_written_checkpoint_is_not_one(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 
 from kobert_pipeline.training.checkpoint import checkpoints
@@ -21,13 +20,16 @@ class Squared(torch.nn.Module):
         return (self.weight * batch).square().sum(), {}
 
 
-@pytest.mark.parametrize(("minutes", "saved"), [(1e-9, [3, 4, 5]), (60, []), (None, [])])
-def test_a_checkpoint_is_written_when_the_last_is_that_old(
-    minutes: float | None, saved: list[int], tmp_path: Path
-) -> None:
-    plan = Plan(checkpoint_every=100, checkpoint_minutes=minutes, keep_checkpoints=3)
-    train(Squared(), lambda step, part, parts: torch.ones(1, 1), plan, 6, tmp_path)
-    assert [int(path.name.removeprefix("step-")) for path in checkpoints(tmp_path / "checkpoints")] == saved
+def test_a_checkpoint_is_written_when_the_last_is_that_old(tmp_path: Path) -> None:
+    for number, (minutes, saved) in enumerate([(1e-9, [3, 4, 5]), (60, []), (None, [])]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        plan = Plan(checkpoint_every=100, checkpoint_minutes=minutes, keep_checkpoints=3)
+        train(Squared(), lambda step, part, parts: torch.ones(1, 1), plan, 6, place)
+        assert [int(path.name.removeprefix("step-")) for path in checkpoints(place / "checkpoints")] == saved, (
+            minutes,
+            saved,
+        )
 
 
 def test_it_bends_no_result() -> None:

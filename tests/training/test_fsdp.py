@@ -75,9 +75,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("objective", ["mlm_nsp", "mlm_sop"])
-def test_two_processes_that_share_train_what_one_does(place: Path, objective: str) -> None:
-    assert difference(place, f"{objective} shared", f"{objective} by one") > 0
+def test_two_processes_that_share_train_what_one_does(place: Path) -> None:
+    for objective in ["mlm_nsp", "mlm_sop"]:
+        assert difference(place, f"{objective} shared", f"{objective} by one") > 0, objective
 
 
 def test_two_processes_that_share_train_what_two_that_do_not_do(place: Path) -> None:
@@ -234,16 +234,13 @@ def test_one_process_has_no_other_rank_to_shard_with(tmp_path: Path) -> None:
         train(torch.nn.Linear(2, 2), lambda *step: None, Plan(fsdp=True), 3, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
+def test_what_wants_a_whole_model_is_refused(kobert: Callable[..., Any]) -> None:
+    for given, complaint in [
         (["pretrain.plan.optimizer=muon"], "pretrain.plan: fsdp shards every matrix"),
         (["pretrain.plan.torch_compile=true"], "pretrain.plan: fsdp and torch_compile cannot be combined"),
-    ],
-)
-def test_what_requires_a_whole_model_is_refused(options: list[str], complaint: str, kobert: Callable[..., Any]) -> None:
-    sets = [word for option in ("pretrain.plan.fsdp=true", *options) for word in ("--set", option)]
-    assert complaint in kobert("check", "tiny", *sets).complaint
+    ]:
+        sets = [word for option in ("pretrain.plan.fsdp=true", *given) for word in ("--set", option)]
+        assert complaint in kobert("check", "tiny", *sets).complaint, given
 
 
 def test_fine_tuning_keeps_models_whole(kobert: Callable[..., Any]) -> None:

@@ -99,26 +99,29 @@ def test_training_ends_early_after_an_evaluation_that_was_enough(tmp_path: Path,
     assert all(int(path.name[-8:]) < 6 for path in checkpoints(tmp_path / "early" / "checkpoints"))
 
 
-@pytest.mark.parametrize("killed_at", range(6))
-def test_a_training_killed_before_its_early_end_ends_there_when_resumed(tmp_path: Path, killed_at: int) -> None:
-    def ends_at_6(module: Regression, batches: Callable[..., torch.Tensor], folder: Path) -> Any:
-        return train(
-            module,
-            batches,
-            plan(evaluate_every=2, checkpoint_every=2),
-            10,
-            folder,
-            lambda step: {},
-            should_stop=lambda step: step >= 5,
-        )
+def test_a_training_killed_before_its_early_end_ends_there_when_resumed(tmp_path: Path) -> None:
+    for number, killed_at in enumerate(range(6)):
+        place = tmp_path / str(number)
+        place.mkdir()
 
-    whole, resumed = Regression(), Regression()
-    expected = ends_at_6(whole, batch_at, tmp_path / "whole")
-    with pytest.raises(RuntimeError):
-        ends_at_6(Regression(), fails_at(killed_at, raises), tmp_path / "cut")
-    found = ends_at_6(resumed, batch_at, tmp_path / "cut")
-    assert (found.steps, found.loss) == (expected.steps, expected.loss) == (6, expected.loss)
-    assert torch.equal(resumed.weight, whole.weight)
+        def ends_at_6(module: Regression, batches: Callable[..., torch.Tensor], folder: Path) -> Any:
+            return train(
+                module,
+                batches,
+                plan(evaluate_every=2, checkpoint_every=2),
+                10,
+                folder,
+                lambda step: {},
+                should_stop=lambda step: step >= 5,
+            )
+
+        whole, resumed = Regression(), Regression()
+        expected = ends_at_6(whole, batch_at, place / "whole")
+        with pytest.raises(RuntimeError):
+            ends_at_6(Regression(), fails_at(killed_at, raises), place / "cut")
+        found = ends_at_6(resumed, batch_at, place / "cut")
+        assert (found.steps, found.loss) == (expected.steps, expected.loss) == (6, expected.loss), killed_at
+        assert torch.equal(resumed.weight, whole.weight), killed_at
 
 
 def test_a_stop_that_is_asked_for_in_the_last_step_of_an_early_end_is_the_end(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Packed attention equals padded attention, and no packed sequence sees another."""
 
+from itertools import product
+
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,19 +60,18 @@ LENGTHS = [
 ]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-def test_outputs_and_gradients_equal_padded_attention(lengths: list[int], attention: str) -> None:
-    packed, padded, sequences = bert("packed"), bert(attention), texts(lengths)
-    ours, theirs = forward_packed(packed, sequences), forward_padded(padded, sequences)
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-    weights = torch.randn(sum(lengths), 32, generator=torch.Generator().manual_seed(1)) / len(lengths)
-    for hidden in (ours, theirs):
-        (torch.cat(hidden) * weights).sum().backward()
-    for (name, one), other in zip(packed.named_parameters(), padded.parameters(), strict=True):
-        if other.grad is not None:
-            torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5, msg=name)
+def test_outputs_and_gradients_equal_padded_attention() -> None:
+    for lengths, attention in product(LENGTHS, ["sdpa", "eager"]):
+        packed, padded, sequences = bert("packed"), bert(attention), texts(lengths)
+        ours, theirs = forward_packed(packed, sequences), forward_padded(padded, sequences)
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+        weights = torch.randn(sum(lengths), 32, generator=torch.Generator().manual_seed(1)) / len(lengths)
+        for hidden in (ours, theirs):
+            (torch.cat(hidden) * weights).sum().backward()
+        for (name, one), other in zip(packed.named_parameters(), padded.parameters(), strict=True):
+            if other.grad is not None:
+                torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5, msg=name)
 
 
 def test_in_bf16_outputs_and_gradients_are_as_close_to_fp32_as_padded_attention() -> None:
@@ -92,19 +92,18 @@ def test_in_bf16_outputs_and_gradients_are_as_close_to_fp32_as_padded_attention(
             assert (ours - true).norm() < 0.05 * true.norm()
 
 
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
-@pytest.mark.parametrize("changed", range(6))
-def test_no_sequence_sees_another(changed: int, precision: torch.dtype) -> None:
-    model, sequences = bert("packed").eval().to(precision), texts([5, 30, 33, 16, 5, 70])
-    with torch.no_grad():
-        before = forward_packed(model, sequences)
-        sequences[changed] = texts([len(sequences[changed])], seed=9)[0]
-        after = forward_packed(model, sequences)
-    for i, (one, other) in enumerate(zip(before, after, strict=True)):
-        if i == changed:
-            assert (one - other).abs().max() > 1e-3
-        else:
-            assert torch.equal(one, other)
+def test_no_sequence_sees_another() -> None:
+    for changed, precision in product(range(6), [torch.float32, torch.bfloat16]):
+        model, sequences = bert("packed").eval().to(precision), texts([5, 30, 33, 16, 5, 70])
+        with torch.no_grad():
+            before = forward_packed(model, sequences)
+            sequences[changed] = texts([len(sequences[changed])], seed=9)[0]
+            after = forward_packed(model, sequences)
+        for i, (one, other) in enumerate(zip(before, after, strict=True)):
+            if i == changed:
+                assert (one - other).abs().max() > 1e-3, (precision, changed)
+            else:
+                assert torch.equal(one, other), (precision, changed)
 
 
 def test_no_gradient_flows_between_sequences() -> None:

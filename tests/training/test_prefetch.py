@@ -3,6 +3,7 @@ training."""
 
 import threading
 import time
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,19 +33,22 @@ def slow_batch(step: int, part: int, parts: int) -> tuple[int, int, int]:
     return step, part, parts
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize(("begin", "steps"), [(0, 20), (7, 20), (18, 20), (0, 1), (5, 5)])
-def test_steps_come_in_order(workers: int, begin: int, steps: int) -> None:
-    assert list(fed(slow_batch, begin, steps, workers)) == [[(step, 0, 1)] for step in range(begin, steps)]
+def test_steps_come_in_order() -> None:
+    for (begin, steps), workers in product([(0, 20), (7, 20), (18, 20), (0, 1), (5, 5)], WORKERS):
+        assert list(fed(slow_batch, begin, steps, workers)) == [[(step, 0, 1)] for step in range(begin, steps)], (
+            workers,
+            begin,
+            steps,
+        )
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-def test_each_process_gets_its_own_parts_of_every_step(workers: int) -> None:
-    seen = [list(fed(slow_batch, 0, 6, workers, accumulated=2, processes=3, index=index)) for index in range(3)]
-    for step in range(6):
-        assert [part for parts in (mine[step] for mine in seen) for part in parts] == [
-            (step, part, 6) for part in range(6)
-        ]
+def test_each_process_gets_its_own_parts_of_every_step() -> None:
+    for workers in WORKERS:
+        seen = [list(fed(slow_batch, 0, 6, workers, accumulated=2, processes=3, index=index)) for index in range(3)]
+        for step in range(6):
+            assert [part for parts in (mine[step] for mine in seen) for part in parts] == [
+                (step, part, 6) for part in range(6)
+            ], workers
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -60,19 +64,20 @@ def test_batches_are_made_so_many_steps_ahead_and_no_more(workers: int) -> None:
     batches.close()
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-def test_what_goes_wrong_in_a_thread_reaches_the_caller_at_its_step(workers: int) -> None:
-    def breaks(step: int, part: int, parts: int) -> int:
-        if step == 4:
-            raise OSError("disk gone")
-        return step
+def test_what_goes_wrong_in_a_thread_reaches_the_caller_at_its_step() -> None:
+    for workers in WORKERS:
 
-    seen = []
-    with pytest.raises(OSError, match="disk gone"):
-        for (step,) in fed(breaks, 0, 50, workers):
-            seen.append(step)
-    assert seen == [0, 1, 2, 3]
-    assert_no_thread_left()
+        def breaks(step: int, part: int, parts: int) -> int:
+            if step == 4:
+                raise OSError("disk gone")
+            return step
+
+        seen = []
+        with pytest.raises(OSError, match="disk gone"):
+            for (step,) in fed(breaks, 0, 50, workers):
+                seen.append(step)
+        assert seen == [0, 1, 2, 3], workers
+        assert_no_thread_left()
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -118,31 +123,36 @@ def weights(folder: Path, batch_at: Any = random_batch, **plan: Any) -> torch.Te
     return module.weight.detach()
 
 
-@pytest.mark.parametrize("accumulated", [1, 2])
-def test_a_training_ends_in_the_same_weights_however_many_threads_feed_it(tmp_path: Path, accumulated: int) -> None:
-    found = [
-        weights(tmp_path / str(workers), dataloader_num_workers=workers, gradient_accumulation_steps=accumulated)
-        for workers in WORKERS
-    ]
-    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+def test_a_training_ends_in_the_same_weights_however_many_threads_feed_it(tmp_path: Path) -> None:
+    for number, accumulated in enumerate([1, 2]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        found = [
+            weights(place / str(workers), dataloader_num_workers=workers, gradient_accumulation_steps=accumulated)
+            for workers in WORKERS
+        ]
+        assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2]), accumulated
 
 
-@pytest.mark.parametrize(("first", "then"), [(0, 3), (3, 0), (1, 3)])
-def test_a_training_that_resumes_with_other_threads_equals_one_never_stopped(
-    tmp_path: Path, first: int, then: int
-) -> None:
-    expected = weights(tmp_path / "whole")
-    with pytest.raises(Stopped):
-        weights(tmp_path / "cut", dataloader_num_workers=first, max_minutes=1e-9)
-    assert torch.equal(weights(tmp_path / "cut", dataloader_num_workers=then), expected)
-    assert_no_thread_left()
+def test_a_training_that_goes_on_with_other_threads_equals_one_never_stopped(tmp_path: Path) -> None:
+    for number, (first, then) in enumerate([(0, 3), (3, 0), (1, 3)]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        expected = weights(place / "whole")
+        with pytest.raises(Stopped):
+            weights(place / "cut", dataloader_num_workers=first, max_minutes=1e-9)
+        assert torch.equal(weights(place / "cut", dataloader_num_workers=then), expected), (first, then)
+        assert_no_thread_left()
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_training_that_fails_leaves_no_thread(tmp_path: Path, workers: int) -> None:
-    def poisoned(step: int, part: int, parts: int) -> torch.Tensor:
-        return torch.full((1, 4), float("nan")) if step == 3 else random_batch(step, part, parts)
+def test_a_training_that_fails_leaves_no_thread(tmp_path: Path) -> None:
+    for number, workers in enumerate([1, 3]):
+        place = tmp_path / str(number)
+        place.mkdir()
 
-    with pytest.raises(NotFinite):
-        weights(tmp_path, poisoned, dataloader_num_workers=workers)
-    assert_no_thread_left()
+        def poisoned(step: int, part: int, parts: int) -> torch.Tensor:
+            return torch.full((1, 4), float("nan")) if step == 3 else random_batch(step, part, parts)
+
+        with pytest.raises(NotFinite):
+            weights(place, poisoned, dataloader_num_workers=workers)
+        assert_no_thread_left()

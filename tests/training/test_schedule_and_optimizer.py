@@ -1,6 +1,7 @@
 """The learning rate is a function of the step; weight decay excludes vectors."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -16,63 +17,62 @@ def rates(plan: Plan, steps: int) -> list[float]:
     return [learning_rate(plan, step, steps) for step in range(steps)]
 
 
-@pytest.mark.parametrize("steps", [1, 7, 100])
-@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize(
-    ("schedule", "reference"),
-    [("linear", get_linear_schedule_with_warmup), ("cosine", get_cosine_schedule_with_warmup)],
-)
-def test_rates_equal_transformers_but_that_the_warm_up_begins_one_step_above_zero(
-    schedule, reference, warmup, steps
-) -> None:
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
-    rising = round(warmup * steps)
-    scheduler = reference(optimizer, rising, steps)
-    expected = []
-    for _ in range(steps + 1):
-        expected.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        scheduler.step()
-    found = rates(Plan(learning_rate=PEAK, warmup=warmup, schedule=schedule), steps)
-    for step, rate in enumerate(found):
-        assert rate == pytest.approx(expected[step + 1] if step < rising else expected[step], rel=1e-9, abs=1e-15)
+def test_rates_equal_transformers_but_that_the_warm_up_begins_one_step_above_zero() -> None:
+    for (schedule, reference), warmup, steps in product(
+        [("linear", get_linear_schedule_with_warmup), ("cosine", get_cosine_schedule_with_warmup)],
+        [0.0, 0.1, 0.5],
+        [1, 7, 100],
+    ):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+        rising = round(warmup * steps)
+        scheduler = reference(optimizer, rising, steps)
+        expected = []
+        for _ in range(steps + 1):
+            expected.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        found = rates(Plan(learning_rate=PEAK, warmup=warmup, schedule=schedule), steps)
+        for step, rate in enumerate(found):
+            assert rate == pytest.approx(
+                expected[step + 1] if step < rising else expected[step], rel=1e-9, abs=1e-15
+            ), (steps, warmup, schedule, reference)
 
 
-@pytest.mark.parametrize("decay", [0.1, 0.5, 0.9])
-def test_warm_up_stable_decay_equals_transformers(decay) -> None:
-    steps = 100
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
-    scheduler = get_wsd_schedule(
-        optimizer,
-        num_warmup_steps=10,
-        num_decay_steps=round(decay * steps),
-        num_training_steps=steps,
-        decay_type="linear",
-    )
-    expected = []
-    for _ in range(steps + 1):
-        expected.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        scheduler.step()
-    found = rates(Plan(learning_rate=PEAK, warmup=0.1, schedule="wsd", decay=decay), steps)
-    assert found[:10] == pytest.approx(expected[1:11])
-    assert found[10:] == pytest.approx(expected[10:-1])
+def test_warm_up_stable_decay_equals_transformers() -> None:
+    for decay in [0.1, 0.5, 0.9]:
+        steps = 100
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+        scheduler = get_wsd_schedule(
+            optimizer,
+            num_warmup_steps=10,
+            num_decay_steps=round(decay * steps),
+            num_training_steps=steps,
+            decay_type="linear",
+        )
+        expected = []
+        for _ in range(steps + 1):
+            expected.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        found = rates(Plan(learning_rate=PEAK, warmup=0.1, schedule="wsd", decay=decay), steps)
+        assert found[:10] == pytest.approx(expected[1:11]), decay
+        assert found[10:] == pytest.approx(expected[10:-1]), decay
 
 
-@pytest.mark.parametrize(
-    ("schedule", "closed_form"),
-    [
+def test_rates_follow_the_closed_form_after_the_warm_up() -> None:
+    for schedule, closed_form in [
         ("linear", lambda done: 1 - done),
         ("cosine", lambda done: (1 + math.cos(math.pi * done)) / 2),
         ("constant", lambda done: 1.0),
-    ],
-)
-def test_rates_follow_the_closed_form_after_the_warm_up(schedule, closed_form) -> None:
-    found = rates(Plan(learning_rate=PEAK, warmup=0.2, schedule=schedule), 50)
-    assert found[:10] == pytest.approx([PEAK * (step + 1) / 10 for step in range(10)])
-    assert found[10:] == pytest.approx([PEAK * closed_form((step - 10) / 40) for step in range(10, 50)])
-    assert max(found) == pytest.approx(PEAK)
-    assert all(rate > 0 for rate in found)
+    ]:
+        found = rates(Plan(learning_rate=PEAK, warmup=0.2, schedule=schedule), 50)
+        assert found[:10] == pytest.approx([PEAK * (step + 1) / 10 for step in range(10)]), (schedule, closed_form)
+        assert found[10:] == pytest.approx([PEAK * closed_form((step - 10) / 40) for step in range(10, 50)]), (
+            schedule,
+            closed_form,
+        )
+        assert max(found) == pytest.approx(PEAK), (schedule, closed_form)
+        assert all(rate > 0 for rate in found), (schedule, closed_form)
 
 
 def test_a_plan_that_only_rises_reaches_its_peak() -> None:
@@ -145,27 +145,29 @@ def test_a_step_of_both_equals_a_step_of_each() -> None:
         assert torch.equal(one, two)
 
 
-@pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_a_resumed_optimizer_equals_one_never_stopped(tmp_path, name) -> None:
-    from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
+def test_a_resumed_optimizer_goes_on_as_if_never_stopped(tmp_path) -> None:
+    for number, name in enumerate(["adamw", "muon"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
 
-    def steps(module: torch.nn.Module, optimizer: torch.optim.Optimizer, count: range) -> None:
-        for step in count:
-            optimizer.zero_grad()
-            module["out"](
-                module["hidden"](module["embed"](torch.arange(step, step + 9))).relu()
-            ).square().mean().backward()
-            optimizer.step()
+        def steps(module: torch.nn.Module, optimizer: torch.optim.Optimizer, count: range) -> None:
+            for step in count:
+                optimizer.zero_grad()
+                module["out"](
+                    module["hidden"](module["embed"](torch.arange(step, step + 9))).relu()
+                ).square().mean().backward()
+                optimizer.step()
 
-    plan = Plan(optimizer=name, learning_rate=0.01)
-    whole = a_network()
-    steps(whole, optimizer_of(whole, plan), range(6))
-    first, second = a_network(), a_network()
-    optimizer = optimizer_of(first, plan)
-    steps(first, optimizer, range(3))
-    save_checkpoint(tmp_path, 3, first, optimizer, keep=1)
-    resumed = optimizer_of(second, plan)
-    assert load_checkpoint(tmp_path, second, resumed) == 3
-    steps(second, resumed, range(3, 6))
-    for one, two in zip(whole.parameters(), second.parameters(), strict=True):
-        assert torch.equal(one, two)
+        plan = Plan(optimizer=name, learning_rate=0.01)
+        whole = a_network()
+        steps(whole, optimizer_of(whole, plan), range(6))
+        first, second = a_network(), a_network()
+        optimizer = optimizer_of(first, plan)
+        steps(first, optimizer, range(3))
+        save_checkpoint(place, 3, first, optimizer, keep=1)
+        resumed = optimizer_of(second, plan)
+        assert load_checkpoint(place, second, resumed) == 3, name
+        steps(second, resumed, range(3, 6))
+        for one, two in zip(whole.parameters(), second.parameters(), strict=True):
+            assert torch.equal(one, two), name

@@ -105,23 +105,23 @@ def test_the_loss_is_logged_once_and_is_that_of_the_whole_batch(place: Path) -> 
 # what is refused
 
 
-@pytest.mark.parametrize("command", ["run", "features", "publish", "status", "serve"])
-def test_several_processes_only_train(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match=f"kobert {command} was started as 2 ranks.*--until features"):
-        refuse_unsupported_launch(command)
-    refuse_unsupported_launch("pretrain")
-    refuse_unsupported_launch("finetune")
+def test_several_processes_only_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ["run", "features", "publish", "status", "serve"]:
+        with monkeypatch.context() as patch:
+            patch.setenv("WORLD_SIZE", "2")
+            with pytest.raises(UserError, match=f"kobert {command} was started as 2 ranks.*--until features"):
+                refuse_unsupported_launch(command)
+            refuse_unsupported_launch("pretrain")
+            refuse_unsupported_launch("finetune")
 
 
-@pytest.mark.parametrize("way", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
-def test_a_model_cut_up_by_the_launcher_is_refused(
-    way: str, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]
-) -> None:
-    monkeypatch.setenv(f"ACCELERATE_USE_{way}", "true")
-    complaint = kobert("pretrain", "tiny").complaint
-    assert f"ACCELERATE_USE_{way}" in complaint
-    assert "--set pretrain.plan.fsdp=true" in complaint
+def test_a_model_cut_up_by_the_launcher_is_refused(monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
+    for way in ["FSDP", "DEEPSPEED", "MEGATRON_LM"]:
+        with monkeypatch.context() as patch:
+            patch.setenv(f"ACCELERATE_USE_{way}", "true")
+            complaint = kobert("pretrain", "tiny").complaint
+            assert f"ACCELERATE_USE_{way}" in complaint, way
+            assert "--set pretrain.plan.fsdp=true" in complaint, way
 
 
 def test_a_process_alone_leads_whatever_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:

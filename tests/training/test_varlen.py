@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -109,44 +110,40 @@ def test_the_layout_holds_the_bounds_of_the_sequences(lengths: list[int]) -> Non
     assert SequenceLayout.of(np.array(lengths), causal=True, varlen=True).causal
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("sliding_window", [None, 1, 5])
-@pytest.mark.parametrize("scaling", [None, 0.3])
-@pytest.mark.parametrize("width", [8, 12])
-def test_the_kernel_sees_what_rectangles_see(
-    causal: bool, sliding_window: int | None, scaling: float | None, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[Call] = []
-    monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
-    q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), width, generator=torch.Generator().manual_seed(0)).unbind(
-        0
-    )  # (1, H, T, W) each
-    ours, theirs = (
-        packed_attention(
-            torch.nn.Module(),
-            q,
-            k,
-            v,
-            None,
-            SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen),
-            scaling,
-            0.0,
-            sliding_window,
-        )[0]
-        for varlen in (True, False)
-    )
-    assert ours.shape == theirs.shape == (1, sum(LENGTHS), 2, width)
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
-    reach = -1 if sliding_window is None else sliding_window - 1
-    assert calls == [
-        {
-            "shape": (sum(LENGTHS), 2, 8 if width == 8 else 16),
-            "contiguous": True,
-            "scale": scaling or width**-0.5,
-            "window": (reach, 0 if causal else reach),
-            "longest": 128,
-        }
-    ]
+def test_the_kernel_sees_what_rectangles_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    for width, scaling, sliding_window, causal in product([8, 12], [None, 0.3], [None, 1, 5], [False, True]):
+        with monkeypatch.context() as patch:
+            calls: list[Call] = []
+            patch.setattr(attention, "varlen_attn", plain_kernel(calls))
+            q, k, v = torch.randn(3, 1, 2, sum(LENGTHS), width, generator=torch.Generator().manual_seed(0)).unbind(
+                0
+            )  # (1, H, T, W) each
+            ours, theirs = (
+                packed_attention(
+                    torch.nn.Module(),
+                    q,
+                    k,
+                    v,
+                    None,
+                    SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen),
+                    scaling,
+                    0.0,
+                    sliding_window,
+                )[0]
+                for varlen in (True, False)
+            )
+            assert ours.shape == theirs.shape == (1, sum(LENGTHS), 2, width), (causal, sliding_window, scaling, width)
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+            reach = -1 if sliding_window is None else sliding_window - 1
+            assert calls == [
+                {
+                    "shape": (sum(LENGTHS), 2, 8 if width == 8 else 16),
+                    "contiguous": True,
+                    "scale": scaling or width**-0.5,
+                    "window": (reach, 0 if causal else reach),
+                    "longest": 128,
+                }
+            ], (causal, sliding_window, scaling, width)
 
 
 def states_and_slopes(
@@ -171,28 +168,29 @@ def states_and_slopes(
     }
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_whole_models_give_the_same_by_kernel_and_by_rectangles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    build, causal = MODELS[name]
-    calls: list[Call] = []
-    monkeypatch.setattr(attention, "varlen_attn", plain_kernel(calls))
-    ours, theirs = (
-        states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen))
-        for varlen in (True, False)
-    )
-    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
-    assert ours[1].keys() == theirs[1].keys()
-    for key, slope in theirs[1].items():
-        torch.testing.assert_close(
-            ours[1][key], slope, rtol=1e-4, atol=1e-4, msg=lambda message, key=key: f"{key}: {message}"
-        )
-    windows = {
-        "bert": [(-1, -1)] * 2,
-        "gpt2": [(-1, 0)] * 2,
-        "modernbert": [(-1, -1), (REACH, REACH), (REACH, REACH)],  # as many as `local_attention` on either side
-    }[name]
-    assert [call["window"] for call in calls] == windows
-    assert {call["scale"] for call in calls} == {16**-0.5}
+def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in MODELS:
+        with monkeypatch.context() as patch:
+            build, causal = MODELS[name]
+            calls: list[Call] = []
+            patch.setattr(attention, "varlen_attn", plain_kernel(calls))
+            ours, theirs = (
+                states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen))
+                for varlen in (True, False)
+            )
+            torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
+            assert ours[1].keys() == theirs[1].keys(), name
+            for key, slope in theirs[1].items():
+                torch.testing.assert_close(
+                    ours[1][key], slope, rtol=1e-4, atol=1e-4, msg=lambda told, key=key: f"{key}: {told}"
+                )
+            windows = {
+                "bert": [(-1, -1)] * 2,
+                "gpt2": [(-1, 0)] * 2,
+                "modernbert": [(-1, -1), (REACH, REACH), (REACH, REACH)],  # as many as `local_attention` on either side
+            }[name]
+            assert [call["window"] for call in calls] == windows, name
+            assert {call["scale"] for call in calls} == {16**-0.5}, name
 
 
 @pytest.mark.parametrize("name", MODELS)
