@@ -133,9 +133,8 @@ def test_a_run_starts_from_what_another_published(tiny, tmp_path, kobert) -> Non
         "pretrain.total_tokens": 10_000,
     }
     given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    rows = kobert(
-        "run", tiny.recipe, "--run-dir", tmp_path / "runs" / "grown", "--until", "pretrain", "--json", *given
-    ).json["stages"]
+    run_dir = tiny.copy(tmp_path / "runs" / "grown", "corpus", "analysis")
+    rows = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "pretrain", "--json", *given).json["stages"]
     counts = json.loads((tmp_path / "runs" / "grown" / "pretrain" / "manifest.json").read_text())["counts"]
     before = tiny.manifests()["pretrain"]["counts"]
     assert rows[-1]["status"] == "done"

@@ -63,14 +63,14 @@ def test_a_file_put_into_a_stage_keeps_it_from_being_deleted(tiny, tmp_path, kob
 
 
 def test_litter_of_systems_and_tools_is_left_alone(tiny, tmp_path, kobert) -> None:
-    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis")
-    litter = [run_dir / "analysis" / name for name in (".DS_Store", "__pycache__/x.pyc", "._part-00000.parquet")]
+    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis", "tokenizer", "shards")
+    litter = [run_dir / "shards" / name for name in (".DS_Store", "__pycache__/x.pyc", "._train-00000.ids.npy")]
     for path in litter:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"litter")
-    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--redo").code == 0
+    assert kobert("shards", tiny.recipe, "--run-dir", run_dir, "--redo").code == 0
     assert all(path.exists() for path in litter)
-    assert tiny.manifests(run_dir)["analysis"]["files"] == tiny.manifests()["analysis"]["files"]
+    assert tiny.manifests(run_dir)["shards"]["files"] == tiny.manifests()["shards"]["files"]
 
 
 def test_links_are_never_followed_out_of_a_stage(tiny, tmp_path, kobert) -> None:
@@ -93,12 +93,12 @@ def test_links_are_never_followed_out_of_a_stage(tiny, tmp_path, kobert) -> None
 
 
 def test_a_stage_moved_to_another_disk_and_linked_is_used_and_redone_there(tiny, tmp_path, kobert) -> None:
-    run_dir = tiny.copy(tmp_path / "x", "corpus")
-    elsewhere = Path(shutil.copytree(tiny.run_dir / "analysis", tmp_path / "big disk"))
-    (run_dir / "analysis").symlink_to(elsewhere)
-    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"][0]["status"] == "skipped"
-    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--redo").code == 0
-    assert (run_dir / "analysis").is_symlink() and (elsewhere / "manifest.json").is_file()
+    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis", "tokenizer")
+    elsewhere = Path(shutil.copytree(tiny.run_dir / "shards", tmp_path / "big disk"))
+    (run_dir / "shards").symlink_to(elsewhere)
+    assert kobert("shards", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"][0]["status"] == "skipped"
+    assert kobert("shards", tiny.recipe, "--run-dir", run_dir, "--redo").code == 0
+    assert (run_dir / "shards").is_symlink() and (elsewhere / "manifest.json").is_file()
 
 
 def test_the_run_of_version_0_1_is_refused_in_one_sentence(tiny, tmp_path, kobert) -> None:
