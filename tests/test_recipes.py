@@ -192,7 +192,7 @@ def test_file_that_is_no_recipe_is_refused(tmp_path, kobert) -> None:
             (b"just text\n", "must be a mapping"),
             (b"", "must be a mapping"),
             (b"\xb0\xa1\xb3\xaa: 1\n", "not YAML in UTF-8"),
-            (b"description: no corpus\n", "corpus: is missing"),
+            (b"description: no corpus\n", "neither corpus nor checkpoint"),
         ]
     ):
         place = tmp_path / str(number)
