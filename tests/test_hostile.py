@@ -191,6 +191,7 @@ def test_output_that_an_encoding_cannot_hold_is_escaped(kobert_process) -> None:
     assert result.code == 0, result.err
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_terminated_says_so_with_75_and_resumes(tiny, tmp_path, start_kobert, kobert) -> None:
     """Before the training loop, which has a way of its own: while the corpus is read by workers, and while pretraining
     starts."""

@@ -32,8 +32,8 @@ ROOMS = {
     "runs":       f"{GROUND}",
     "inference":  f"{GROUND} config.recipe_file tokenizer features training checkpoint finetune runs.manifest",
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
-    "pipeline":   f"{GROUND} download.sources corpus analysis tokenizer shards features training checkpoint pretrain "
-                  "finetune publish runs",
+    "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
+                  "pretrain finetune publish runs",
     "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation pipeline",
     "__main__":   "cli",
     "__init__":   "distributed files checkpoint pipeline runs inference evaluation",

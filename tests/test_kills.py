@@ -30,8 +30,8 @@ POINTS = {
     "publish": "publish/nsmc/started.json",
 }
 """Where a kill strikes: what must lie in the run folder before the clock of the random delay starts."""
-FAST_POINTS = [point for point in POINTS if point not in ("pretrain", "finetune")]
-"""The start of training is slow to reach; `test_hostile.py` stops pretraining there, too."""
+FAST_POINTS = ("corpus", "analysis", "shards, a part done", "pretrain, a checkpoint written")
+"""A stage in phases, one of worker processes, one of parts, and a training; the others are slow."""
 SLOW_SEEDS = range(6)
 
 
@@ -159,6 +159,7 @@ def test_terminated_pretraining_stops_with_75_and_resumes_to_the_same_result(
     assert made["counts"] == expected["counts"]
 
 
+@pytest.mark.slow
 def test_training_stopped_every_few_steps_equals_one_in_one_go(tiny, tmp_path, kobert) -> None:
     """By `max_minutes`. The manifest has the seconds of all calls: the model card and `kobert compare` print them."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")

@@ -27,6 +27,9 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Worker processes that read and analyse the corpus; default: one per core."),
 ]
+Explained = Annotated[
+    str, typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe.")
+]
 Checkpoint = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint folder, or a name on the Hugging Face Hub.")
 ]

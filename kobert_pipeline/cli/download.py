@@ -35,15 +35,7 @@ def download(
     from kobert_pipeline.download.sources import find_source, sources
 
     if list_:
-        described = {"title", "license", "homepage"}
-        if as_json:
-            rows = [{"name": key, **source.model_dump(include=described)} for key, source in sources().items()]
-            print_json({"data_sets": rows})
-        else:
-            print_table(
-                ["name", "licence", "data set"],
-                [[key, source.license, source.title] for key, source in sources().items()],
-            )
+        _print_list(as_json)
         return
     if name is None:
         raise UserError(f"name a data set ({', '.join(sources())}), or see them all with --list")
@@ -65,6 +57,19 @@ def download(
         print_json({"name": name, "license": source.license, "homepage": source.homepage, "files": rows})
     else:
         print_table(["file", "status", "bytes"], [[row["path"], row["status"], f"{row['size']:,}"] for row in rows])
+
+
+def _print_list(as_json: bool) -> None:
+    """Print the data sets that can be downloaded."""
+    from kobert_pipeline.download.sources import sources
+
+    if as_json:
+        described = {"title", "license", "homepage"}
+        rows = [{"name": key, **source.model_dump(include=described)} for key, source in sources().items()]
+        print_json({"data_sets": rows})
+    else:
+        rows_of_text = [[key, source.license, source.title] for key, source in sources().items()]
+        print_table(["name", "licence", "data set"], rows_of_text)
 
 
 @contextmanager

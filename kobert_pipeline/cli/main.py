@@ -11,6 +11,7 @@ import typer
 
 from kobert_pipeline.cli.arguments import (
     AsJson,
+    Explained,
     RecipeName,
     Redo,
     RedoStage,
@@ -46,7 +47,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,  # help texts contain [MASK], which rich would take for markup
     pretty_exceptions_enable=False,
-    help="Raw Korean text to a published, loadable BERT over morphemes. Example: kobert run quickstart",
 )
 
 
@@ -208,10 +208,7 @@ def list_(
 
 @app.command()
 def explain(
-    name: Annotated[
-        str,
-        typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe."),
-    ],
+    name: Explained,
     as_json: AsJson = False,
 ) -> None:
     """Explain the options of a stage or variant, and count the parameters of an architecture. Example: kobert explain

@@ -133,6 +133,7 @@ def test_a_run_refuses_the_first_with_the_way_to_skip_it_in_any_number_of_proces
     assert corpus().dump() != corpus("skip").dump(), "another choice is another fingerprint"
 
 
+@pytest.mark.slow
 def test_what_is_skipped_is_counted_by_reason_and_listed_alike_by_any_number_of_processes(dirty, tmp_path):
     one, two = (
         run(corpus("skip", executor={"name": "local", "workers": workers}), dirty, tmp_path / f"{workers}")

@@ -104,7 +104,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, 8])
 def test_killed_again_and_again_it_ends_with_the_same_files(plain, tmp_path, kills):
     chosen = {**OPTIONS, "executor": {"name": "local", "workers": 2}}
     command = [sys.executable, "-c", SCRIPT, str(CORPORA), str(tmp_path / "out"), json.dumps(chosen)]

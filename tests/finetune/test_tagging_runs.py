@@ -318,6 +318,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(run_dir: Path, kobert: A
         assert said in kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_files(run_dir: Path, tiny: Any, kobert: Any, tmp_path: Path) -> None:
     for number, name in enumerate(["own", "frozen"]):
         place = tmp_path / str(number)

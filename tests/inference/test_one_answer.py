@@ -26,11 +26,13 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.publish.export import export
 from kobert_pipeline.tokenizer import stage as tokenizer
 
-TEXTS, MAX_LENGTH = 1000, 24
+TEXTS, MAX_LENGTH = 400, 24
 QUESTION = "어디에서 살았나?"
 TASKS: dict[str, Any] = {name: {"name": name} for name in Task.names()} | {
     "classification of pairs": {"name": "classification", "text_pair": "text_pair"},
 }
+FAST = ("nsmc", "korquad", "mrc", "ner", "sts", "choice")
+"""One task of each kind; the others are slow."""
 LABELS = {
     "nli": ["entailment", "neutral", "contradiction"],
     "classification": ["글", "말", "소리"],
@@ -149,7 +151,7 @@ def prediction_of(task: Task, row: dict[str, Any]) -> Any:
     return row["score"] if "score" in row else list(task.config()["label2id"]).index(row["label"])
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in TASKS])
 def test_every_way_gives_the_same_answers(
     name: str, tuned: Callable[[str], Path], base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

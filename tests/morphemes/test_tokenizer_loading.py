@@ -142,6 +142,7 @@ def test_a_subfolder_and_a_prefix_work_as_far_as_transformers_lets_them(front_en
     assert set(names) <= {path.name for path in (tmp_path / "named").iterdir()}
 
 
+@pytest.mark.slow
 def test_calls_do_not_change_the_fingerprint(alone, front_end):
     """The hash by which `datasets` finds its cache is the same in another process, whatever was called there before."""
     calls = """
@@ -213,7 +214,8 @@ def test_the_tagging_pipeline_joins_eojeols_and_is_silent(front_end):
         assert ends <= {0, 3, 4, 6, 7, 10, 11, 16}
 
 
-@pytest.mark.parametrize("children", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("children", [1, 3])
 def test_a_child_forked_while_another_thread_encodes_encodes_too(alone, front_end, children):
     code = """
 import faulthandler, json, os, threading

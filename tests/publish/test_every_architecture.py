@@ -24,13 +24,9 @@ AUTO = {
     "gpt2": "AutoModelForCausalLM",
     "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM",
 }  # fmt: skip
-SLOW = ("electra", "gpt2", "albert", "bert", "roberta")
-NAMES = [
-    pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in plugins.contract("architectures").names()
-]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=plugins.contract("architectures").names())
 def model(request, tiny, tmp_path) -> Path:
     """A model folder as the pretrain stage writes it."""
     torch.manual_seed(0)
@@ -39,6 +35,7 @@ def model(request, tiny, tmp_path) -> Path:
     return tmp_path / "model"
 
 
+@pytest.mark.slow
 def test_it_is_published_and_a_task_learned_from_it(model, tiny, tmp_path) -> None:
     config = json.loads((model / "config.json").read_text())
     auto = auto_class_of(config)

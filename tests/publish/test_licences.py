@@ -166,8 +166,9 @@ def test_only_the_licences_of_its_own_training_files_count(corpora, tmp_path, ko
 def test_a_shipped_recipe_states_a_known_licence_for_all_that_it_publishes() -> None:
     for name in recipe_file.shipped():
         content = yaml.safe_load(recipe_file.shipped()[name].read_text(encoding="utf-8"))
-        stated = [one["license"] for one in [*content["corpus"]["sources"], *content["features"].values()]]
-        assert None not in [conditions(name) for licence in stated for name in split_names(licence)], name
+        sources = content["corpus"]["sources"] if "corpus" in content else [{"license": content["checkpoint_license"]}]
+        stated = [one["license"] for one in [*sources, *content["features"].values()]]
+        assert None not in [conditions(one) for licence in stated for one in split_names(licence)], name
 
 
 def test_the_licence_of_task_data_changes_nothing_of_the_features(tiny, kobert) -> None:

@@ -345,6 +345,7 @@ def test_options_outside_the_fingerprint_change_no_file_and_no_count(tiny, tmp_p
     assert made["counts"] == expected["counts"]
 
 
+@pytest.mark.slow
 def test_number_of_workers_changes_no_byte_of_the_analysis(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus")
     assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--num-workers", "2").code == 0

@@ -75,15 +75,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_two_processes_that_share_train_what_one_does(place: Path) -> None:
     for objective in ["mlm_nsp", "mlm_sop"]:
         assert difference(place, f"{objective} shared", f"{objective} by one") > 0, objective
 
 
+@pytest.mark.slow
 def test_two_processes_that_share_train_what_two_that_do_not_do(place: Path) -> None:
     difference(place, "rtd True", "rtd False")
 
 
+@pytest.mark.slow
 def test_files_do_not_tell_who_made_them(place: Path) -> None:
     for shared, other in (
         ("mlm_nsp shared", "mlm_nsp by one"),
@@ -106,6 +109,7 @@ def test_files_do_not_tell_who_made_them(place: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_checkpoints_hold_whole_tensors(place: Path) -> None:
     for file in ("model.safetensors", "optimizer.safetensors"):
         found, expected = (
@@ -114,6 +118,7 @@ def test_checkpoints_hold_whole_tensors(place: Path) -> None:
         torch.testing.assert_close(found, expected, **TOLERANCE)
 
 
+@pytest.mark.slow
 def test_the_best_model_is_saved_whole(place: Path) -> None:
     bests = [path.parent.parent.name for path in place.glob("*/best/config.json")]
     assert "mlm_nsp shared" in bests
@@ -125,6 +130,7 @@ def test_the_best_model_is_saved_whole(place: Path) -> None:
     torch.testing.assert_close(generators[0], generators[1], **TOLERANCE)
 
 
+@pytest.mark.slow
 def test_evaluations_are_those_of_the_whole_model(place: Path) -> None:
     found, expected = (read_evaluations(place / f"mlm_nsp {by}" / "evaluations.json") for by in ("shared", "by one"))
     assert found.keys() == expected.keys()
@@ -132,17 +138,20 @@ def test_evaluations_are_those_of_the_whole_model(place: Path) -> None:
         assert found[step] == pytest.approx(expected[step], abs=2e-6)
 
 
+@pytest.mark.slow
 def test_two_processes_that_were_stopped_go_on_to_the_same_bits(place: Path) -> None:
     models = [sha256(place / name / "model" / "model.safetensors") for name in ("stopped", "mlm_nsp shared")]
     assert models[0] == models[1]
 
 
+@pytest.mark.slow
 def test_one_process_resumes_where_two_with_shards_stopped(place: Path) -> None:
     assert [path.name for path in checkpoints(place / "left over" / "checkpoints")][-1] == "step-00000003"
     pretrained(place, "left over", "mlm_nsp", architecture=DEEP)
     difference(place, "left over", "mlm_nsp by one")
 
 
+@pytest.mark.slow
 def test_two_processes_that_share_go_on_from_where_one_stopped_and_accumulate(place: Path) -> None:
     assert difference(place, "begun by one", "mlm_nsp by one") > 0
 

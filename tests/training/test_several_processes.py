@@ -164,6 +164,7 @@ def pretrained_run(tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return run_dir, torchrun("pretrain", tiny.recipe, "--run-dir", run_dir)
 
 
+@pytest.mark.slow
 def test_two_processes_make_one_stage(pretrained_run: tuple[Path, Ran], tiny, kobert: Callable[..., Any]) -> None:
     run_dir, ran = pretrained_run
     assert ran.code == 0, ran.err[-3000:]
@@ -197,6 +198,7 @@ def test_a_second_call_skips(pretrained_run: tuple[Path, Ran], tiny) -> None:
     assert ran.err.count("skipped  pretrain") == 1
 
 
+@pytest.mark.slow
 def test_another_option_is_refused_once(pretrained_run: tuple[Path, Ran], tiny) -> None:
     run_dir, _ = pretrained_run
     before = sha256(run_dir / "pretrain" / "manifest.json")
@@ -216,6 +218,7 @@ def test_kobert_run_is_refused_once_by_all(tiny, tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(
     pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path
 ) -> None:
