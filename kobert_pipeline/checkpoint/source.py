@@ -6,6 +6,7 @@ from pathlib import Path
 from kobert_pipeline.errors import UserError
 
 CONFIG, WEIGHTS, PICKLED_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCABULARIES = (
     "morphemes.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
     "tokenizer.model",
@@ -13,7 +14,7 @@ VOCABULARIES = (
 """The files that hold a tokenizer's tokens, one of which is needed: from settings alone `transformers` makes a
 tokenizer that knows the special tokens and nothing else."""
 TOKENIZER_FILES = (
-    *VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    *VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json",
 )  # fmt: skip
 """Every file from which `transformers` makes a tokenizer."""
 HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
@@ -75,9 +76,13 @@ def commit_of(name: str, folder: Path) -> str | None:
     return None if Path(name).is_dir() else folder.name
 
 
-def has_vocabulary(folder: Path) -> bool:
-    """Whether a tokenizer can be made from the files in `folder`."""
-    return any((folder / name).is_file() for name in VOCABULARIES)
+def lacks_of_tokenizer(folder: Path) -> list[str]:
+    """What a tokenizer still needs besides the files in `folder`."""
+    if not any((folder / name).is_file() for name in VOCABULARIES):
+        return ["a vocabulary (such as morphemes.json, tokenizer.json or vocab.txt)"]
+    # without its settings a tokenizer over morphemes would segment in another style than the model has learned
+    needed = [TOKENIZER_CONFIG] if (folder / "morphemes.json").is_file() else []
+    return [name for name in needed if not (folder / name).is_file()]
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
@@ -85,9 +90,9 @@ def checkpoint_files(folder: Path) -> list[Path]:
     missing."""
     weights = next((name for name in (WEIGHTS, PICKLED_WEIGHTS) if (folder / name).is_file()), None)
     tokenizer = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
-    if not (folder / CONFIG).is_file() or weights is None or not has_vocabulary(folder):
-        lacking = [CONFIG] if not (folder / CONFIG).is_file() else []
-        lacking += [f"{WEIGHTS} (or {PICKLED_WEIGHTS})"] if weights is None else []
-        lacking += [] if has_vocabulary(folder) else ["a vocabulary (such as tokenizer.json or vocab.txt)"]
+    lacking = [CONFIG] if not (folder / CONFIG).is_file() else []
+    lacking += [f"{WEIGHTS} (or {PICKLED_WEIGHTS})"] if weights is None else []
+    lacking += lacks_of_tokenizer(folder)
+    if lacking or weights is None:
         raise UserError(f"checkpoint: {folder} lacks {', '.join(lacking)}; give the folder of a whole checkpoint")
     return [folder / name for name in (CONFIG, weights, *tokenizer)]

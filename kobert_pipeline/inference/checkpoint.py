@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from kobert_pipeline.checkpoint.source import has_vocabulary, locate
+from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, locate
 from kobert_pipeline.config import options, recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.sequence import SequenceTask
@@ -121,10 +121,10 @@ def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's."""
-    if not has_vocabulary(folder):
+    if lacking := lacks_of_tokenizer(folder):
         raise UserError(
-            f"{folder} has no tokenizer (morphemes.json, tokenizer.json or vocab.txt, say); name a checkpoint or the "
-            "tokenizer folder of a run"
+            f"{folder} has no tokenizer: it lacks {', '.join(lacking)}; name a checkpoint or the tokenizer folder of a "
+            "run"
         )
     with load_errors(folder):
         return tokenizer_of(folder)
@@ -134,8 +134,8 @@ def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, wit
     """Raise UserError unless `folder` has the required files, `with_tokenizer` also those of a tokenizer, and, where it
     has a manifest, they are unchanged."""
     missing = [name for name in required if not (folder / name).is_file()]
-    if with_tokenizer and not has_vocabulary(folder):
-        missing.append("morphemes.json or tokenizer.json")
+    if with_tokenizer:
+        missing += lacks_of_tokenizer(folder)
     if missing:
         raise UserError(
             f"{folder} is not a published checkpoint: {', '.join(missing)} missing; `kobert publish` makes one"
