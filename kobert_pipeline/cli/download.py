@@ -21,7 +21,7 @@ DataDir = Annotated[Path | None, typer.Option(help=DATA_DIR)]
 Date = Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Date of the dump kowiki; default: latest.")]
 List = Annotated[bool, typer.Option("--list", help="List the data sets with their licences.")]
 SECONDS_PER_LINE = 10
-"""How often a line tells the progress where the output is not a terminal."""
+"""How often a line reports the progress where the output is not a terminal."""
 
 
 def download(

@@ -41,10 +41,10 @@ def find_file(data_dir: Path, name: str) -> Path | None:
 
 def data_files(data_dir: Path, names: Iterable[str]) -> list[Path]:
     """The files of these names. Raises MissingFiles for all that do not exist."""
-    found = {name: find_file(data_dir, name) for name in names}
-    if missing := [data_dir / name for name, path in found.items() if path is None]:
+    found = [(name, find_file(data_dir, name)) for name in names]
+    if missing := [data_dir / name for name, path in found if path is None]:
         raise MissingFiles(missing, data_dir)
-    return [path for path in found.values() if path]
+    return [path for _, path in found if path]
 
 
 def data_file(data_dir: Path, name: str) -> Path:

@@ -69,7 +69,7 @@ def is_here(target: Path, expected: Expected) -> bool:
     """Whether the file was downloaded already. Raises UserError if there is another file of this name."""
     if not target.exists():
         return False
-    unknown = "no download has recorded its checksum, so it cannot be told what it is"
+    unknown = "no download has recorded its checksum, so there is nothing to compare it with"
     difference = expected.difference(target) if expected.checksum else unknown
     if difference:
         raise UserError(
@@ -119,7 +119,7 @@ def derive(path: Path, entry: SourceFile) -> Iterator[tuple[str, bytes]]:
 
 
 def korean_questions(content: bytes) -> bytes:
-    """A file of TyDi QA in SQuAD form with nothing but its Korean questions, which their ids tell."""
+    """A file of TyDi QA in SQuAD form with its Korean questions alone; a question's id begins with its language."""
     articles = []
     for article in json.loads(content)["data"]:
         kept = [

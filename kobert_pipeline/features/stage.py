@@ -75,7 +75,7 @@ def prepare(
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
     """Read the task files: the options with labels from the training files, the examples of each split, and counts.
     Raises UserError for anything wrong with a file. Requires no tokenizer, so `kobert check` calls it too."""
-    paths = [data_file(data_dir, name) for name in train_files(options)]
+    paths = data_files(data_dir, train_files(options))
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
     for examples in splits.values():
@@ -88,7 +88,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     set."""
     task = options.task
     names = train_files(options)
-    paths = [data_file(data_dir, name) for name in names]
+    paths = data_files(data_dir, names)
     train = [example for path in paths for example in task.read(path)]
     # emptiness is checked twice: here the files, at the end what the filters left
     refuse_empty("train", paths, len(train))

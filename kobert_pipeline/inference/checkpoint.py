@@ -24,6 +24,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.tokenizer.loading import load_tokenizer as tokenizer_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
 
@@ -92,7 +93,8 @@ def load(folder: Path, tokenizer_folder: Path | None = None) -> tuple[Any, Any]:
     tokenizer = load_tokenizer(tokenizer_folder or folder)
     tokens = model.config.vocab_size
     # embeddings of other packages' checkpoints may have spare rows
-    if len(tokenizer) != tokens if hasattr(tokenizer, "segmenter") else len(tokenizer) > tokens:
+    fits = len(tokenizer) == tokens if is_morpheme_tokenizer(tokenizer) else len(tokenizer) <= tokens
+    if not fits:
         fix = "name the tokenizer of its run" if tokenizer_folder else "publish it again"
         raise UserError(
             f"{tokenizer_folder or folder} has a tokenizer of {len(tokenizer)} tokens and the model in {folder} "

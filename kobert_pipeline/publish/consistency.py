@@ -10,6 +10,7 @@ from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.hf_config import max_input_length
 
 SPECIAL = {
@@ -35,7 +36,7 @@ def refuse_disagreement(model: Path, tokenizer: Any) -> None:
     """Raise UserError, naming what disagrees, unless config and weights in `model` and the tokenizer belong
     together. Of a tokenizer that is not of this package, the stage `checkpoint` checked what can be."""
     config = read_json(model / "config.json")
-    if not hasattr(tokenizer, "segmenter"):
+    if not is_morpheme_tokenizer(tokenizer):
         # not ours: special tokens have other names and places, and embeddings may have more rows than tokens
         refuse_other_shapes(model, config)
         return

@@ -7,6 +7,11 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 
 
+def is_morpheme_tokenizer(tokenizer: Any) -> bool:
+    """Whether a loaded tokenizer is one of this package."""
+    return hasattr(tokenizer, "segmenter")
+
+
 def load_tokenizer(folder: Path, **settings: Any) -> Any:
     """The tokenizer in `folder`, with code of this package or of `transformers`, never with the folder's own.
 
