@@ -93,9 +93,18 @@ class Architecture(Plugin):
             "position_ids": batch.position_ids[None],
         }
 
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """What the head for tokens computes before its output layer: (K, H) -> (K, E)."""
+        raise NotImplementedError(f"{self.name} predicts no tokens")
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
+        """The layer from these states to the vocabulary, apart from them because its loss has a faster way on CPU."""
+        raise NotImplementedError(f"{self.name} predicts no tokens")
+
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The logits of K tokens over the vocabulary: (K, H) -> (K, V)."""
-        raise NotImplementedError(f"{self.name} predicts no tokens")
+        logits: torch.Tensor = self.output_layer(model)(self.token_states(model, hidden))
+        return logits
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The logits of P sequence pairs, from the hidden states of their [CLS]: (P, H) -> (P, 2)."""

@@ -46,6 +46,8 @@ def token_loss(
     from torch.nn.functional import cross_entropy
     from torch.utils.checkpoint import checkpoint
 
+    from kobert_pipeline.pretrain.linear_cross_entropy import linear_cross_entropy
+
     def loss_of_chunk(
         rows: torch.Tensor, labels: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
@@ -59,18 +61,30 @@ def token_loss(
     # logits are computed only where something is predicted: with a large vocabulary the output layer would otherwise
     # dominate the step
     rows = hidden.index_select(0, batch.masked_positions)  # (T, H) -> (K, H)
+    denominator = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
+    if _in_one_matrix(architecture, model, rows, sample):
+        states = architecture.token_states(model, rows)
+        loss = linear_cross_entropy(states, architecture.output_layer(model), batch.labels) / denominator
+        return loss, None, {f"{name}_loss": loss.detach()}
     size = architecture.logits_chunk_size or max(len(rows), 1)
     chunks = list(zip(rows.split(size), batch.labels.split(size), strict=True))
     if len(chunks) > 1 and model.training:  # the backward pass computes the logits of each chunk again
         results = [checkpoint(loss_of_chunk, *chunk, use_reentrant=False) for chunk in chunks]
     else:
         results = [loss_of_chunk(*chunk) for chunk in chunks]
-    labels = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
-    loss = torch.stack([chunk_loss for chunk_loss, _, _ in results]).sum() / labels
+    loss = torch.stack([chunk_loss for chunk_loss, _, _ in results]).sum() / denominator
     values = {f"{name}_loss": loss.detach()}
     if not model.training:
-        values[f"{name}_accuracy"] = torch.stack([correct for _, correct, _ in results]).sum() / labels
+        values[f"{name}_accuracy"] = torch.stack([correct for _, correct, _ in results]).sum() / denominator
     return loss, torch.cat([sampled for _, _, sampled in results]) if sample else None, values
+
+
+def _in_one_matrix(architecture: Architecture, model: Any, rows: "torch.Tensor", sample: Any) -> bool:
+    """Whether the loss and its gradient are computed together: in training on a CPU where nobody needs the logits."""
+    import torch
+
+    plain = architecture.logits_chunk_size or sample or torch.compiler.is_compiling()  # the compiler fuses by itself
+    return bool(rows.device.type == "cpu" and model.training and not plain)
 
 
 def pair_loss(

@@ -234,14 +234,13 @@ def test_every_evaluation_runs_in_the_precision_of_the_training(
     mixed_precision: str, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, seen = type(options().architecture), []
-    plain = kind.token_logits
+    plain = kind.token_states
 
     def spy(self: Any, model: Any, hidden: torch.Tensor) -> torch.Tensor:
-        logits = plain(self, model, hidden)
-        seen.append((model.training, logits.dtype))
-        return logits
+        seen.append((model.training, torch.nn.functional.linear(hidden, hidden).dtype))
+        return plain(self, model, hidden)
 
-    monkeypatch.setattr(kind, "token_logits", spy)
+    monkeypatch.setattr(kind, "token_states", spy)
     stage.run(options(mixed_precision=mixed_precision, evaluate_every=4), *folders, tmp_path, tmp_path / "out")
     assert not seen[0][0] and {training for training, _ in seen} == {True, False}
     assert {dtype for _, dtype in seen} == {torch.bfloat16 if mixed_precision == "bf16" else torch.float32}

@@ -47,10 +47,16 @@ class Albert(Architecture):
 
         return AlbertForPreTraining(config) if head == "pretraining" else AlbertForMaskedLM(config)
 
-    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The MLM head."""
-        logits: torch.Tensor = model.predictions(hidden)
-        return logits
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head before its decoder."""
+        head = model.predictions
+        states: torch.Tensor = head.LayerNorm(head.activation(head.dense(hidden)))
+        return states
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
+        """The MLM head's decoder."""
+        layer: torch.nn.Linear = model.predictions.decoder
+        return layer
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The sentence order head, after the pooler."""

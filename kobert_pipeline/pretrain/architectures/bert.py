@@ -26,10 +26,15 @@ class Bert(Architecture):
 
         return BertForPreTraining(config) if head == "pretraining" else BertForMaskedLM(config)
 
-    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The MLM head."""
-        logits: torch.Tensor = model.cls.predictions(hidden)
-        return logits
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head's transform."""
+        states: torch.Tensor = model.cls.predictions.transform(hidden)
+        return states
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
+        """The MLM head's decoder."""
+        layer: torch.nn.Linear = model.cls.predictions.decoder
+        return layer
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The NSP head, after the pooler."""

@@ -93,10 +93,15 @@ class Electra(Architecture):
         sizes = {"hidden_size": width, "num_attention_heads": heads, "intermediate_size": inner}
         return ElectraConfig(**{**config.to_dict(), **sizes})
 
-    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The generator's head (`model` is an ElectraForMaskedLM)."""
-        logits: torch.Tensor = model.generator_lm_head(model.generator_predictions(hidden))
-        return logits
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The generator's head before its output layer (`model` is an ElectraForMaskedLM)."""
+        states: torch.Tensor = model.generator_predictions(hidden)
+        return states
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
+        """The generator's output layer."""
+        layer: torch.nn.Linear = model.generator_lm_head
+        return layer
 
     def replaced_logits(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The logits of T tokens for having been replaced, (T,)."""

@@ -51,7 +51,11 @@ class Gpt2(Architecture):
         """No token types, which GPT-2 would look up among its token embeddings, and no cache."""
         return {"input_ids": batch.input_ids[None], "position_ids": batch.position_ids[None], "use_cache": False}
 
-    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The hidden states as they are: the head is an output layer alone."""
+        return hidden
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
         """The language modelling head."""
-        logits: torch.Tensor = model.lm_head(hidden)
-        return logits
+        layer: torch.nn.Linear = model.lm_head
+        return layer

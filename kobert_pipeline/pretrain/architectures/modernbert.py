@@ -65,7 +65,12 @@ class ModernBert(Architecture):
         """As usual, but without token types."""
         return {name: value for name, value in super().inputs(batch).items() if name != "token_type_ids"}
 
-    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The MLM head."""
-        logits: torch.Tensor = model.decoder(model.head(hidden))
-        return logits
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head before its decoder."""
+        states: torch.Tensor = model.head(hidden)
+        return states
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
+        """The MLM head's decoder."""
+        layer: torch.nn.Linear = model.decoder
+        return layer

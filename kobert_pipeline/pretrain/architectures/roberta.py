@@ -40,7 +40,14 @@ class Roberta(Architecture):
         """As usual, but the first position is pad_token_id + 1, as `transformers` numbers them for RoBERTa."""
         return super().inputs(batch) | {"position_ids": batch.position_ids[None] + PAD_ID + 1}
 
-    def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The MLM head."""
-        logits: torch.Tensor = model.lm_head(hidden)
-        return logits
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head before its decoder."""
+        from torch.nn.functional import gelu
+
+        states: torch.Tensor = model.lm_head.layer_norm(gelu(model.lm_head.dense(hidden)))
+        return states
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
+        """The MLM head's decoder."""
+        layer: torch.nn.Linear = model.lm_head.decoder
+        return layer
