@@ -199,9 +199,9 @@ def test_every_public_function_has_a_docstring() -> None:
     ]
 
 
-def test_no_file_names_a_machine_path() -> None:
+def test_no_file_names_a_machine_path_or_has_a_merge_marker() -> None:
     folders = "|".join(["home", "root", "work", "Users", "tmp"])
-    pattern = re.compile(rf"(?<![\w./~}})>*-])/(?:{folders})/\w")
+    pattern = re.compile(rf"(?<![\w./~}})>*-])/(?:{folders})/\w|^(?:<{{7}}|>{{7}})(?: |$)")
     found = [
         (str(path.relative_to(REPO)), line) for path in kept_files() for line in lines_of(path) if pattern.search(line)
     ]

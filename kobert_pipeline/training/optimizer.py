@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kobert_pipeline.training.muon import StackedMuon
 from kobert_pipeline.training.plan import Plan
 
 MIN_HIDDEN_SIZE = 16
@@ -93,7 +94,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         # only to set up the base class; the groups that are used are those of the two parts, below
         super().__init__([*matrices, *(parameter for parameter in others if parameter.requires_grad)], {})
         groups = split_by_lr_scale({"params": matrices}, lr_scales)
-        muon = torch.optim.Muon(
+        muon = StackedMuon(
             groups, lr=plan.learning_rate, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw"
         )
         self.parts: list[torch.optim.Optimizer] = [muon, adamw(others, plan, lr_scales)]

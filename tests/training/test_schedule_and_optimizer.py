@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup, get_wsd_schedule
 
+from kobert_pipeline.training.muon import StackedMuon
 from kobert_pipeline.training.optimizer import MuonAndAdamW, adamw, hidden_matrices, learning_rate, optimizer_of
 from kobert_pipeline.training.plan import Plan
 
@@ -141,8 +142,27 @@ def test_a_step_of_both_equals_a_step_of_each() -> None:
             (module["head"](hidden).square().mean() + module["decoder"](hidden).logsumexp(-1).mean()).backward()
         for optimizer in (both, *each):
             optimizer.step()
+    # Muon's matrices of one shape are multiplied together, which may round otherwise
     for one, two in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert torch.equal(one, two)
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-4)
+
+
+def test_muon_takes_tall_and_wide_matrices_together() -> None:
+    """Each as PyTorch's own Muon does: the transposed ones are turned back, and one without gradient stays."""
+    torch.manual_seed(0)
+    shapes = [(32, 48), (48, 32), (32, 48), (20, 20)]
+    ours, theirs = ([torch.nn.Parameter(torch.ones(shape)) for shape in (*shapes, (9, 9))] for _ in range(2))
+    plan = {"lr": 0.02, "weight_decay": 0.1, "adjust_lr_fn": "match_rms_adamw"}
+    optimizers = [StackedMuon(ours, **plan), torch.optim.Muon(theirs, **plan)]
+    for _ in range(3):
+        for one, two in zip(ours[:-1], theirs[:-1], strict=True):
+            one.grad = torch.randn_like(one)
+            two.grad = one.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-4)
+    assert (ours[0] != 1).all() and (ours[-1] == 1).all()
 
 
 def test_a_resumed_optimizer_goes_on_as_if_never_stopped(tmp_path) -> None:
