@@ -24,6 +24,11 @@ class AnalyzedDocument:
     document: Document
     segmentation: Segmentation
 
+    @property
+    def id(self) -> str:
+        """The document's."""
+        return self.document.id
+
     def words(self) -> list[str]:
         """The morphemes as the subword model gets them."""
         return self.segmentation.words(self.document.text)

@@ -153,7 +153,8 @@ def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, 
     """Check the options and data files of a recipe and the free disk space, without running anything. Example: kobert
     check quickstart"""
     from kobert_pipeline.cli.formatting import print_check
-    from kobert_pipeline.pipeline.stages import plan, problems
+    from kobert_pipeline.pipeline.check import problems
+    from kobert_pipeline.pipeline.stages import plan
 
     loaded, planned = plan(recipe, setting, run_dir, None)
     print_check(recipe, [job.title for job in planned], *problems(loaded, planned), as_json)

@@ -59,7 +59,8 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
         case "analysis":
             return round(ANALYSIS * corpus)
         case "shards":  # per token an id of 16 or 32 bits, and one byte of boundary flags
-            return round(corpus / BYTES_PER_TOKEN * (3 if recipe.tokenizer.subword.vocab_size <= 2**16 else 5))
+            is_small = recipe.checkpoint is None and recipe.tokenizer.subword.vocab_size <= 2**16
+            return round(corpus / BYTES_PER_TOKEN * (3 if is_small else 5))
         case "features":
             return round(FEATURES * sum(map(unpacked_bytes, job.source_files())))
         case "pretrain":

@@ -44,6 +44,10 @@ FROM_TEXT = Origin(
     ("tokenizer", "tokenizer"), ("pretrain", f"pretrain/{pretrain_stage.MODEL}"),
     ("corpus", "analysis", "tokenizer", "shards", "pretrain"), ("tokenizer", "pretrain", "corpus"),
 )  # fmt: skip
+CONTINUED = Origin(
+    ("checkpoint", f"checkpoint/{checkpoint_stage.TOKENIZER}"), ("pretrain", f"pretrain/{pretrain_stage.MODEL}"),
+    ("checkpoint", "corpus", "shards", "pretrain"), ("checkpoint", "pretrain", "corpus"),
+)  # fmt: skip
 FROM_CHECKPOINT = Origin(
     ("checkpoint", f"checkpoint/{checkpoint_stage.TOKENIZER}"), ("checkpoint", f"checkpoint/{checkpoint_stage.MODEL}"),
     ("checkpoint",), ("checkpoint",),
@@ -52,6 +56,8 @@ FROM_CHECKPOINT = Origin(
 
 def origin(recipe: Recipe) -> Origin:
     """The origin of a recipe's models."""
+    if recipe.continues:
+        return CONTINUED
     return FROM_CHECKPOINT if recipe.checkpoint is not None else FROM_TEXT
 
 

@@ -28,7 +28,9 @@ PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
 out of the run's folder nor be hidden."""
 
 
-FROM_TEXT = ("analysis", "tokenizer", "shards", "pretrain")
+OWN_TOKENIZER = ("analysis", "tokenizer")
+"""The sections that a recipe with a checkpoint does not have, since that brings its own tokenizer."""
+FROM_TEXT = (*OWN_TOKENIZER, "shards", "pretrain")
 """The sections that only a recipe with a corpus has."""
 
 
@@ -40,9 +42,9 @@ class Recipe(Options):
     data_dir: str | None = None
     """Folder to which the paths of data files are relative; also set by the environment variable KOBERT_DATA."""
     checkpoint: str | None = None
-    """Start from this checkpoint instead of pretraining: a folder, or a name on the Hugging Face Hub such as
-    klue/bert-base or OWNER/NAME@REVISION. Its own tokenizer makes the features; the recipe then has no sections from
-    corpus to shards, and no pretrain."""
+    """Start from this checkpoint: a folder, or a name on the Hugging Face Hub such as klue/bert-base or
+    OWNER/NAME@REVISION. Its own tokenizer cuts all texts, so the recipe has no sections analysis and tokenizer. With a
+    corpus it is pretrained further on that, without one it is fine-tuned as it is."""
     checkpoint_license: str | None = None
     """Licence of the checkpoint, for the model cards."""
     corpus: CorpusOptions | None = None
@@ -79,15 +81,33 @@ class Recipe(Options):
             raise ValueError(
                 "there is neither corpus nor checkpoint; name the texts to pretrain on, or a model to start from"
             )
+        if self.checkpoint is None:
+            self.pretrain.refuse_beyond_positions()
+            return self
         # compared with the defaults, which a dump of the recipe contains
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        given = [name for name in ("corpus", *FROM_TEXT) if getattr(self, name) != defaults[name]]
-        if self.checkpoint is not None and given:
+        given = [name for name in FROM_TEXT if getattr(self, name) != defaults[name]]
+        if self.corpus is None and given:
             raise ValueError(
                 f"checkpoint is {self.checkpoint!r}, which takes the place of pretraining, but there is also "
-                f"{', '.join(given)}; leave one out (to pretrain further, set pretrain.base)"
+                f"{', '.join(given)}; leave that out, or name the corpus that it is pretrained on further"
+            )
+        other = [name for name in OWN_TOKENIZER if name in given]
+        other += ["pretrain.base"] if self.pretrain.base else []
+        # compared as dumps, which leave out what does not change the model
+        default = pretrain_stage.PretrainOptions().architecture
+        other += ["pretrain.architecture"] if self.pretrain.architecture.dump() != default.dump() else []
+        if other:
+            raise ValueError(
+                f"checkpoint is {self.checkpoint!r}, whose own tokenizer, weights and sizes are used, but there is "
+                f"also {', '.join(other)}; leave one out (for another vocabulary: pretrain.base without checkpoint)"
             )
         return self
+
+    @property
+    def continues(self) -> bool:
+        """Whether an existing checkpoint is pretrained further."""
+        return self.checkpoint is not None and self.corpus is not None
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> "Recipe":
@@ -126,7 +146,7 @@ class Recipe(Options):
             raise ValueError(f"finetune.{name}.encoder is 'frozen', which only tagging tasks support; leave it out")
 
     def _check_checkpoint(self, name: str, published: publish_stage.PublishOptions) -> None:
-        sources = [*(["pretrain"] if self.checkpoint is None else []), *self.finetune]
+        sources = [*(["pretrain"] if self.corpus else []), *self.finetune]
         if published.source not in sources:
             raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, sources)}")
         if published.source in self.finetune and self.finetune[published.source].encoder == "frozen":
@@ -181,15 +201,25 @@ class Recipe(Options):
                 yield name
 
     def without_data_dir(self) -> dict[str, Any]:
-        """The recipe as JSON values, without the path of the data on this machine."""
-        return {key: value for key, value in self.dump().items() if key != "data_dir"}
+        """The recipe as JSON values, without the path of the data on this machine, nor, where a checkpoint is
+        pretrained further, defaults of options that it replaces."""
+        values = {key: value for key, value in self.dump().items() if key != "data_dir"}
+        if self.continues:
+            values = {key: value for key, value in values.items() if key not in OWN_TOKENIZER}
+            values["pretrain"] = self.continued_options()
+        return values
+
+    def continued_options(self) -> dict[str, Any]:
+        """The options of `pretrain`, without the architecture, where it is that of the checkpoint."""
+        options = self.pretrain.dump()
+        return {key: value for key, value in options.items() if not (self.continues and key == "architecture")}
 
     def default_description(self) -> str:
         """The first sentence of a model card whose `publish` section has no description."""
         if self.checkpoint:
             # the folders of this machine are nobody's business
             name = Path(self.checkpoint).name if Path(self.checkpoint).is_absolute() else self.checkpoint
-            return f"A Korean language model, fine-tuned from {name}."
+            return f"A Korean language model, {'further pretrained' if self.continues else 'fine-tuned'} from {name}."
         base = self.pretrain.base
         origin = f"further pretrained from {Path(base).name}" if base else "pretrained from scratch"
         return f"A Korean language model over morphemes, {origin}."

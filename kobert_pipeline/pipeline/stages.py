@@ -2,6 +2,7 @@
 
     raw text -> corpus -> analysis -> tokenizer -> shards, features -> pretrain -> finetune -> publish
     an existing model -> checkpoint -> features -> finetune -> publish
+    an existing model, raw text -> checkpoint, corpus -> shards, features -> pretrain -> finetune -> publish
 
 A recipe has one section per stage; a run has one folder per stage, with a manifest in it. `jobs` yields one `Job` per
 folder that a recipe asks for, in the order of execution, and `runs/runner.py` runs, skips, resumes or refuses each job.
@@ -29,9 +30,7 @@ from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
 from kobert_pipeline.corpus.data_files import bundled
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.provenance import card_inputs, origin, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
@@ -65,14 +64,14 @@ def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     """All jobs of a recipe, in the order of execution."""
     if recipe.checkpoint is not None:
         yield checkpoint_job(recipe.checkpoint, run)
-        yield from features_jobs(recipe, run)
-    else:
-        assert recipe.corpus is not None  # a recipe has one of the two
+    if recipe.corpus is not None:
         yield corpus_job(recipe.corpus, run)
-        yield analysis_job(recipe, run)
-        yield tokenizer_job(recipe, run)
+        if recipe.checkpoint is None:
+            yield analysis_job(recipe, run)
+            yield tokenizer_job(recipe, run)
         yield shards_job(recipe, run)
-        yield from features_jobs(recipe, run)
+    yield from features_jobs(recipe, run)
+    if recipe.corpus is not None:
         yield pretrain_job(recipe, run)
     yield from finetune_jobs(recipe, run)
     yield from publish_jobs(recipe, run)
@@ -124,13 +123,13 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
 
 
 def shards_job(recipe: Recipe, run: Run) -> Job:
-    """Morphemes and a tokenizer -> token ids in memory-mapped shards."""
-    options = recipe.shards
+    """Morphemes, or for a checkpoint's tokenizer documents, and a tokenizer -> token ids in memory-mapped shards."""
+    stage, tokenizer = origin(recipe).tokenizer
+    source, write = ("corpus", shards_stage.run_unanalyzed) if recipe.continues else ("analysis", shards_stage.run)
     return Job(
-        "shards", run.run_dir / "shards", shards_stage.VERSION, options.dump(), writes=shards_stage.WRITES,
-        resumable=True,
-        inputs={"analysis": run.run_dir / "analysis", "tokenizer": run.run_dir / "tokenizer"},
-        run=partial(shards_stage.run, options, run.folder("analysis"), run.folder("tokenizer")),
+        "shards", run.run_dir / "shards", shards_stage.VERSION, recipe.shards.dump(), writes=shards_stage.WRITES,
+        resumable=True, inputs={name: run.run_dir / name for name in (source, stage)},
+        run=partial(write, recipe.shards, run.folder(source), run.folder(tokenizer)),
     )  # fmt: skip
 
 
@@ -148,14 +147,16 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
 
 
 def pretrain_job(recipe: Recipe, run: Run) -> Job:
-    """Shards -> a pretrained model."""
-    options = recipe.pretrain
+    """Shards, and the checkpoint if there is one -> a pretrained model."""
+    options, (stage, tokenizer) = recipe.pretrain, origin(recipe).tokenizer
+    start = run.folder("checkpoint", checkpoint_stage.MODEL) if recipe.continues else None
     return Job(
-        "pretrain", run.run_dir / "pretrain", pretrain_stage.VERSION, options.dump(), writes=pretrain_stage.WRITES,
-        resumable=True,
-        inputs={"shards": run.run_dir / "shards", "tokenizer": run.run_dir / "tokenizer"},
+        "pretrain", run.run_dir / "pretrain", pretrain_stage.VERSION, recipe.continued_options(),
+        writes=pretrain_stage.WRITES, resumable=True,
+        inputs={name: run.run_dir / name for name in ("shards", stage)},
         source_files=partial(pretrain_stage.raw_files, options, run.data_dir),
-        run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder("tokenizer"), run.data),
+        run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder(tokenizer), run.data,
+                    checkpoint=start),
     )  # fmt: skip
 
 
@@ -255,33 +256,6 @@ def data_folder(recipe: str, given: str | None) -> Path:
         resolved = "" if Path(chosen).is_absolute() else f" (in full: {Path(chosen).absolute()})"
         raise UserError(f"data_dir {chosen} is not a folder{resolved}; give another with --set data_dir=PATH")
     return Path(chosen)
-
-
-def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
-    """Check the files, libraries and disk space that the jobs need, without running them.
-
-    Returns three things: the problems that would stop a run, the problems of files that a run would skip, and the bytes
-    of disk space that a run needs (0 if a problem would stop it, because the size is then not known).
-    """
-    stopping, skippable = list[str](), list[str]()
-    for job in planned:
-        sampled = job.sample()
-        stopping += [problem for problem, would_be_skipped in sampled if not would_be_skipped]
-        skippable += [problem for problem, would_be_skipped in sampled if would_be_skipped]
-        # stops at a job's first problem, since the later checks would only report a missing file again
-        for check in (job.source_files, job.preflight, job.validate):
-            try:
-                check()
-            except UserError as error:
-                stopping += error.sentences if isinstance(error, MissingFiles) else [str(error)]
-                break
-    needed = 0
-    if not stopping:
-        try:
-            needed = refuse_full_disk(recipe, planned)
-        except UserError as error:
-            stopping.append(str(error))
-    return list(dict.fromkeys(stopping)), skippable, needed  # without repetitions: several jobs may read the same file
 
 
 def published_folder(planned: list[Job], name: str | None) -> Path:

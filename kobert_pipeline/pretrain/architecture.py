@@ -82,14 +82,19 @@ class Architecture(Plugin):
 
     def hidden(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The last hidden states of T packed tokens, (T, H)."""
-        states: torch.Tensor = model.base_model(**self.inputs(batch), packing=batch.layout).last_hidden_state[0]
+        states: torch.Tensor = model.base_model(
+            **self.inputs(batch, model.config), packing=batch.layout
+        ).last_hidden_state[0]
         return states
 
-    def inputs(self, batch: "TensorBatch") -> dict[str, "torch.Tensor"]:
-        """The encoder's arguments, each (1, T): one row that holds all sequences of the batch."""
+    def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
+        """The encoder's arguments, each (1, T): one row that holds all sequences of the batch. `config` is the
+        model's."""
+        # checkpoints of other projects may know one type only, as klue/roberta
+        has_types = getattr(config, "type_vocab_size", 2) > 1
         return {
             "input_ids": batch.input_ids[None],
-            "token_type_ids": batch.token_type_ids[None],
+            "token_type_ids": batch.token_type_ids[None] * has_types,
             "position_ids": batch.position_ids[None],
         }
 

@@ -86,7 +86,7 @@ class Batch:
             step_denominators=self.denominators,
         )
 
-    def pad_to(self, tokens: int, max_length: int, multiple: int = 256) -> "Batch":
+    def pad_to(self, tokens: int, max_length: int, multiple: int = 256, pad_id: int = PAD_ID) -> "Batch":
         """The same batch padded to a multiple of `tokens` tokens, so that all batches have one shape to compile.
 
         Sequences of [PAD], of at most `max_length` tokens each, are added at the end, and the numbers of sequences and
@@ -98,7 +98,7 @@ class Batch:
         missing = -len(self.labels) % multiple
         positions = np.concatenate([np.arange(length) for length in lengths])
         return Batch(
-            input_ids=np.append(self.input_ids, np.full(more, PAD_ID)),
+            input_ids=np.append(self.input_ids, np.full(more, pad_id)),
             token_type_ids=np.append(self.token_type_ids, np.zeros(more, np.int64)),
             position_ids=np.append(self.position_ids, positions),
             lengths=np.concatenate([self.lengths, lengths, np.zeros(rows, np.int64)]),

@@ -1,6 +1,7 @@
 """Evaluation during pretraining: the loss on held-out text, and the perplexity per character of whole words."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kobert_pipeline.pretrain.loader import Loader, LoaderOptions
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
-from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
+from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
 from kobert_pipeline.training.fsdp import full_params
@@ -41,7 +42,7 @@ class HeldOutEvaluator:
         self.evaluations = Evaluations(out / EVALUATIONS)
         self.held_out = Loader(held_out, options, vocabulary.get_vocab_size(), seed=0)
         self.held_out_words = Loader(held_out, word_options, vocabulary.get_vocab_size(), seed=0)
-        self.characters = characters_of(vocabulary)
+        self.characters = characters_of(vocabulary, held_out.special.every)
 
     def __call__(self, step: int) -> dict[str, float]:
         """The mean losses and accuracies of `step`, and its perplexity."""
@@ -72,12 +73,21 @@ class HeldOutEvaluator:
         }
 
 
-def characters_of(vocabulary: Tokenizer) -> np.ndarray:
-    """(V,) the number of characters of each token, 1 for special tokens."""
-    tokens = sorted(vocabulary.get_vocab().items(), key=lambda item: item[1])
-    return np.array(
-        [1 if token in SPECIAL_TOKENS else max(len(token.removeprefix(WORD_MARK)), 1) for token, _ in tokens]
-    )
+CONTINUATION_BYTES = re.compile("[\u0122-\u0143\xa1-\xac\xae-\xbf]")
+"""The letters that stand in byte-level BPE for the bytes 0x80 to 0xBF, at which no character of UTF-8 begins."""
+
+
+def characters_of(vocabulary: Tokenizer, special_ids: tuple[int, ...] = OUR_IDS.every) -> np.ndarray:
+    """(V,) the number of characters of each token without its mark (ours and SentencePiece's, WordPiece's ##, the space
+    of byte-level BPE), 1 for special tokens."""
+    has_bytes = "ByteLevel" in repr(vocabulary.pre_tokenizer)
+    mark = "\u0120" if has_bytes else getattr(vocabulary.model, "continuing_subword_prefix", None) or ""
+    characters = np.ones(vocabulary.get_vocab_size(), np.int64)
+    for token, id_ in vocabulary.get_vocab().items():
+        bare = token.removeprefix(WORD_MARK).removeprefix(mark)
+        if id_ not in special_ids:
+            characters[id_] = max(len(CONTINUATION_BYTES.sub("", bare) if has_bytes else bare), 1)
+    return characters
 
 
 @torch.no_grad()

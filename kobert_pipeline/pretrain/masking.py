@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from kobert_pipeline.shards.format import EOJEOL, MORPHEME
-from kobert_pipeline.tokenizer.special_tokens import MASK_ID, SPECIAL_TOKENS
+from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 
 Unit = Literal["token", "morpheme", "eojeol"]
 
@@ -51,12 +51,16 @@ def replace(
     rng: np.random.Generator,
     mask_share: float = 0.8,
     random_share: float = 0.1,
+    special: SpecialIds = OUR_IDS,
 ) -> np.ndarray:
     """A copy of `input_ids` in which the tokens at `positions` become [MASK] with probability `mask_share`, a random
     token with `random_share`, and else stay."""
     masked = input_ids.copy()
     draw = rng.random(len(positions))
-    masked[positions[draw < mask_share]] = MASK_ID
+    masked[positions[draw < mask_share]] = special.mask
     random = positions[(draw >= mask_share) & (draw < mask_share + random_share)]
-    masked[random] = rng.integers(len(SPECIAL_TOKENS), vocab_size, len(random))  # ids below are special tokens
+    drawn = rng.integers(0, vocab_size - len(special.every), len(random))
+    for id_ in special.every:  # ascending: what was drawn is the rank among the ids that are not special
+        drawn += drawn >= id_
+    masked[random] = drawn
     return masked

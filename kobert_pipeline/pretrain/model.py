@@ -26,6 +26,7 @@ class LossModule(torch.nn.Module):
             if isinstance(part, PreTrainedModel):
                 part.set_attn_implementation("packed")
         self.model, self.objective, self.architecture = model, objective, architecture
+        self.pad_id = PAD_ID if model.config.pad_token_id is None else model.config.pad_token_id
 
     def forward(self, batch: TensorBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """(loss, scalars to log)."""
@@ -34,7 +35,7 @@ class LossModule(torch.nn.Module):
         loss, values = self.objective.loss(self.architecture, self.model, batch)
         if self.training:
             is_real = batch.step_tokens.isfinite()  # a placeholder part does not count as work
-            values["tokens"] = (batch.input_ids != PAD_ID).sum() * is_real
+            values["tokens"] = (batch.input_ids != self.pad_id).sum() * is_real
             values["flops"] = self.flops(batch, values["tokens"]) * is_real
         return loss, values
 
@@ -43,7 +44,7 @@ class LossModule(torch.nn.Module):
         et al. 2020), and those of attention."""
         sizes, kind = self.architecture, self.objective.head
         head = sizes.head_weights(self.model.config.vocab_size, kind) * (batch.labels != IGNORE_INDEX).sum()
-        real = batch.input_ids[batch.starts] != PAD_ID  # sequences added by `pad_to` are not counted
+        real = batch.input_ids[batch.starts] != self.pad_id  # sequences added by `pad_to` are not counted
         squares = (batch.lengths.square() * real).sum()
         return 6.0 * (sizes.encoder_weights(kind) * tokens + head + 2 * sizes.attention_width(kind) * squares)
 
@@ -69,7 +70,8 @@ def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
         batch = batch.part(part, parts) if parts > 1 else batch
         if plan.torch_compile:
             # parts hold whole sequences, so some exceed their share of the tokens by up to max_length
-            batch = batch.pad_to(loader.batch_tokens // parts + 2 * loader.max_length, loader.max_length)
+            tokens = loader.batch_tokens // parts + 2 * loader.max_length
+            batch = batch.pad_to(tokens, loader.max_length, pad_id=loader.shards.special.pad)
         return to_device(batch, place, varlen)
 
     return batch_at

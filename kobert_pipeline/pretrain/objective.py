@@ -86,7 +86,9 @@ class MaskedObjective(Objective):
         packed = pack(shards, sequences, rows)
         positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, self.mlm_probability, rng)
         return Batch(
-            input_ids=replace(packed.input_ids, positions, vocab_size, rng, self.mask_share, self.random_share),
+            input_ids=replace(
+                packed.input_ids, positions, vocab_size, rng, self.mask_share, self.random_share, shards.special
+            ),
             token_type_ids=packed.token_type_ids,
             position_ids=packed.position_ids,
             lengths=packed.lengths,

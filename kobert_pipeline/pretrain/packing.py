@@ -7,7 +7,6 @@ import numpy as np
 
 from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.shards.format import EOJEOL, MORPHEME, Shards, ranges
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 
 SPECIAL_TOKEN_BOUNDARY = MORPHEME | EOJEOL
 """The boundary bits of a special token: it is a unit of its own, whatever is masked together."""
@@ -41,8 +40,8 @@ def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
     begins = np.cumsum(sizes) - sizes
     total, places = int(sizes.sum()), ranges(begins + has_cls, text)
     # filled with [SEP], and then all but the [SEP]s is overwritten
-    input_ids, boundaries = np.full(total, SEP_ID), np.full(total, SPECIAL_TOKEN_BOUNDARY, np.uint8)
-    input_ids[begins[firsts]] = CLS_ID
+    input_ids, boundaries = np.full(total, shards.special.sep), np.full(total, SPECIAL_TOKEN_BOUNDARY, np.uint8)
+    input_ids[begins[firsts]] = shards.special.cls
     input_ids[places], boundaries[places] = shards.gather(spans.starts[chosen], text)
     maskable = np.zeros(total, bool)
     maskable[places] = True

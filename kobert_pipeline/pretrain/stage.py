@@ -13,11 +13,14 @@ from kobert_pipeline.files import remove_files, remove_if_empty
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
+from kobert_pipeline.pretrain.continued import load as load_checkpoint
 from kobert_pipeline.pretrain.objective import MaskedObjective, Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.phases import Phase, PhaseSchedule
 from kobert_pipeline.pretrain.starting import base_files, start_from
 from kobert_pipeline.shards.format import Shards
+from kobert_pipeline.tokenizer.loading import load_tokenizer, special_ids
+from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 from kobert_pipeline.training.plan import TRAINING_WRITES, Plan
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ class PretrainOptions(Options):
     objective: Objective = MlmNsp()
     """The pretraining objective."""
     architecture: Architecture = Bert()
-    """The model architecture and its sizes."""
+    """The model architecture and its sizes. A recipe with a checkpoint has that model's."""
     max_length: int = Field(128, ge=16)
     """Largest number of tokens in a sequence, including special tokens."""
     batch_tokens: int = Field(8192, ge=64)
@@ -86,16 +89,21 @@ class PretrainOptions(Options):
                 f"the shares of phases add up to {sum(phase.share for phase in self.phases):g}; they must add up to 1"
             )
         for options in (self, *(self.of_phase(phase) for phase in self.phases)):
-            if options.max_length > self.architecture.max_position_embeddings:
-                raise ValueError(
-                    f"max_length {options.max_length} is beyond the architecture's max_position_embeddings "
-                    f"{self.architecture.max_position_embeddings}; lower the one or raise the other"
-                )
             if options.batch_tokens < options.max_length:
                 raise ValueError(
                     f"batch_tokens {options.batch_tokens} is less than max_length {options.max_length}; raise it"
                 )
         return self
+
+    def refuse_beyond_positions(self) -> None:
+        """Raise ValueError for sequences longer than the architecture takes."""
+        positions = self.architecture.max_position_embeddings
+        for _, options in self.parts():
+            if options.max_length > positions:
+                raise ValueError(
+                    f"pretrain.max_length {options.max_length} is beyond the architecture's max_position_embeddings "
+                    f"{positions}; lower the one or raise the other"
+                )
 
     @model_validator(mode="after")
     def _fits(self) -> "PretrainOptions":
@@ -118,9 +126,12 @@ def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
     return base_files(data_dir / options.base) if options.base else []
 
 
-def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
+def run(
+    options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path, checkpoint: Path | None = None
+) -> dict[str, Any]:
     """Train and save the model to `out/model`, and the one with the lowest held-out loss to `out/best` where it is not
-    the final one. Returns counts and losses for the manifest."""
+    the final one. With `checkpoint`, the folder of an existing model, that one is trained, and `tokenizer` is its own.
+    Returns counts and losses for the manifest."""
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
@@ -128,17 +139,15 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
     from kobert_pipeline.pretrain.model import LossModule, batches
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.fsdp import full_params
-    from kobert_pipeline.training.log import quiet_transformers
     from kobert_pipeline.training.loop import train
 
-    plan, vocabulary = options.plan, Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE))
-    quiet_transformers()
+    plan, (vocabulary, special) = options.plan, _vocabulary(tokenizer)
     torch.manual_seed(plan.seed)
-    model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
-    started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
+    options, model, started = _initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
     module = LossModule(model, options.objective, options.architecture).to(device())
-    schedule = PhaseSchedule(Shards.open(shards, "train"), options.parts(), vocabulary.get_vocab_size(), plan.seed)
-    held_out, words = Shards.open(shards, "held_out"), options.with_whole_word_masking()
+    train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
+    schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
+    words = options.with_whole_word_masking()
     evaluator = HeldOutEvaluator(module, options, words, plan.mixed_precision, held_out, vocabulary, out)
     if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
         evaluator(0)
@@ -157,6 +166,29 @@ def run(options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path,
         "train_loss": round(trained.loss, 4),
         **evaluator.summary(schedule.steps),
     }
+
+
+def _initial_model(
+    options: PretrainOptions, vocabulary: Tokenizer, tokenizer: Path, data_dir: Path, checkpoint: Path | None
+) -> tuple[PretrainOptions, Any, dict[str, int]]:
+    """The model of `checkpoint`, or one for the vocabulary, from scratch or from `base`; with it the options, with
+    that architecture, and counts of what was taken over."""
+    from kobert_pipeline.training.log import quiet_transformers
+
+    quiet_transformers()
+    if checkpoint:
+        architecture, model, started = load_checkpoint(options, checkpoint)
+        return options.model_copy(update={"architecture": architecture}), model, started
+    model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
+    return options, model, start_from(model, data_dir / options.base, tokenizer) if options.base else {}
+
+
+def _vocabulary(tokenizer: Path) -> tuple[Tokenizer, SpecialIds]:
+    """The backend of the tokenizer in a folder, and the ids of its special tokens."""
+    if (tokenizer / VOCABULARY_FILE).is_file():  # read without transformers' class, which needs the analyzer
+        return Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE)), OUR_IDS
+    loaded = load_tokenizer(tokenizer)
+    return loaded.backend_tokenizer, special_ids(loaded)
 
 
 def _settle_best(evaluations: "Evaluations", last_is_best: bool, folder: Path) -> None:

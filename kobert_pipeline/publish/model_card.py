@@ -50,7 +50,7 @@ class CardFacts:
     library: str
     """The package to install for the analyzer, "" if it needs none."""
     base: str | None = None
-    """The checkpoint, not of this package, that it was fine-tuned from."""
+    """The checkpoint, not of this package, that it was made from."""
     results: Results | None = None
     plain_agreement: float | None = None
     """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""
@@ -151,7 +151,7 @@ def other_ways(facts: CardFacts) -> list[str]:
         parts += [
             "As text embeddings: the last hidden states, averaged over all tokens except padding. The model was not "
             "trained to compare texts, so fine-tune it before you rely on distances.",
-            f"```python\n{VECTORS}\n```",
+            f"```python\n{VECTORS.replace(', trust_remote_code=True', '') if facts.base else VECTORS}\n```",
         ]
     if facts.onnx_difference is not None:
         parts += [
@@ -193,8 +193,9 @@ def cost_text(facts: CardFacts) -> list[str]:
 def tokenizer_text(facts: CardFacts) -> str:
     """Which analyzer the tokenizer uses, what it requires, and the tokenizer without it."""
     if facts.base:
+        how = "Further pretrained" if any(row["use"] == "pretrain" for row in facts.sources) else "Fine-tuned"
         return (
-            f"Fine-tuned from {code(facts.base)}, with that checkpoint's own tokenizer: it loads with plain "
+            f"{how} from {code(facts.base)}, with that checkpoint's own tokenizer: it loads with plain "
             "`transformers`, and no analyzer is needed."
         )
     needs = (

@@ -28,15 +28,24 @@ def _start(run_dir: Path) -> dict[str, Any]:
     """The entries of a row that belong to the model which a run's fine-tunings started from."""
     if manifest.is_finished(run_dir / "checkpoint"):
         counts = manifest.read(run_dir / "checkpoint")["counts"]
-        return {"checkpoint": counts["source"], "vocab_size": counts["vocab_size"], "parameters": counts["parameters"]}
+        start = {"checkpoint": counts["source"], "vocab_size": counts["vocab_size"], "parameters": counts["parameters"]}
+        continued = manifest.is_finished(run_dir / "pretrain")
+        return start | (_pretraining(manifest.read(run_dir / "pretrain")) if continued else {})
     if not manifest.is_finished(run_dir / "pretrain"):
         raise UserError(f"{run_dir.absolute()} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
     tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
     if "tokens_seen" not in pretrain["counts"]:
         raise UserError(f"{run_dir} was made by an earlier version of kobert with other records; run it again")
-    return {
+    sizes = {
         "vocab_size": tokenizer["counts"]["vocab_size"],
         "parameters": pretrain["counts"]["parameters"],
+    }
+    return sizes | _pretraining(pretrain)
+
+
+def _pretraining(pretrain: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a row that tell what a pretraining took and reached."""
+    return {
         "tokens_seen": pretrain["counts"]["tokens_seen"],
         "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
         "pretrain_seconds": pretrain["seconds"],

@@ -14,6 +14,7 @@ import numpy as np
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import write_array
+from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 
 MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
 """Bits of the first token of each unit. The start of a document is also the start of a paragraph, that of a paragraph
@@ -57,19 +58,20 @@ def open_shard(folder: Path, name: str) -> Shard:
 
 
 class Shards:
-    """All shards of a split as one sequence of tokens, addressed by global position."""
+    """All shards of a split as one sequence of tokens, addressed by global position. `special` are the ids of the
+    special tokens in their vocabulary; shards themselves hold none."""
 
-    def __init__(self, shards: list[Shard]) -> None:
-        self.shards = shards
+    def __init__(self, shards: list[Shard], special: SpecialIds = OUR_IDS) -> None:
+        self.shards, self.special = shards, special
         self.offsets = np.cumsum([0] + [len(shard.ids) for shard in shards])
 
     @classmethod
-    def open(cls, folder: Path, split: str) -> "Shards":
+    def open(cls, folder: Path, split: str, special: SpecialIds = OUR_IDS) -> "Shards":
         """The shards of `split` ("train" or "held_out") in order. Raises UserError where there are none."""
         names = sorted(path.name.removesuffix(".ids.npy") for path in folder.glob(f"{split}-*.ids.npy"))
         if not names:
             raise UserError(f"{folder} holds no shard of the split {split!r}; build them with kobert shards")
-        return cls([open_shard(folder, name) for name in names])
+        return cls([open_shard(folder, name) for name in names], special)
 
     def __len__(self) -> int:
         return int(self.offsets[-1])

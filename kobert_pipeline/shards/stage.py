@@ -1,10 +1,11 @@
-"""Analysed documents + tokenizer -> shards.
+"""Analysed documents + tokenizer -> shards; or documents + the tokenizer of an existing checkpoint -> shards.
 
 The morphemes are those that the analysis stored, so no analyzer runs here; the ids equal those that the saved tokenizer
 gives for the raw text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
 from kobert_pipeline.config.options import Options
+from kobert_pipeline.corpus.document import document_parts, read_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, in_split
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
@@ -29,6 +31,8 @@ from kobert_pipeline.shards.format import (
     shard_path,
     write_shard,
 )
+from kobert_pipeline.shards.unanalyzed import make_shard as make_unanalyzed_shard
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
 
 VERSION = 1
 SPLITS = ("train", "held_out")
@@ -46,26 +50,53 @@ class ShardsOptions(Options):
 def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Write a train and a held-out shard per part of the analysis; returns counts. Raises UserError, before any work,
     when a split would be empty."""
-    refuse_empty_split(options, analysis)
     backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
     backend.encode_special_tokens = True  # "[MASK]" in a document is six characters, not the special token
+    return _write(options, analysis_parts(analysis), read_analysis, partial(make_shard, backend), out)
+
+
+def run_unanalyzed(options: ShardsOptions, corpus: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+    """The same from the documents in `corpus`, with a tokenizer that needs no analyzer. Raises UserError for one that
+    does."""
+    loaded = load_tokenizer(tokenizer)
+    if is_morpheme_tokenizer(loaded):
+        raise UserError(
+            "checkpoint: its tokenizer is one over morphemes, which needs the stages analysis and tokenizer; leave "
+            "checkpoint out, and name its folder in pretrain.base and tokenizer.base (with keep: all)"
+        )
+    backend = loaded.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    return _write(options, document_parts(corpus), read_documents, partial(make_unanalyzed_shard, backend), out)
+
+
+def _write(
+    options: ShardsOptions,
+    parts: list[Path],
+    read: Callable[[Path], Iterator[Any]],
+    make: Callable[[list[Any]], Shard],
+    out: Path,
+) -> dict[str, Any]:
+    """Write both shards of each part, except those that are finished; `read` gives the rows of a part."""
+    refuse_empty_split(options, parts)
     total = {"train_documents": 0, "train_tokens": 0, "held_out_documents": 0, "held_out_tokens": 0}
-    for path in analysis_parts(analysis):
+    for path in parts:
         number = path.stem.removeprefix("part-")
         # one mark for both shards of a part, which are written together
         mark = shard_path(out, f"train-{number}", "ids")
         counts = finished_part(mark)
         if counts is None:
-            counts = write_part(options, backend, path, out, number)
+            counts = write_part(options, read(path), make, out, number)
             files = (shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
             finish_part(mark, counts, *files)
         total = {key: total[key] + counts[key] for key in total}
     return total
 
 
-def refuse_empty_split(options: ShardsOptions, analysis: Path) -> None:
+def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:
     """Raise UserError unless both splits get at least one document."""
-    ids = [id_ for part in analysis_parts(analysis) for id_ in read_ids(part)]
+    ids = [id_ for part in parts for id_ in read_ids(part)]
     held_out = sum(in_split(id_, options.held_out) for id_ in ids)
     if not 0 < held_out < len(ids):
         raise UserError(
@@ -74,14 +105,16 @@ def refuse_empty_split(options: ShardsOptions, analysis: Path) -> None:
         )
 
 
-def write_part(options: ShardsOptions, backend: Tokenizer, source: Path, out: Path, number: str) -> dict[str, int]:
-    """Write both shards of one part of the analysis; returns its counts."""
-    splits: dict[str, list[AnalyzedDocument]] = {"held_out": [], "train": []}
-    for document in read_analysis(source):
-        splits["held_out" if in_split(document.document.id, options.held_out) else "train"].append(document)
+def write_part(
+    options: ShardsOptions, rows: Iterable[Any], make: Callable[[list[Any]], Shard], out: Path, number: str
+) -> dict[str, int]:
+    """Write both shards of the documents of one part; returns its counts."""
+    splits: dict[str, list[Any]] = {"held_out": [], "train": []}
+    for document in rows:
+        splits["held_out" if in_split(document.id, options.held_out) else "train"].append(document)
     counts: dict[str, int] = {}
     for split, documents in splits.items():
-        shard = make_shard(backend, documents)
+        shard = make(documents)
         write_shard(out, f"{split}-{number}", shard)
         counts |= {f"{split}_documents": len(documents), f"{split}_tokens": len(shard.ids)}
     return counts

@@ -5,6 +5,7 @@ from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
+from kobert_pipeline.tokenizer.special_tokens import SpecialIds
 
 
 def is_morpheme_tokenizer(tokenizer: Any) -> bool:
@@ -31,3 +32,17 @@ def load_tokenizer(folder: Path, **settings: Any) -> Any:
             "found in the text; give a checkpoint with a tokenizer.json"
         )
     return tokenizer
+
+
+def special_ids(tokenizer: Any) -> SpecialIds:
+    """The ids of the special tokens that pretraining adds. Raises UserError for a tokenizer that lacks one, such as
+    that of a model that was not trained with masks."""
+    names = ("pad", "cls", "sep", "mask")
+    ids = [getattr(tokenizer, f"{name}_token_id") for name in names]
+    if lacking := [name for name, id_ in zip(names, ids, strict=True) if id_ is None]:
+        raise UserError(
+            f"checkpoint: its tokenizer has no token for {', '.join(lacking)}, which pretraining with masks needs; "
+            "give a checkpoint such as a BERT"
+        )
+    pad, cls, sep, mask = ids
+    return SpecialIds(pad, cls, sep, mask, tuple(sorted(set(tokenizer.all_special_ids))))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from kobert_pipeline.files import write_json
 
@@ -44,6 +44,7 @@ def byte_level(folder: Path) -> int:
     """Byte-level BPE in `tokenizer.json`, as ModernBERT's. Returns its size."""
     tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=1500, special_tokens=BERT_TOKENS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )

@@ -181,7 +181,7 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     assert "kobert: checkpoint: " in complaint(folder)
     assert "is neither a folder nor a name on the Hugging Face Hub" in complaint("no such thing")
     assert "is not a folder here, and could not be fetched" in complaint("nobody/nothing")
-    assert "corpus; leave one out" in complaint(whole, corpus={"sources": [{"name": "text", "path": "a.txt"}]})
+    assert "also shards; leave that out, or name the corpus" in complaint(whole, shards={"held_out": 0.1})
     assert "publish.nsmc.source is 'pretrain'" in complaint(whole, publish={"nsmc": {"source": "pretrain"}})
     long = {"nsmc": {"task": "nsmc", "train": "reviews_train.txt", "max_length": 128}}
     assert "100 positions" in complaint(whole, features=long, finetune={"nsmc": {}})

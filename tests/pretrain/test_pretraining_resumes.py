@@ -126,7 +126,6 @@ def test_the_stage_resumes_with_another_number_of_threads_to_the_same_model_file
 
 def test_options_that_do_not_fit_together_are_refused() -> None:
     for changes, named in [
-        ({"max_length": 600}, "max_position_embeddings"),
         ({"max_length": 128, "batch_tokens": 100}, "batch_tokens"),
         ({"architecture": {"name": "bert", "hidden_size": 50, "num_attention_heads": 4}}, "num_attention_heads"),
     ]:

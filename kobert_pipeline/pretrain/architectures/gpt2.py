@@ -47,7 +47,7 @@ class Gpt2(Architecture):
 
         return GPT2LMHeadModel(config)
 
-    def inputs(self, batch: "TensorBatch") -> dict[str, Any]:
+    def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, Any]:
         """No token types, which GPT-2 would look up among its token embeddings, and no cache."""
         return {"input_ids": batch.input_ids[None], "position_ids": batch.position_ids[None], "use_cache": False}
 

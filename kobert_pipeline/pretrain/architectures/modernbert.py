@@ -61,9 +61,9 @@ class ModernBert(Architecture):
 
         return ModernBertForMaskedLM(config)
 
-    def inputs(self, batch: "TensorBatch") -> dict[str, "torch.Tensor"]:
+    def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
         """As usual, but without token types."""
-        return {name: value for name, value in super().inputs(batch).items() if name != "token_type_ids"}
+        return {name: value for name, value in super().inputs(batch, config).items() if name != "token_type_ids"}
 
     def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The MLM head before its decoder."""

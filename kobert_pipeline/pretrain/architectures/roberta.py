@@ -36,9 +36,9 @@ class Roberta(Architecture):
 
         return RobertaForMaskedLM(config)
 
-    def inputs(self, batch: "TensorBatch") -> dict[str, "torch.Tensor"]:
+    def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
         """As usual, but the first position is pad_token_id + 1, as `transformers` numbers them for RoBERTa."""
-        return super().inputs(batch) | {"position_ids": batch.position_ids[None] + PAD_ID + 1}
+        return super().inputs(batch, config) | {"position_ids": batch.position_ids[None] + config.pad_token_id + 1}
 
     def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The MLM head before its decoder."""

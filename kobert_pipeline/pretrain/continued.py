@@ -1,0 +1,65 @@
+"""Continued pretraining: an existing checkpoint learns from a corpus that its own tokenizer has cut. Its config gives
+the architecture, and all its weights are taken over."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.training.hf_config import max_input_length
+
+if TYPE_CHECKING:
+    from kobert_pipeline.pretrain.stage import PretrainOptions
+
+ARCHITECTURES = {name: name for name in ("albert", "bert", "electra", "modernbert", "roberta")} | {
+    "xlm-roberta": "roberta"
+}
+"""{model_type of a config: the architecture that calls its heads}."""
+AUTO_CLASSES = {"masked": "AutoModelForMaskedLM", "pretraining": "AutoModelForPreTraining"}
+"""{what an objective needs: the Auto class of `transformers`}."""
+
+
+def refuse_unfit(options: "PretrainOptions", config: dict[str, Any], checkpoint: str) -> None:
+    """Raise UserError unless a model with this config can be pretrained with these options."""
+    kind, objective = config.get("model_type"), options.objective
+    if kind not in ARCHITECTURES:
+        raise UserError(
+            f"pretrain: {checkpoint} is of the type {kind!r:.40}, which cannot be pretrained further (allowed: "
+            f"{', '.join(sorted(ARCHITECTURES))}); give another checkpoint"
+        )
+    heads = Architecture.variant(ARCHITECTURES[str(kind)]).heads
+    if objective.head not in AUTO_CLASSES or objective.head not in heads:
+        raise UserError(
+            f"pretrain.objective is {objective.name}, for which {checkpoint} (of the type {kind}) has no head; set "
+            "pretrain.objective to mlm"
+        )
+    positions, longest = max_input_length(config), max(part.max_length for _, part in options.parts())
+    if longest > positions:
+        raise UserError(
+            f"pretrain.max_length is {longest}, but {checkpoint} has {positions} positions; lower max_length"
+        )
+
+
+def load(options: "PretrainOptions", folder: Path) -> tuple[Architecture, Any, dict[str, int]]:
+    """The architecture of the checkpoint in `folder`, its model with the objective's head, and the number of weights
+    that it lacks and that start at random, such as those of heads. Raises UserError where the options do not fit."""
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    values = config.to_dict()
+    refuse_unfit(options, values, "the checkpoint")
+    # pretraining uses no dropout, but the published config keeps the checkpoint's for those who fine-tune it
+    dropouts = {name: value for name, value in values.items() if "drop" in name and isinstance(value, float)}
+    config.update(dict.fromkeys(dropouts, 0.0))
+    auto = getattr(transformers, AUTO_CLASSES[options.objective.head])
+    model, info = auto.from_pretrained(
+        folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
+        output_loading_info=True,
+    )  # fmt: skip
+    model.config.update(dropouts)
+    kind = Architecture.variant(ARCHITECTURES[values["model_type"]])
+    sizes = {name: values[name] for name in kind.model_fields if values.get(name) is not None}
+    sizes |= {"name": ARCHITECTURES[values["model_type"]], "max_position_embeddings": max_input_length(values)}
+    architecture = kind(**sizes, logits_chunk_size=options.architecture.logits_chunk_size)
+    return architecture, model, {"weights_started_at_random": len(info["missing_keys"])}

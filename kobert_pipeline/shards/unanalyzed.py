@@ -1,0 +1,66 @@
+"""Documents -> a shard, with any fast tokenizer and no analyzer.
+
+Words are those of the tokenizer's own pre-tokenization (`word_ids`), eojeols are separated by white space, and a
+sentence ends with its line, or with an eojeol that ends in a full stop, a question mark or an exclamation mark.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard
+
+EOJEOL_SPAN = re.compile(r"\S+")
+SENTENCE_END = re.compile(r"[.!?…。]['\"”’)\]]*\Z")
+
+
+def make_shard(backend: Any, documents: list[Document]) -> Shard:
+    """The shard of `documents`. `backend` is a `tokenizers.Tokenizer` that neither truncates nor pads."""
+    # paragraphs without an order are texts of their own, so that none begins with the line break before it
+    texts = [[row.text] if row.ordered else row.text.split("\n") for row in documents]
+    encodings = iter(backend.encode_batch([text for parts in texts for text in parts], add_special_tokens=False))
+    # two bytes per token wherever the vocabulary allows it
+    kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
+    ids, boundaries, lengths = [np.empty(0, kind)], [np.empty(0, np.uint8)], [0]
+    for parts in texts:
+        encoded = [(text, next(encodings)) for text in parts]
+        ids += [np.array(encoding.ids, kind) for _, encoding in encoded]
+        bits = np.concatenate([boundaries_of(text, encoding) for text, encoding in encoded])
+        bits[:1] |= DOCUMENT
+        boundaries.append(bits)
+        lengths.append(len(bits))
+    return Shard(
+        ids=np.concatenate(ids),
+        boundaries=np.concatenate(boundaries),
+        documents=np.cumsum(lengths, dtype=np.int64),
+        ordered=np.array([row.ordered for row in documents], bool),
+    )
+
+
+def boundaries_of(text: str, encoding: Any) -> np.ndarray:
+    """The boundary bits of each token of a text, (N,) uint8. White space belongs to the eojeol after it."""
+    eojeols = list(EOJEOL_SPAN.finditer(text))
+    if not eojeols or not len(encoding.ids):
+        return np.zeros(len(encoding.ids), np.uint8)
+    # (E,) per eojeol: the paragraph and the sentence that it is in
+    line_breaks = np.array([found.start() for found in re.finditer("\n", text)], np.int64)
+    paragraph = np.searchsorted(line_breaks, [found.start() for found in eojeols])
+    ends = np.array([SENTENCE_END.search(found[0]) is not None for found in eojeols])
+    sentence = np.cumsum((np.diff(paragraph, prepend=-1) != 0) | np.append(True, ends[:-1]))
+    # (N,) per token: the eojeol of its last character; a token may be white space, or empty (a lone word mark)
+    starts, stops = np.array(encoding.offsets, np.int64).T
+    last = np.maximum(stops - 1, starts)
+    eojeol = np.searchsorted([found.end() for found in eojeols], last, side="right").clip(max=len(eojeols) - 1)
+    words = np.array(encoding.word_ids, np.int64)
+    bits = np.zeros(len(words), np.uint8)
+    units = (
+        (MORPHEME, words),
+        (MORPHEME | EOJEOL, eojeol),
+        (SENTENCE, sentence[eojeol]),
+        (PARAGRAPH, paragraph[eojeol]),
+    )
+    for bit, unit in units:
+        bits[np.diff(unit, prepend=-1) != 0] |= bit
+    return bits
