@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 SECRET = "hf_test"
+COMMIT = "d" * 40
 
 
 @dataclass
@@ -62,12 +63,14 @@ class Hub:
         if "/commit/" in path:
             return self.commit([json.loads(line) for line in body.splitlines()])
         if "/tree/" in path:
-            return 200, [{"type": "file", "path": name, "size": 1, "oid": "0"} for name in self.there]
+            sizes = dict.fromkeys(self.there, 1) | {name: len(content) for name, content in self.files.items()}
+            return 200, [{"type": "file", "path": name, "size": size, "oid": "0"} for name, size in sizes.items()]
         if method == "GET" and path.startswith("/api/models/"):
             return 200, {
                 "id": "me/mood",
+                "sha": COMMIT,
                 "private": not self.public,
-                "siblings": [{"rfilename": name} for name in self.there],
+                "siblings": [{"rfilename": name} for name in [*self.there, *self.files]],
             }
         return 404, {"error": f"{method} {path}"}
 
@@ -99,14 +102,26 @@ def hub() -> Iterator[Hub]:
             status, content = known.answer(
                 self.command, self.path.partition("?")[0], self.headers.get("Authorization"), body
             )
-            text = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            self.send(status, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
-        do_GET = do_POST = do_PUT = handle_any  # noqa: N815
+        def send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+            self.send_response(status)
+            for name, value in ({"Content-Length": str(len(body))} | headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def fetch(self) -> None:
+            """Files that were uploaded are served; whatever else is asked for is answered as JSON."""
+            name = self.path.partition(f"/resolve/{COMMIT}/")[2]
+            if name not in known.files:
+                return self.handle_any()
+            tag = sha256(known.files[name])
+            return self.send(200, known.files[name], {"X-Repo-Commit": COMMIT, "ETag": f'"{tag}"'})
+
+        do_GET = do_HEAD = fetch  # noqa: N815
+        do_POST = do_PUT = handle_any  # noqa: N815
 
         def log_message(self, *given: object) -> None:
             pass
@@ -165,6 +180,29 @@ def test_exactly_the_files_of_the_manifest_are_uploaded(hub, tiny, kobert_proces
     assert result["upload"]["files"] == {name: file["size"] for name, file in listed.items()}
     created = next(given for _, path, given in hub.asked if path == "/api/repos/create")
     assert (created["organization"], created["name"], created["visibility"]) == ("me", "mood", "private")
+
+
+def test_what_was_pushed_gives_the_same_answers_by_its_name_on_the_hub(
+    push, hub, tiny, tmp_path, monkeypatch, corpora
+) -> None:
+    from huggingface_hub import constants
+
+    import kobert_pipeline
+
+    here = kobert_pipeline.load(tiny.run_dir / "publish" / "nsmc")
+    assert push().code == 0
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    # made of the address when the library is imported
+    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    there = kobert_pipeline.load("me/mood")
+    assert there.folder.is_relative_to(tmp_path / "cache") and there.folder.name == COMMIT
+    assert not list(there.folder.glob("*.py")), "its code is not fetched, let alone run"
+    texts = ["정말 재밌다", "돈이 아깝다", "그 영화, 진짜 재밌었어요ㅋㅋ"]
+    assert there.predict(texts) == here.predict(texts)
+    reviews = corpora / "reviews_test.txt"
+    assert there.evaluate(reviews) == here.evaluate(reviews)
+    assert sha256((there.folder / "model.safetensors").read_bytes()) == sha256(hub.files["model.safetensors"])
 
 
 def test_files_of_an_earlier_upload_that_would_mislead_loaders_are_deleted(push, hub) -> None:
