@@ -16,8 +16,8 @@ def is_morpheme_tokenizer(tokenizer: Any) -> bool:
 def load_tokenizer(folder: Path, **settings: Any) -> Any:
     """The tokenizer in `folder`, with code of this package or of `transformers`, never with the folder's own.
 
-    Raises UserError for a tokenizer that does not know which characters its tokens are from (a "slow" one), which
-    answers and entities need.
+    Raises UserError for a tokenizer that does not load, or does not know which characters its tokens are from (a "slow"
+    one), which answers and entities need.
     """
     if (folder / VOCABULARY_FILE).is_file():
         from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -25,7 +25,14 @@ def load_tokenizer(folder: Path, **settings: Any) -> Any:
         return MorphemeTokenizer.from_pretrained(folder, trust_remote_code=False, **settings)
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **settings)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **settings)
+    except Exception as error:  # transformers has no fast class for it, or its files are damaged
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(
+            f"{folder} has a tokenizer that does not load as a fast one ({reason}); give a checkpoint with a "
+            "tokenizer.json"
+        ) from error
     if not tokenizer.is_fast:
         raise UserError(
             f"{folder} has a tokenizer without offsets ({type(tokenizer).__name__}), so answers and entities cannot be "

@@ -16,7 +16,8 @@ def max_input_length(config: dict[str, Any]) -> int:
             "truncated to fit; add it to config.json"
         )
     # RoBERTa numbers positions from pad_token_id + 1 on, and the embeddings below that are never used
-    return positions - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else positions
+    offset = config["model_type"] in ("roberta", "xlm-roberta")
+    return positions - config["pad_token_id"] - 1 if offset else positions
 
 
 def fine_tuned_for(config: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:

@@ -13,6 +13,7 @@ from kobert_pipeline.files import write_json
 TEXTS = Path(__file__).resolve().parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny" / "documents"
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 BERT_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+XLMR_TOKENS = ["<s>", "<pad>", "</s>", "<unk>"]
 KLUE_ROBERTA_TOKENS = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
 """klue/roberta has RoBERTa's ids under BERT's names."""
 
@@ -61,6 +62,25 @@ def byte_level(folder: Path) -> int:
         folder / "tokenizer_config.json",
         {**names, "tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs},
     )
+    return len(ids)
+
+
+def sentencepiece(folder: Path) -> int:
+    """A Unigram vocabulary in `tokenizer.json`, as XLM-R's. Returns its size."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=1500, special_tokens=XLMR_TOKENS, unk_token="<unk>")
+    tokenizer.train_from_iterator(lines(), trainer)
+    tokenizer.add_special_tokens(["<mask>"])
+    ids = tokenizer.get_vocab()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[(token, ids[token]) for token in ("<s>", "</s>")],
+    )  # fmt: skip
+    tokenizer.save(str(folder / "tokenizer.json"))
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "XLMRobertaTokenizer"})
     return len(ids)
 
 
@@ -122,9 +142,18 @@ def modernbert(folder: Path) -> Path:
     return save(ModernBertForMaskedLM(config), folder, False)
 
 
+def xlm_roberta(folder: Path) -> Path:
+    from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM
+
+    rows = sentencepiece(folder)
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "type_vocab_size": 1}
+    config = XLMRobertaConfig(vocab_size=rows, max_position_embeddings=130, **ids, **SIZES)
+    return save(XLMRobertaForMaskedLM(config), folder, False)
+
+
 LAYOUTS: dict[str, Callable[[Path], Path]] = {
     "klue-bert": klue_bert, "koelectra-v3": koelectra, "klue-roberta": klue_roberta, "kcbert": kcbert,
-    "kpfbert": kpfbert, "modernbert": modernbert,
+    "kpfbert": kpfbert, "modernbert": modernbert, "xlm-roberta": xlm_roberta,
 }  # fmt: skip
 
 

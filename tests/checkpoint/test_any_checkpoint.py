@@ -60,7 +60,7 @@ def accuracy_by_transformers(model: Path, tokenizer: Any, file: Path, max_length
     right = 0
     for example in examples:
         inputs = tokenizer(example["text"], truncation=True, max_length=max_length, return_tensors="pt")
-        if network.config.model_type == "roberta":
+        if "roberta" in network.config.model_type:
             inputs.pop("token_type_ids", None)
         with torch.no_grad():
             right += int(network(**inputs).logits.argmax()) == example["label"]
@@ -76,7 +76,7 @@ def answer_by_transformers(network: Any, tokenizer: Any, question: str, context:
     offsets = inputs.pop("offset_mapping").tolist()
     inputs.pop("overflow_to_sample_mapping")
     sides = [inputs.sequence_ids(i) for i in range(len(offsets))]
-    if network.config.model_type == "roberta":
+    if "roberta" in network.config.model_type:
         inputs.pop("token_type_ids", None)
     with torch.no_grad():
         outputs = network(**inputs)
@@ -169,6 +169,16 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
         folder = changed(f"without-{name}")
         (folder / name).unlink()
         assert said in complaint(folder)
+    # a class that only its authors' code has, as KoBERT's, one without offsets, and a damaged SentencePiece model
+    for name, tokenizer, said in (
+        ("vocab.txt", "KoBertTokenizer", "does not load as a fast one"),
+        ("vocab.txt", "BertJapaneseTokenizer", "a tokenizer without offsets (BertJapaneseTokenizer)"),
+        ("spiece.model", "AlbertTokenizer", "does not load as a fast one"),
+    ):
+        folder = changed(tokenizer)
+        (folder / "vocab.txt").rename(folder / name)
+        write_json(folder / "tokenizer_config.json", {"tokenizer_class": tokenizer})
+        assert said in complaint(folder) and "tokenizer.json" in complaint(folder)
     folder = changed("evil")
     torch.save({"weights": Path}, folder / "pytorch_model.bin")
     assert "does not hold weights alone" in complaint(folder)
