@@ -31,6 +31,7 @@ from kobert_pipeline.config.options import first_error
 from kobert_pipeline.corpus.data_files import bundled
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.pipeline.checkpoint_fit import refuse_unfit_checkpoint
 from kobert_pipeline.pipeline.provenance import card_inputs, origin, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
@@ -142,6 +143,7 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
             writes=features_stage.WRITES, inputs={stage: run.run_dir / stage},
             source_files=partial(features_stage.raw_files, options, run.data_dir),
             validate=partial(features_stage.prepare, options, run.data_dir),
+            preflight=partial(refuse_unfit_checkpoint, recipe, run.run_dir),
             run=partial(features_stage.run, options, run.folder(tokenizer), run.data),
         )  # fmt: skip
 
@@ -155,6 +157,7 @@ def pretrain_job(recipe: Recipe, run: Run) -> Job:
         writes=pretrain_stage.WRITES, resumable=True,
         inputs={name: run.run_dir / name for name in ("shards", stage)},
         source_files=partial(pretrain_stage.raw_files, options, run.data_dir),
+        preflight=partial(refuse_unfit_checkpoint, recipe, run.run_dir),
         run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder(tokenizer), run.data,
                     checkpoint=start),
     )  # fmt: skip

@@ -2,14 +2,12 @@
 the architecture, and all its weights are taken over."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.training.hf_config import max_input_length
-
-if TYPE_CHECKING:
-    from kobert_pipeline.pretrain.stage import PretrainOptions
 
 ARCHITECTURES = {name: name for name in ("albert", "bert", "electra", "modernbert", "roberta")} | {
     "xlm-roberta": "roberta"
@@ -19,9 +17,9 @@ AUTO_CLASSES = {"masked": "AutoModelForMaskedLM", "pretraining": "AutoModelForPr
 """{what an objective needs: the Auto class of `transformers`}."""
 
 
-def refuse_unfit(options: "PretrainOptions", config: dict[str, Any], checkpoint: str) -> None:
-    """Raise UserError unless a model with this config can be pretrained with these options."""
-    kind, objective = config.get("model_type"), options.objective
+def refuse_unfit(objective: Objective, max_length: int, config: dict[str, Any], checkpoint: str) -> None:
+    """Raise UserError unless a model with this config can be pretrained so, on sequences of up to `max_length`."""
+    kind = config.get("model_type")
     if kind not in ARCHITECTURES:
         raise UserError(
             f"pretrain: {checkpoint} is of the type {kind!r:.40}, which cannot be pretrained further (allowed: "
@@ -33,26 +31,28 @@ def refuse_unfit(options: "PretrainOptions", config: dict[str, Any], checkpoint:
             f"pretrain.objective is {objective.name}, for which {checkpoint} (of the type {kind}) has no head; set "
             "pretrain.objective to mlm"
         )
-    positions, longest = max_input_length(config), max(part.max_length for _, part in options.parts())
-    if longest > positions:
+    positions = max_input_length(config)
+    if max_length > positions:
         raise UserError(
-            f"pretrain.max_length is {longest}, but {checkpoint} has {positions} positions; lower max_length"
+            f"pretrain.max_length is {max_length}, but {checkpoint} has {positions} positions; lower max_length"
         )
 
 
-def load(options: "PretrainOptions", folder: Path) -> tuple[Architecture, Any, dict[str, int]]:
+def load(
+    objective: Objective, max_length: int, logits_chunk_size: int | None, folder: Path
+) -> tuple[Architecture, Any, dict[str, int]]:
     """The architecture of the checkpoint in `folder`, its model with the objective's head, and the number of weights
-    that it lacks and that start at random, such as those of heads. Raises UserError where the options do not fit."""
+    that it lacks and that start at random, such as those of heads. Raises UserError as `refuse_unfit` does."""
     import torch
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
     values = config.to_dict()
-    refuse_unfit(options, values, "the checkpoint")
+    refuse_unfit(objective, max_length, values, "the checkpoint")
     # pretraining uses no dropout, but the published config keeps the checkpoint's for those who fine-tune it
     dropouts = {name: value for name, value in values.items() if "drop" in name and isinstance(value, float)}
     config.update(dict.fromkeys(dropouts, 0.0))
-    auto = getattr(transformers, AUTO_CLASSES[options.objective.head])
+    auto = getattr(transformers, AUTO_CLASSES[objective.head])
     model, info = auto.from_pretrained(
         folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
         output_loading_info=True,
@@ -61,5 +61,5 @@ def load(options: "PretrainOptions", folder: Path) -> tuple[Architecture, Any, d
     kind = Architecture.variant(ARCHITECTURES[values["model_type"]])
     sizes = {name: values[name] for name in kind.model_fields if values.get(name) is not None}
     sizes |= {"name": ARCHITECTURES[values["model_type"]], "max_position_embeddings": max_input_length(values)}
-    architecture = kind(**sizes, logits_chunk_size=options.architecture.logits_chunk_size)
+    architecture = kind(**sizes, logits_chunk_size=logits_chunk_size)
     return architecture, model, {"weights_started_at_random": len(info["missing_keys"])}

@@ -70,6 +70,11 @@ class PretrainOptions(Options):
         phases = self.phases or (Phase(share=1),)
         return [(round(self.total_tokens * phase.share), self.of_phase(phase)) for phase in phases]
 
+    @property
+    def longest(self) -> int:
+        """The largest `max_length` of all phases."""
+        return max(options.max_length for _, options in self.parts())
+
     def of_phase(self, phase: Phase) -> "PretrainOptions":
         """These options with the values that a phase sets."""
         own = {name: value for name in ("max_length", "batch_tokens") if (value := getattr(phase, name)) is not None}
@@ -98,12 +103,11 @@ class PretrainOptions(Options):
     def refuse_beyond_positions(self) -> None:
         """Raise ValueError for sequences longer than the architecture takes."""
         positions = self.architecture.max_position_embeddings
-        for _, options in self.parts():
-            if options.max_length > positions:
-                raise ValueError(
-                    f"pretrain.max_length {options.max_length} is beyond the architecture's max_position_embeddings "
-                    f"{positions}; lower the one or raise the other"
-                )
+        if self.longest > positions:
+            raise ValueError(
+                f"pretrain.max_length {self.longest} is beyond the architecture's max_position_embeddings "
+                f"{positions}; lower the one or raise the other"
+            )
 
     @model_validator(mode="after")
     def _fits(self) -> "PretrainOptions":
@@ -177,7 +181,8 @@ def _initial_model(
 
     quiet_transformers()
     if checkpoint:
-        architecture, model, started = load_checkpoint(options, checkpoint)
+        chunk = options.architecture.logits_chunk_size
+        architecture, model, started = load_checkpoint(options.objective, options.longest, chunk, checkpoint)
         return options.model_copy(update={"architecture": architecture}), model, started
     model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
     return options, model, start_from(model, data_dir / options.base, tokenizer) if options.base else {}

@@ -80,7 +80,7 @@ def test_a_checkpoint_is_pretrained_further_with_its_own_tokenizer(
     assert counts["held_out_after"]["loss"] < counts["held_out_before"]["loss"]
     assert (counts["weights_started_at_random"] == 0) is (layout in WHOLE)
     options = PretrainOptions(objective="mlm", max_length=64, batch_tokens=512)
-    architecture, model, _ = load(options, run_dir / "checkpoint" / "model")
+    architecture, model, _ = load(options.objective, 64, None, run_dir / "checkpoint" / "model")
     if layout in WHOLE:
         plain = AutoModelForMaskedLM.from_pretrained(run_dir / "checkpoint" / "model").eval()
         old = plain.state_dict()
@@ -199,6 +199,9 @@ def test_what_cannot_be_pretrained_further_is_refused_in_one_sentence(
         ({"tokenizer": {"subword": "bpe"}}, "also tokenizer; leave one out"),
         ({"pretrain": plain | {"base": str(checkpoint)}}, "also pretrain.base; leave one out"),
         ({"pretrain": plain | {"architecture": "roberta"}}, "also pretrain.architecture; leave one out"),
+        ({"pretrain": {"objective": "mlm_nsp"}}, "mlm_nsp, for which"),
+        ({"pretrain": plain | {"max_length": 129}}, "129, but"),
+        ({"features": {"nsmc": {"task": "nsmc", "train": "reviews_test.txt", "max_length": 129}}}, "has 128 positions"),
         ({"corpus": None, "publish": {}}, "also shards, pretrain; leave that out, or name the corpus"),
     ]:
         assert said in complaint(checkpoint, **changes)
