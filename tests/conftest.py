@@ -102,7 +102,7 @@ def data_copy(tmp_path: Path) -> Path:
 
 
 def tiny_recipe() -> dict[str, Any]:
-    """The shipped quickstart with smaller numbers, several parts, frequent checkpoints, and the pretrained model
+    """The shipped recipe tiny with smaller numbers, several parts, frequent checkpoints, and the pretrained model
     published too."""
     from kobert_pipeline.config import recipe_file
 

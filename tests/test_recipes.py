@@ -142,7 +142,7 @@ RENAMED_PLACES = {
     "weights": "finetune.nsmc",
     "whole": "pretrain.objective",
 }
-"""Where in the recipe quickstart each option was that had another name in 0.1."""
+"""Where in the recipe tiny each option was that had another name in 0.1."""
 
 
 def test_every_renamed_option_has_its_place() -> None:
@@ -151,7 +151,7 @@ def test_every_renamed_option_has_its_place() -> None:
 
 def test_old_option_name_is_refused_with_the_new_name() -> None:
     for old in RENAMED:
-        objective = "mlm" if old == "formed" else "mlm_nsp"  # the only option of another objective than quickstart's
+        objective = "mlm" if old == "formed" else "mlm_nsp"  # the only option of another objective than tiny's
         settings = [f"pretrain.objective.name={objective}", f"{RENAMED_PLACES[old]}.{old}=1"]
         content = recipe_file.load("tiny", settings)
         with pytest.raises(ValidationError) as refused:

@@ -341,7 +341,7 @@ def test_a_mistake_is_answered_in_a_sentence(kobert, tmp_path, monkeypatch, word
 
 def test_check_names_the_command_for_each_missing_file_at_once(kobert, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(data_files, "BUNDLED", tmp_path / "no clone")
-    content = recipe_file.load("quickstart", [])
+    content = recipe_file.load("tiny", [])
     content["data_dir"] = str(tmp_path)
     content["corpus"]["sources"] = [
         {"name": "wikipedia", "path": "kowiki/kowiki-20260101-pages-articles.xml.bz2"},
