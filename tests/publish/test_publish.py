@@ -45,7 +45,18 @@ EVERYTHING = (
 import json, torch, transformers
 from transformers import AutoTokenizer, pipeline
 root, kinds, texts = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
-found = {"ids": {}, "offsets": {}, "logits": {}}
+found = {"ids": {}, "offsets": {}, "logits": {}, "loaded": []}
+def load(**trust):
+    try:
+        found["loaded"].append(type(AutoTokenizer.from_pretrained(f"{root}/nsmc", **trust)).__name__)
+    except Exception as error:
+        found["loaded"].append(str(error).replace("\n", " "))
+sys.modules["kiwipiepy"] = None
+load(trust_remote_code=True)
+del sys.modules["kiwipiepy"]
+load()
+load(trust_remote_code=False)
+load(trust_remote_code=True)
 for name, auto in kinds.items():
     tokenizer = AutoTokenizer.from_pretrained(f"{root}/{name}", trust_remote_code=True)
     model = getattr(transformers, auto).from_pretrained(f"{root}/{name}").eval()
@@ -195,25 +206,10 @@ def test_feature_extraction_pipeline_gives_a_vector_per_token(elsewhere) -> None
     assert len(elsewhere["vectors"]) == len(elsewhere["ids"]["mlm"][0])
 
 
-def test_tokenizer_loads_only_if_its_code_is_trusted_and_kiwipiepy_installed(tiny, fresh, tmp_path) -> None:
-    code = """
-sys.modules["kiwipiepy"] = None
-from transformers import AutoTokenizer
-try:
-    AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)
-except ImportError as error:
-    print("missing:", str(error).replace("\\n", " "))
-del sys.modules["kiwipiepy"]
-for trust in ({}, {"trust_remote_code": False}, {"trust_remote_code": True}):
-    try:
-        print(type(AutoTokenizer.from_pretrained(sys.argv[1], **trust)).__name__)
-    except Exception as error:
-        print("refused:", str(error).replace("\\n", " "))
-"""
-    result = fresh(BLOCK + code, tiny.run_dir / "publish" / "nsmc", cwd=tmp_path)
-    missing, without, refused, trusted = result.out.splitlines()
-    assert missing.startswith("missing: ") and "pip install kiwipiepy" in missing
-    assert without == refused and refused.startswith("refused: ") and "trust_remote_code=True" in refused
+def test_tokenizer_loads_only_if_its_code_is_trusted_and_kiwipiepy_installed(elsewhere) -> None:
+    missing, without, refused, trusted = elsewhere["loaded"]
+    assert "pip install kiwipiepy" in missing
+    assert without == refused and "trust_remote_code=True" in refused
     assert trusted == "MorphemeTokenizer"
 
 
