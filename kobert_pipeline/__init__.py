@@ -43,11 +43,13 @@ def run(
     from kobert_pipeline.distributed import refuse_unsupported_launch
     from kobert_pipeline.files import locked
     from kobert_pipeline.pipeline.stages import plan
+    from kobert_pipeline.progress import shown_on
     from kobert_pipeline.runs import runner
+    from kobert_pipeline.runs.progress_lines import ProgressLines
 
     refuse_unsupported_launch("run")
     _, planned = plan(str(recipe), _as_set_options(settings), Path(run_dir) if run_dir else None, num_workers)
-    with locked(planned[0].folder.parent):
+    with locked(planned[0].folder.parent), ProgressLines() as lines, shown_on(lines):
         outcomes = runner.run(planned, until=until, redo=redo)
     return [
         {"job": one.job.title, "status": one.status, "seconds": one.seconds, "folder": one.job.folder}

@@ -14,11 +14,12 @@ from kobert_pipeline.analysis.analyzed import AnalyzedDocument, write_analysis
 from kobert_pipeline.analysis.analyzer import Analyzer
 from kobert_pipeline.analysis.workers import FailedDocument, Workers
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import Document, document_parts, read_documents
+from kobert_pipeline.corpus.document import Document, count_documents, document_parts, read_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, write_json
 from kobert_pipeline.morphemes.morpheme import Segmentation
 from kobert_pipeline.morphemes.segmenter import Segmenter
+from kobert_pipeline.progress import track
 
 VERSION = 3
 ANALYZER_FILE = "analyzer.json"
@@ -50,7 +51,7 @@ def run(
     todo = [path for path in document_parts(corpus) if finished_part(out / path.name) is None]
     if todo:
         with Workers(segmenter, num_workers or os.cpu_count() or 1, options.timeout) as workers:
-            for path, analyzed in segmented_parts(todo, workers):
+            for path, analyzed in segmented_parts(todo, workers, count_documents(document_parts(corpus))):
                 finish_part(out / path.name, write_part(out / path.name, analyzed))
     write_json(out / ANALYZER_FILE, {**vars(segmenter), "analyzer_version": segmenter.version})
     # from the marks of all parts, also those that an earlier run finished
@@ -73,8 +74,9 @@ def check_user_words(segmenter: Segmenter) -> None:
         ) from None
 
 
-def segmented_parts(parts: list[Path], workers: Workers) -> Iterator[tuple[Path, list[Segmented]]]:
-    """Each part with its documents and what the analyzer made of them, in order."""
+def segmented_parts(parts: list[Path], workers: Workers, documents: int) -> Iterator[tuple[Path, list[Segmented]]]:
+    """Each part with its documents and what the analyzer made of them, in order. `documents`: how many all parts of the
+    corpus have, also those that are finished, for the progress."""
     # what was read and is with the workers; as much as they have ahead, never a whole corpus
     pending: deque[tuple[Path, Document]] = deque()
 
@@ -85,7 +87,9 @@ def segmented_parts(parts: list[Path], workers: Workers) -> Iterator[tuple[Path,
                 yield document.text
 
     # one stream over all parts, so that no worker waits at the end of a part
-    results = ((*pending.popleft(), result) for result in workers.segment(texts()))
+    finished = documents - count_documents(parts)
+    segmentations = track(workers.segment(texts()), "analysing", documents, "documents", finished)
+    results = ((*pending.popleft(), result) for result in segmentations)
     groups = groupby(results, key=itemgetter(0))
     path, rows = next(groups, (None, iter(())))
     for part in parts:

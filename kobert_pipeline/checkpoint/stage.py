@@ -20,6 +20,7 @@ from kobert_pipeline.checkpoint.source import (
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256
 from kobert_pipeline.morphemes import tokenizer_files
+from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import load_tokenizer
 
 VERSION = 1
@@ -45,7 +46,9 @@ def run(name: str, out: Path) -> dict[str, Any]:
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
+    report("fetching")
     folder = locate(name)
+    report("converting")
     files = checkpoint_files(folder)
     for part in (MODEL, TOKENIZER):
         (out / part).mkdir(parents=True, exist_ok=True)

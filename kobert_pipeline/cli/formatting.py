@@ -1,20 +1,15 @@
-"""How `kobert` prints results: tables, JSON, and a short summary of each stage."""
+"""How `kobert` prints tables and JSON."""
 
 import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.core import TyperGroup
 
 from kobert_pipeline.errors import UserError
 
-if TYPE_CHECKING:
-    from kobert_pipeline.runs.runner import Outcome
-
-TRUNCATED_SHARE = 0.03
-"""A summary mentions truncated training examples if their share is larger than this."""
 NO_TERMINAL_WIDTH = 100_000
 """Columns of output that is not a terminal: wider than any table, so that no row is wrapped or shortened."""
 
@@ -56,18 +51,6 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     Console(width=width, highlight=False).print(table)
 
 
-def outcome_row(outcome: "Outcome") -> dict[str, Any]:
-    """One row of the output of `kobert run --json`."""
-    return {
-        "stage": outcome.job.stage,
-        "name": outcome.job.name,
-        "status": outcome.status,
-        "seconds": round(outcome.seconds, 2),
-        "counts": outcome.counts,
-        "folder": str(outcome.job.folder),
-    }
-
-
 def print_check(
     recipe: str, jobs: list[str], refused: list[str], skipped: list[str], disk_bytes: int, as_json: bool
 ) -> None:
@@ -105,35 +88,6 @@ def print_upload(uploaded: dict[str, Any]) -> None:
     print_table(["file", "bytes"], [[name, f"{count:,}"] for name, count in uploaded["files"].items()])
     if uploaded["url"]:
         print(uploaded["url"])
-
-
-def summary(counts: dict[str, Any]) -> str:
-    """The most important numbers of a stage's counts, at most three of them, as one line."""
-    labels = {
-        "documents_kept": "documents kept",
-        "morphemes": "morphemes",
-        "vocab_size": "vocabulary entries",
-        "train_tokens": "training tokens",
-        "train_examples": "training examples",
-        "tokens_seen": "tokens seen",
-        "max_logit_difference": "maximum logit difference",
-    }
-    parts = [f"{counts[key]:,} {label}" for key, label in labels.items() if key in counts]
-    unusable = {
-        "files": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0),
-        "rows": counts.get("rows_skipped", 0),
-    }
-    if any(unusable.values()):
-        parts.append(" and ".join(f"{count:,} {what}" for what, count in unusable.items() if count) + " unusable")
-    if counts.get("train_truncated", 0) > TRUNCATED_SHARE * counts.get("train_examples", 0):
-        parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them truncated to max_length")
-    for split in ("test", "dev"):  # dev scores only where there is no test set
-        if split in counts:
-            parts += [f"{split} {metric} {value:.2f}" for metric, value in counts[split].items()]
-            break
-    if "held_out_before" in counts:
-        parts.append(f"held-out loss {counts['held_out_before']['loss']:.2f} -> {counts['held_out_after']['loss']:.2f}")
-    return ", ".join(parts[:3])
 
 
 def recipe_description(path: Path) -> str:

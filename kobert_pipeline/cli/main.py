@@ -26,17 +26,17 @@ from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
 from kobert_pipeline.cli.formatting import (
     Commands,
     first_sentence,
-    outcome_row,
     print_json,
     print_table,
     print_upload,
     recipe_description,
-    summary,
 )
 from kobert_pipeline.cli.predict import predict, tokenize
+from kobert_pipeline.cli.run_results import outcome_row, print_results
 from kobert_pipeline.distributed import is_main_process, refuse_unsupported_launch
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import locked
+from kobert_pipeline.progress import shown_on
 from kobert_pipeline.runs.runner import STAGES, check_stage_name, follow
 from kobert_pipeline.runs.runner import run as run_jobs
 
@@ -258,6 +258,7 @@ def _run(
 ) -> None:
     """Run the chosen stages of a recipe, then call `after`, and print the outcome of both."""
     interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
+    from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.pipeline.stages import plan
 
     _, planned = plan(recipe, settings, run_dir, num_workers)
@@ -266,16 +267,14 @@ def _run(
         return
     # The lock also covers the upload, so that no other process changes the checkpoint while it is read.
     with locked(planned[0].folder.parent):
-        outcomes = run_jobs(planned, only, until, redo)
+        with progress_display() as display, shown_on(display):
+            outcomes = run_jobs(planned, only, until, redo)
         uploaded = after() if after else None
     if as_json:
         rows = [outcome_row(outcome) for outcome in outcomes]
         print_json({"stages": rows} | ({"upload": uploaded} if uploaded else {}))
         return
-    print_table(
-        ["stage", "status", "seconds", "result", "folder"],
-        [[o.job.title, o.status, f"{o.seconds:.1f}", summary(o.counts), str(o.job.folder)] for o in outcomes],
-    )
+    print_results(outcomes)
     if uploaded:
         print_upload(uploaded)
 

@@ -66,6 +66,13 @@ def read_documents(path: Path) -> Iterator[Document]:
             yield Document(**row)
 
 
+def count_documents(parts: list[Path]) -> int:
+    """The number of documents in part files, of the corpus or of its analysis, without reading them."""
+    import pyarrow.parquet
+
+    return sum(pyarrow.parquet.read_metadata(path).num_rows for path in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class DroppedDocument:
     """A document that was not kept, as it was read or cleaned, with the reason."""

@@ -5,17 +5,24 @@ executor is not part of a fingerprint. All of them are datatrove executors, whic
 run again.
 """
 
+import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import report
 
 Step = Callable[[Any, int, int], Any]
 """A datatrove pipeline step: (output of the step before, rank, number of tasks) -> an iterable, or None. It must be
 picklable."""
+
+
+SECONDS_PER_LOOK = 1.0
+"""How often the tasks that have finished are counted, for the progress."""
 
 
 class Executor(Plugin):
@@ -35,21 +42,50 @@ class Executor(Plugin):
     def wait(self, executor: Any) -> None:
         """Block until the tasks of `executor` have finished or failed, where `run` of datatrove only submits them."""
 
-    def run(self, steps: list[Step], tasks: int, logs: Path) -> None:
-        """Run the tasks that have not finished yet. Raises the UserError that a task raised, or RuntimeError with the
-        log file of a task that failed."""
+    def run(
+        self, steps: list[Step], sizes: Sequence[int], logs: Path, activity: str = "running", unit: str = "tasks"
+    ) -> None:
+        """Run the tasks that have not finished yet, one per size: how many `unit` each has, for the progress. Raises
+        the UserError that a task raised, or RuntimeError with the log file of a task that failed."""
+        tasks = len(sizes)
         from kobert_pipeline.corpus.local_executor import silence
 
         with silence():
             executor = self.build([ErrorReporter(step, logs) for step in steps], tasks, logs)
-            executor.run()
-            self.wait(executor)
+            with finished_tasks_reported(executor, sizes, activity, unit):
+                executor.run()
+                self.wait(executor)
         # a task on Ray or Slurm may fail without an exception here, but then it has no completion mark
         for rank in executor.get_incomplete_ranks():
             error_file = _error_file(logs, rank)
             if error_file.is_file():
                 raise UserError(error_file.read_text(encoding="utf-8"))
             raise RuntimeError(f"task {rank} of {tasks} did not finish; see {logs / 'logs' / f'task_{rank:05d}.log'}")
+
+
+@contextmanager
+def finished_tasks_reported(executor: Any, sizes: Sequence[int], activity: str, unit: str) -> Iterator[None]:
+    """Report the progress in this context, from a thread: every executor runs until all tasks have finished, and says
+    by its completion marks alone which have."""
+    ended = threading.Event()
+
+    def look() -> None:
+        left = sum(sizes[rank] for rank in executor.get_incomplete_ranks())
+        report(activity, sum(sizes) - left, sum(sizes), unit)
+
+    def watch() -> None:
+        while not ended.wait(SECONDS_PER_LOOK):
+            look()
+
+    look()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+        look()
+    finally:
+        ended.set()
+        watcher.join()
 
 
 class ErrorReporter:

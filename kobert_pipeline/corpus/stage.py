@@ -24,7 +24,7 @@ from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
 from kobert_pipeline.corpus.unfit import LISTED
 from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json_with_digest, remove_tree, sha256, write_json_with_digest
+from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree, sha256, write_json_with_digest
 
 VERSION = 7
 WORK = "work"
@@ -108,20 +108,26 @@ def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: 
     """Run all tasks that have not finished yet, phase by phase."""
     logs, work = out / "logs", out / WORK
     inputs = task_inputs(options, data_dir)
-    executor.run([ReadChunks(inputs, options.part_characters, data_dir, work)], len(inputs), logs / "split")
-    number = len(chunks(work))
+    files = [max(len(task_input.files), 1) for task_input in inputs]  # a data set of the Hub has no files
+    executor.run(
+        [ReadChunks(inputs, options.part_characters, data_dir, work)], files, logs / "split", "reading", "files"
+    )
+    documents = [read_json(path.with_suffix(".json"))["counts"]["documents_read"] for path in chunks(work)]
+    number = len(documents)
     if not number:
         return
     minhash = options.deduplicate.minhash
     steps: list[Step] = [CleanAndFilter(options, data_dir, work, out / "dropped")]
     if minhash:
         steps.append(signature(work / "signatures", minhash))
-    executor.run(steps, number, logs / "sift")
+    executor.run(steps, documents, logs / "sift", "cleaning", "documents")
     if minhash:
-        executor.run([Buckets(minhash, work, number)], minhash.buckets, logs / "buckets")
+        buckets = [1] * minhash.buckets
+        executor.run([Buckets(minhash, work, number)], buckets, logs / "buckets", "comparing", "buckets")
     # a single task, because whether a document is the first of its copies depends on all chunks
-    executor.run([SelectDuplicates(options, work, number)], 1, logs / "choose")
-    executor.run([WriteParts(options, work, out)], number, logs / "finish")
+    selected = [sum(documents)]
+    executor.run([SelectDuplicates(options, work, number)], selected, logs / "choose", "deduplicating", "documents")
+    executor.run([WriteParts(options, work, out)], documents, logs / "finish", "writing", "documents")
 
 
 def sum_counts(work: Path) -> dict[str, Any]:

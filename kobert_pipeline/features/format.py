@@ -60,6 +60,20 @@ def flatten(rows: list[list[int]], kind: Any) -> np.ndarray:
     return np.concatenate([np.empty(0, kind), *(np.array(row, kind) for row in rows)]).astype(kind)
 
 
+def concatenate(parts: list[dict[str, np.ndarray]], examples_per_part: int) -> dict[str, np.ndarray]:
+    """The arrays of `Features` for all examples, from those of `examples_per_part` examples each (the last may have
+    fewer). Tokens and examples are then numbered from the start of the first part."""
+    # a number such as `choices` is the same in every part
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if parts[0][name].ndim}
+    lengths = np.concatenate([np.diff(part["windows"]) for part in parts])
+    joined["windows"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    if "example" in joined:
+        joined["example"] = np.concatenate(
+            [part["example"] + number * examples_per_part for number, part in enumerate(parts)]
+        )
+    return parts[0] | joined
+
+
 def row_starts(rows: list[list[int]]) -> np.ndarray:
     """The index of each row's first element in `flatten(rows)`, and the end: (n + 1,)."""
     return np.cumsum([0] + [len(row) for row in rows], dtype=np.int64)

@@ -9,9 +9,10 @@ from kobert_pipeline.config.options import Options, Seed
 from kobert_pipeline.corpus.data_files import data_file, data_files
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.format import Features, concatenate
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 from kobert_pipeline.files import in_split, write_json
+from kobert_pipeline.progress import report
 
 VERSION = 2
 WRITES = (
@@ -19,6 +20,9 @@ WRITES = (
     *(f"{split}/{kind}" for split in ("train", "dev", "test") for kind in ("*.npy", "examples.jsonl")),
 )
 """Patterns of every file that the stage writes to its folder."""
+
+EXAMPLES_AT_ONCE = 2000
+"""Examples that are encoded before the progress is reported again."""
 
 
 class FeaturesOptions(Options):
@@ -57,17 +61,29 @@ def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) ->
     """Write `train/`, `dev/` and `test/` to `out`; return the counts."""
     from kobert_pipeline.tokenizer.loading import load_tokenizer
 
+    report("reading")
     # with the labels of the training files filled in, which task.json then passes on to fine-tuning
     options, splits, counts = prepare(options, data_dir)
     loaded = load_tokenizer(tokenizer)
     for name, examples in splits.items():
-        features = Features(options.task.featurize(examples, loaded, options.max_length), examples)
+        features = featurize(options, examples, loaded, name)
         features.save(out / name)
         sizes = {"examples": len(examples), "windows": len(features), "tokens": len(features.arrays["input_ids"])}
         sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)
         counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length})
     return counts
+
+
+def featurize(options: FeaturesOptions, examples: list[Example], tokenizer: Any, split: str) -> Features:
+    """The features of a split, made from some examples at a time."""
+    arrays = []
+    for start in range(0, len(examples), EXAMPLES_AT_ONCE):
+        report(f"encoding {split}", start, len(examples), "examples")
+        some = examples[start : start + EXAMPLES_AT_ONCE]
+        arrays.append(options.task.featurize(some, tokenizer, options.max_length))
+    report(f"encoding {split}", len(examples), len(examples), "examples")
+    return Features(concatenate(arrays, EXAMPLES_AT_ONCE), examples)
 
 
 def prepare(

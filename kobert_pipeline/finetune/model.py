@@ -20,6 +20,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import by_length, padded
 from kobert_pipeline.finetune.encoder_layers import keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
+from kobert_pipeline.progress import track
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import fine_tuned_for, model_class
 
@@ -115,7 +116,8 @@ def logits(model: Any, features: Features, batch_size: int, device: torch.device
     as the window, without padding."""
     model.eval()
     by_row: dict[str, dict[int, np.ndarray]] = {}  # rows are predicted by length and returned in their order
-    for rows in by_length(features, batch_size):
+    batches = by_length(features, batch_size)
+    for rows in track(batches, "predicting", len(batches), "batches"):
         # in fp32 even within a bf16 training: selection and scores must be what a user of the saved model gets
         with torch.autocast(torch.device(device).type, enabled=False):
             outputs = model(**drop_unsupported_inputs(model, padded(features, rows, device, pad_id=pad_id_of(model))))

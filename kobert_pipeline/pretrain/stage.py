@@ -18,6 +18,7 @@ from kobert_pipeline.pretrain.objective import MaskedObjective, Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.phases import Phase, PhaseSchedule
 from kobert_pipeline.pretrain.starting import base_files, start_from
+from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.loading import load_tokenizer, special_ids
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
@@ -154,9 +155,10 @@ def run(
     words = options.with_whole_word_masking()
     evaluator = HeldOutEvaluator(module, options, words, plan.mixed_precision, held_out, vocabulary, out)
     if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
+        report("evaluating")
         evaluator(0)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
-    trained = train(module, batches(schedule, plan), plan, schedule.steps, out, evaluator, name="pretrain")
+    trained = train(module, batches(schedule, plan), plan, schedule.steps, out, evaluator)
     with full_params(module):
         if is_main_process():
             options.architecture.save(model, out / MODEL)

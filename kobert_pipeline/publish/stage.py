@@ -9,6 +9,7 @@ from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
 from kobert_pipeline.morphemes import tokenizer_files
+from kobert_pipeline.progress import report
 from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.model_card import CardFacts, model_card
 
@@ -63,15 +64,18 @@ def run(
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
     refuse_missing_libraries(options)
+    report("exporting")
     export(model, tokenizer, out)
     if options.plain and (tokenizer / PLAIN).is_dir():
         export_plain(model, tokenizer, out)
     if facts.gives_vectors:
         write_sentence_transformers_files(out)
+    report("exporting to ONNX" if options.onnx else "exporting")
     counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
     # the card states how far the ONNX file is from torch, so it is written after it
     card = replace(facts, onnx_difference=counts.get("onnx_max_difference"))
     with atomic_write(out / "README.md") as part:
         part.write_text(model_card(card), encoding="utf-8")
     write_json(out / "training_manifest.json", history)
+    report("loading in a fresh process")
     return verify(out, model, facts.auto_class) | counts

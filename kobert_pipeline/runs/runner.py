@@ -6,7 +6,6 @@ manifests.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any
 from kobert_pipeline.distributed import channel, destroy_process_group, is_distributed
 from kobert_pipeline.errors import NotOurs, UserError, did_you_mean
 from kobert_pipeline.files import read_json_with_digest, sha256
+from kobert_pipeline.progress import current_display
 from kobert_pipeline.runs import manifest, stage_folder
 from kobert_pipeline.runs.manifest import Record
 from kobert_pipeline.runs.reuse import reuse
@@ -101,7 +101,6 @@ def run(
     only: str | None = None,
     until: str | None = None,
     redo: list[str] | None = None,
-    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
 ) -> list[Outcome]:
     """Run the jobs in order, except those that are finished and unchanged.
 
@@ -122,12 +121,14 @@ def run(
     for job in chosen:
         if job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
             job.preflight()
-    for job in chosen:
+    display = current_display()
+    for number, job in enumerate(chosen, 1):
         if only:  # the loop does not reach the earlier stages, so they are compared with the recipe here
             _check_sources(job, {other.folder: other for other in planned})
-        outcome = _run_job(job, verified, say, redo=job.is_selected_by(redo or []))
+        display.begin(job.title, number, len(chosen))
+        outcome = _run_job(job, verified, redo=job.is_selected_by(redo or []))
         outcomes.append(outcome)
-        say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
+        display.say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     _leave_group()
     return outcomes
 
@@ -225,7 +226,7 @@ def _check_sources(job: Job, planned: dict[Path, Job]) -> None:
             manifest.refuse_if_changed(folder, record, source.path)
 
 
-def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str], None], redo: bool) -> Outcome:
+def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool) -> Outcome:
     """Run one job, or skip or reuse it. `verified` maps folders to the manifests that this command has checked."""
     start_time = time.monotonic()
     # raises for a missing or damaged input, and so before `redo` deletes a result that could not be created again
@@ -234,7 +235,7 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str]
         stage_folder.delete(job.folder)
     status, result = _existing_result(job, record, redo)
     if result is None:
-        say(f"running  {job.title}")
+        current_display().start()
         manifest.start(job.folder, record, job.writes)
         _send_decision(job, record, runs=True)  # after `start`, which writes the record that the other ranks compare
         with manifest.record_elapsed(job.folder) as earlier_seconds:
@@ -244,7 +245,8 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], say: Callable[[str]
         seconds = earlier_seconds + time.monotonic() - start_time
         manifest.finish(job.folder, record, job.writes, files, counts, seconds)
         for name in stage_folder.foreign_files(job.folder):
-            say(f"note     {job.folder / name} was added during the run; it is not in the manifest, and is left alone")
+            note = f"{job.folder / name} was added during the run; it is not in the manifest, and is left alone"
+            current_display().say(f"note     {note}")
         result = manifest.read(job.folder)
     else:
         _send_decision(job, record, runs=False)

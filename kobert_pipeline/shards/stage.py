@@ -15,11 +15,12 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import document_parts, read_documents
+from kobert_pipeline.corpus.document import count_documents, document_parts, read_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, in_split
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import (
     DOCUMENT,
     EOJEOL,
@@ -81,7 +82,9 @@ def _write(
     """Write both shards of each part, except those that are finished; `read` gives the rows of a part."""
     refuse_empty_split(options, parts)
     total = {"train_documents": 0, "train_tokens": 0, "held_out_documents": 0, "held_out_tokens": 0}
+    documents, done = count_documents(parts), 0
     for path in parts:
+        report("encoding", done, documents, "documents")
         number = path.stem.removeprefix("part-")
         # one mark for both shards of a part, which are written together
         mark = shard_path(out, f"train-{number}", "ids")
@@ -91,6 +94,8 @@ def _write(
             files = (shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
             finish_part(mark, counts, *files)
         total = {key: total[key] + counts[key] for key in total}
+        done += count_documents([path])
+        report("encoding", done, documents, "documents")
     return total
 
 

@@ -12,11 +12,14 @@ from tokenizers import Tokenizer
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.data_files import data_file, data_files
+from kobert_pipeline.corpus.document import count_documents
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes import tokenizer_files
+from kobert_pipeline.progress import report as report_progress
+from kobert_pipeline.progress import track
 from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grow_vocabulary, load_base, origins
 from kobert_pipeline.tokenizer.plain import add_template, save_plain
 from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, markdown, paragraphs_with_answers
@@ -154,8 +157,10 @@ def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
 
 def corpus_lines(analysis: Path) -> Iterator[str]:
     """The input of the trainers: one document per line, its marked morphemes separated by spaces."""
-    for document in documents(analysis):
+    number = count_documents(analysis_parts(analysis))
+    for document in track(documents(analysis), "reading", number, "documents"):
         yield " ".join(document.words())
+    report_progress("computing the vocabulary")  # a trainer that has read everything does not say how far it is
 
 
 def documents(analysis: Path) -> Iterator[AnalyzedDocument]:
@@ -187,13 +192,14 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     encode = partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     plain = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
     texts = {"corpus": sample(analysis, options.documents)}
-    texts |= {name: (document.text for document in reader.read(data_dir)) for name, reader in options.sources.items()}
+    texts |= {name: texts_of(reader, name, data_dir) for name, reader in options.sources.items()}
     figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.segmenter.style}}
     figures["sources"] = {
         name: evaluate_texts(of_source, encode, plain, len(tokenizer)) for name, of_source in texts.items()
     }
     if options.answers:
         figures["answers"] = ceiling(paragraphs_with_answers(data_file(data_dir, options.answers)), encode)
+    report_progress("writing the report")
     write_json(out / "report.json", figures)
     (out / "report.md").write_text(markdown(figures), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")
@@ -203,9 +209,17 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     return counts
 
 
+def texts_of(reader: Reader, name: str, data_dir: Path) -> Iterator[str]:
+    """The texts of a source of the report."""
+    for document in track(reader.read(data_dir), f"measuring {name}", None, "documents"):
+        yield document.text
+
+
 def sample(analysis: Path, documents: int) -> Iterator[str]:
     """The first documents of every part, about `documents` in all."""
     parts = analysis_parts(analysis)
-    for part in parts:
-        for row in islice(read_analysis(part), -(-documents // len(parts))):
-            yield row.document.text
+    per_part = -(-documents // len(parts))
+    number = sum(min(per_part, count_documents([part])) for part in parts)
+    rows = (row for part in parts for row in islice(read_analysis(part), per_part))
+    for row in track(rows, "measuring", number, "documents"):
+        yield row.document.text

@@ -1,11 +1,10 @@
-"""Progress of a training: one JSON line per logged step, the same on stderr, and TensorBoard where it is installed.
+"""Progress of a training: a JSON line per logged step, the same in TensorBoard where it is installed, and the display.
 
 Only rank 0 writes, and nothing here is part of a result.
 """
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,19 +13,25 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from kobert_pipeline.distributed import is_main_process
+from kobert_pipeline.progress import report
 
 
 class Log:
     """Appends to `folder/log.jsonl`. `peak_flops()` is called once, when MFU is first computed."""
 
-    def __init__(self, folder: Path, steps: int, name: str, peak_flops: Callable[[], float] | None = None) -> None:
+    def __init__(self, folder: Path, steps: int, peak_flops: Callable[[], float] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = (folder / "log.jsonl" if is_main_process() else Path(os.devnull)).open("a", encoding="utf-8")
-        self.steps, self.name, self.started = steps, name, time.monotonic()
+        self.steps, self.started = steps, time.monotonic()
         self.last_line: tuple[int, float] | None = None  # (step, time) of the last line with a learning rate
         self.paused_seconds = 0.0
         self.peak_flops = cache(peak_flops) if peak_flops else None
         self.writer = _tensorboard(folder) if is_main_process() else None
+        self.speed, self.shown = "", dict[str, str]()
+
+    def step(self, step: int) -> None:
+        """Show that `step` steps are done, with the latest speed, loss and evaluation."""
+        report("training", step, self.steps, "steps", self.speed, tuple(self.shown.values()))
 
     def write(self, step: int, scalars: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""
@@ -40,11 +45,20 @@ class Log:
             json.dumps({"step": step, "seconds": round(time.monotonic() - self.started, 2), **rounded}) + "\n"
         )
         self.file.flush()
-        shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
-        print(f"{self.name} {step}/{self.steps}  {shown}", file=sys.stderr, flush=True)
+        self._show(step, values)
         if self.writer:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, step)
+
+    def _show(self, step: int, values: Mapping[str, float]) -> None:
+        if "tokens_per_second" in values:
+            self.speed = f"{values['tokens_per_second']:,.0f} tokens/s"
+        if "loss" in values:
+            self.shown["loss"] = f"loss {values['loss']:.4g}"
+        elif values:  # an evaluation, whose first number is the loss or the score that selects
+            name, value = next(iter(values.items()))
+            self.shown["evaluation"] = f"{name.replace('_', ' ')} {value:.4g}"
+        self.step(step)
 
     @contextmanager
     def paused_timer(self) -> Iterator[None]:

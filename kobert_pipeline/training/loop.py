@@ -67,7 +67,6 @@ def train(
     steps: int,
     folder: Path,
     evaluate: Evaluate | None = None,
-    name: str = "train",
     lr_scales: LrScales | None = None,
     should_stop: Callable[[int], bool] | None = None,
 ) -> TrainingResult:
@@ -103,9 +102,10 @@ def train(
     saved_at = time.monotonic()
     with (
         stop_on_signal() as signals,
-        closing(Log(folder / "logs", steps, name, partial(peak_flops, accelerator))) as log,
+        closing(Log(folder / "logs", steps, partial(peak_flops, accelerator))) as log,
         closing(prefetch(batch_at, step, steps, accelerator, plan)) as batches,
     ):
+        log.step(step)
         for parts in batches:
             rate = learning_rate(plan, step, steps)
             set_learning_rate(inner_optimizer, rate)
@@ -121,6 +121,7 @@ def train(
             step += 1
             last = step == steps
             since_log.append({"loss": loss, **values})
+            log.step(step)
             if step % plan.log_every == 0 or last:
                 log.write(step, {**all_reduce_sum(accelerator, means(since_log)), "learning_rate": rate})
                 since_log.clear()

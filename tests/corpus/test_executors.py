@@ -137,7 +137,7 @@ def step(data, rank, tasks):
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
     out = Path(sys.argv[1])
-    Local(workers=2).run([step], 20, out / "logs")
+    Local(workers=2).run([step], [1] * 20, out / "logs")
 """
 
 

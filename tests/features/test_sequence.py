@@ -84,7 +84,7 @@ def test_what_is_cut_at_max_length_is_counted_also_of_pairs_and_choices(morpheme
 
 
 def test_the_table_of_a_run_tells_of_many_texts_that_were_cut() -> None:
-    from kobert_pipeline.cli.formatting import summary
+    from kobert_pipeline.cli.run_results import result_of
 
-    assert "12% of them truncated to max_length" in summary({"train_examples": 100, "train_truncated": 12})
-    assert "cut" not in summary({"train_examples": 100, "train_truncated": 3})
+    assert "12% of them truncated to max_length" in result_of({"train_examples": 100, "train_truncated": 12})
+    assert "cut" not in result_of({"train_examples": 100, "train_truncated": 3})

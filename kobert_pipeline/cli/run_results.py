@@ -1,0 +1,126 @@
+"""What `kobert run` prints at its end: for each stage what it found or reached, and where the result is."""
+
+import sys
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.markdown import mean, spread
+from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.progress_lines import WIDTH, clock_time
+from kobert_pipeline.runs.runner import Outcome
+
+TRUNCATED_SHARE = 0.03
+"""Truncated training examples are mentioned if their share is larger than this."""
+DROPPED = "documents_dropped_"
+COUNTS = {
+    "morphemes": "{:,} morphemes",
+    "documents_failed": "{:,} documents failed",
+    "train_examples": "{:,} training examples",
+    "train_tokens": "{:,} training tokens",
+}
+"""Counts that are shown as they are."""
+
+
+def outcome_row(outcome: Outcome) -> dict[str, Any]:
+    """One row of the output of `kobert run --json`."""
+    return {
+        "stage": outcome.job.stage,
+        "name": outcome.job.name,
+        "status": outcome.status,
+        "seconds": round(outcome.seconds, 2),
+        "counts": outcome.counts,
+        "folder": str(outcome.job.folder),
+    }
+
+
+def print_results(outcomes: list[Outcome]) -> None:
+    """Print a table with a row per stage, data set, fine-tuning (all its seeds) and published checkpoint, and the run's
+    folder. It has the terminal's width, elsewhere `WIDTH` columns at most; long results are wrapped."""
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    header = ("stage", "status", Column("time", justify="right"), "result")
+    table = Table(*header, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title, group in groupby(outcomes, _row_title):
+        table.add_row(*map(Text, _row(title, list(group))))
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    console.print(table)
+    if outcomes:
+        job = outcomes[0].job
+        run_dir = job.folder.parents[len(Path(job.path).parts) - 1]
+        console.print(f"\nrun folder: {run_dir}", markup=False, soft_wrap=True)
+
+
+def _row_title(outcome: Outcome) -> str:
+    """`finetune nsmc` for all seeds and trials of that fine-tuning, else the job's own title."""
+    return " ".join([outcome.job.stage, *outcome.job.name.split("/")[:1]]).strip()
+
+
+def _row(title: str, group: list[Outcome]) -> list[str]:
+    statuses = Counter(outcome.status for outcome in group)
+    status = ", ".join(statuses if len(statuses) == 1 else (f"{count} {name}" for name, count in statuses.items()))
+    seconds = sum(outcome.seconds for outcome in group)
+    time = f"{seconds:.1f} s" if seconds < 60 else clock_time(seconds)
+    result = finetune_result(group) if group[0].job.stage == "finetune" else result_of(group[0].counts)
+    if group[0].job.stage == "publish":
+        result = "; ".join([published(group[0].job.folder), *([result] if result else [])])
+    return [title, status, time, result]
+
+
+def result_of(counts: dict[str, Any]) -> str:
+    """The counts of a stage that matter to its user."""
+    parts = [text.format(counts[name]) for name, text in COUNTS.items() if counts.get(name)]
+    if "documents_kept" in counts:
+        parts.append(f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept")
+        dropped = {name.removeprefix(DROPPED): count for name, count in counts.items() if name.startswith(DROPPED)}
+        parts += [f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items())]
+    if "vocab_size" in counts:
+        parts.append(f"{counts['vocab_size']:,} tokens in the vocabulary")
+    if "unknown_rate" in counts:
+        parts.append(f"unknown rate {counts['unknown_rate']:.2%}")
+    if counts.get("train_truncated", 0) > TRUNCATED_SHARE * counts.get("train_examples", 0):
+        parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them truncated to max_length")
+    if "held_out_after" in counts:
+        before, after = (counts[name]["loss"] for name in ("held_out_before", "held_out_after"))
+        parts.append(f"held-out loss {after:.2f} (at first {before:.2f}), training loss {counts['train_loss']:.2f}")
+        parts.append(f"{counts['tokens_seen']:,} tokens seen")
+    unusable = {
+        "files": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0),
+        "rows": counts.get("rows_skipped", 0),
+    }
+    if any(unusable.values()):
+        parts.append(" and ".join(f"{count:,} {what}" for what, count in unusable.items() if count) + " unusable")
+    return ", ".join(parts)
+
+
+def finetune_result(group: list[Outcome]) -> str:
+    """The scores of a fine-tuning over its seeds, on test, or on dev where there is no test set. Trials of a grid
+    search are only counted."""
+    seeds = [outcome.counts for outcome in group if "grid" not in outcome.job.name.split("/")]
+    trials = len(group) - len(seeds)
+    parts = []
+    if seeds:
+        split = "test" if all("test" in counts for counts in seeds) else "dev"
+        for metric in seeds[0][split]:
+            parts.append(f"{split} {metric} {_with_spread([counts[split][metric] for counts in seeds])}")
+        if len(seeds) > 1:
+            parts.append(f"{len(seeds)} seeds")
+    if trials:
+        parts.append(f"best of {trials} settings on dev" if seeds else f"{trials} settings tried")
+    return ", ".join(parts)
+
+
+def _with_spread(scores: list[float]) -> str:
+    """`87.73`, or of several seeds the mean and range: `87.73 (87.68 to 87.76)`."""
+    numbers = spread(scores)
+    several = f" ({numbers['min']:.2f} to {numbers['max']:.2f})" if len(scores) > 1 else ""
+    return f"{mean(scores):.2f}{several}"
+
+
+def published(folder: Path) -> str:
+    """The folder of a published checkpoint and the size of its files."""
+    size = sum(file["size"] for file in manifest.read(folder)["files"].values())
+    return f"{folder}, {size / 1e6:,.1f} MB"

@@ -1,0 +1,87 @@
+"""How far a run is: stages call `report` or `track`, and the display that the command chose shows it.
+
+Without a display nothing is shown: worker processes, ranks other than 0 and the tests of a stage stay silent.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a stage is doing now, and how much of it is done."""
+
+    activity: str
+    """One of the stage's activities: `cleaning`."""
+    done: float = 0
+    total: float | None = None
+    """How much there is to do; None where nobody knows."""
+    unit: str = ""
+    """What is counted, in the plural: `documents`."""
+    speed: str = ""
+    """A speed that the stage measured itself (`1,653 tokens/s`); default: `unit` per second."""
+    notes: tuple[str, ...] = ()
+    """Anything else worth showing, the most important first: `loss 6.94`."""
+
+
+class Display:
+    """Shows what a run does. This one prints each line, and no progress."""
+
+    def begin(self, title: str, number: int, jobs: int) -> None:
+        """The job `title` is next, the `number`-th (from 1) of `jobs`. Its inputs are checked, which may take long."""
+        self.job = f"{title}  ({number} of {jobs})"
+
+    def start(self) -> None:
+        """The job was not finished before, and runs now."""
+        self.say(f"running  {self.job}")
+
+    def say(self, line: str) -> None:
+        """A line that stays on the screen."""
+        print(line, file=sys.stderr)
+
+    def report(self, progress: Progress) -> None:
+        """The current job is this far. May be called often, and from any thread."""
+
+
+_display = Display()
+
+
+def current_display() -> Display:
+    """The display of this process."""
+    return _display
+
+
+@contextmanager
+def shown_on(display: Display) -> Iterator[None]:
+    """Use `display` in this context."""
+    global _display
+    before, _display = _display, display
+    try:
+        yield
+    finally:
+        _display = before
+
+
+def report(
+    activity: str,
+    done: float = 0,
+    total: float | None = None,
+    unit: str = "",
+    speed: str = "",
+    notes: tuple[str, ...] = (),
+) -> None:
+    """Report to the display; the arguments are the fields of `Progress`."""
+    _display.report(Progress(activity, done, total, unit, speed, notes))
+
+
+def track(items: Iterable[Item], activity: str, total: float | None, unit: str, done: int = 0) -> Iterator[Item]:
+    """The items, reported one by one as they are consumed. `done`: how many an interrupted run has finished before."""
+    report(activity, done, total, unit)
+    for number, item in enumerate(items, done + 1):
+        yield item
+        report(activity, number, total, unit)

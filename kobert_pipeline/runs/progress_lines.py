@@ -1,0 +1,171 @@
+"""Progress as plain lines, for anything that is not a terminal: a pipe, CI, a log file, a notebook."""
+
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from typing import Self
+
+from rich.cells import cell_len, chop_cells
+from rich.progress import Progress as Speedometer
+from rich.progress import Task, TaskID
+
+from kobert_pipeline.progress import Display, Progress
+
+SECONDS_PER_LINE = 10.0
+"""A line of progress is printed exactly that often: no stage is silent for longer, and none floods a log."""
+WIDTH = 100
+"""Columns of the longest line."""
+TITLE_WIDTH = 32
+SECONDS_PER_UPDATE = 0.1
+"""The progress of an activity is taken over that often at most; some stages report thousands of times per second."""
+SPEED_WINDOW = 600.0
+"""Seconds over which a speed is averaged, or the last 1,000 updates if those are fewer: steps may take minutes."""
+
+
+class ProgressLines(Display):
+    """Prints where the current job is every ten seconds, from a thread, so that a job that reports nothing shows its
+    time. `clock()` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        # taken now: the corpus stage replaces sys.stderr while its tasks run
+        self.stream, self.clock, self.lock, self.ended = sys.stderr, clock, threading.RLock(), threading.Event()
+        # rich measures speed and time left; it is never started, so it draws nothing
+        self.speedometer = Speedometer(get_time=clock, speed_estimate_period=SPEED_WINDOW, auto_refresh=False)
+        self.tasks: dict[str, TaskID] = {}
+        self.title, self.number, self.jobs = "", 0, 0
+        self.progress = Progress("")
+        self.job_began = self.printed = self.updated = clock()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._print_until_ended, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.ended.set()
+
+    def begin(self, title: str, number: int, jobs: int) -> None:
+        """Start the clock of a job."""
+        with self.lock:
+            super().begin(title, number, jobs)
+            for task in self.tasks.values():
+                self.speedometer.remove_task(task)
+            self.tasks.clear()
+            self.title, self.number, self.jobs = title, number, jobs
+            self.progress, self.job_began = Progress("checking inputs"), self.clock()
+
+    def start(self) -> None:
+        """Print the job's name."""
+        with self.lock:
+            self.progress = Progress("")
+            super().start()
+
+    def say(self, line: str) -> None:
+        """Print a line, broken where it is longer than `WIDTH`."""
+        with self.lock:
+            for part in textwrap.wrap(line, WIDTH, subsequent_indent=" " * 9, break_on_hyphens=False) or [""]:
+                print(part, file=self.stream, flush=True)
+            self.printed = self.clock()
+
+    def report(self, progress: Progress) -> None:
+        """Keep the progress for the next line."""
+        with self.lock:
+            now, last = self.clock(), self.progress
+            goes_on = progress.activity == last.activity and last.done <= progress.done != progress.total
+            if goes_on and now - self.updated < SECONDS_PER_UPDATE:
+                return
+            self.progress, self.updated = progress, now
+            task = self._task(progress.activity)
+            if task is None or progress.done < task.completed or progress.total != task.total:
+                # a new activity, or one that begins again, as each evaluation does
+                if task is not None:
+                    self.speedometer.remove_task(task.id)
+                self.tasks[progress.activity] = self.speedometer.add_task(progress.activity, total=progress.total)
+                # what an interrupted run did before has no speed
+                self.speedometer.tasks[-1].completed = progress.done
+            else:
+                self.speedometer.update(task.id, completed=progress.done)
+
+    def print_if_due(self) -> None:
+        """Print where the job is, unless a line was printed within the last ten seconds."""
+        with self.lock:
+            if self.title and self.clock() - self.printed >= SECONDS_PER_LINE:
+                self.say(self.line(WIDTH))
+
+    def line(self, width: int) -> str:
+        """Where the current job is, in at most `width` columns."""
+        title = shorten(self.title, TITLE_WIDTH) + (f": {self.progress.activity}" if self.progress.activity else "")
+        return f"{title}  {', '.join(self.facts(width - cell_len(title) - 2, ', '))}"
+
+    def facts(self, width: int, separator: str) -> list[str]:
+        """What is known about the current activity, in at most `width` columns when joined: the amount done, the time
+        left, the speed and the stage's notes. What does not fit is left out, notes first; large numbers are shortened
+        before that (16.0M)."""
+        notes, task = list(self.progress.notes), self._task(self.progress.activity)
+        elapsed = f"{clock_time(self.clock() - self.job_began)} so far"
+        if task is None or not self.progress.unit:
+            return [elapsed]
+        for short in (False, True):
+            facts = [amount(self.progress, short), *self._speed(task, short), *(time_left(task) or [elapsed])]
+            if cell_len(separator.join(facts)) <= width:
+                break
+        while notes and cell_len(separator.join([*facts, *notes])) > width:
+            notes.pop()
+        while facts[1:] and cell_len(separator.join(facts)) > width:
+            del facts[1]
+        return facts + notes
+
+    def _speed(self, task: Task, short: bool) -> list[str]:
+        if self.progress.speed:
+            return [self.progress.speed]
+        if not task.speed or self.progress.done == self.progress.total:
+            return []
+        return [f"{number(task.speed, short)} {self.progress.unit}/s"]
+
+    def _task(self, activity: str) -> Task | None:
+        known = self.tasks.get(activity)
+        return None if known is None else next(task for task in self.speedometer.tasks if task.id == known)
+
+    def _print_until_ended(self) -> None:
+        while not self.ended.wait(max(0.01, self.printed + SECONDS_PER_LINE - self.clock())):
+            self.print_if_due()
+
+
+def amount(progress: Progress, short: bool) -> str:
+    """`21/82 documents`, or `21 documents` where the total is not known."""
+    total = "" if progress.total is None else f"/{number(progress.total, short)}"
+    return f"{number(progress.done, short)}{total} {progress.unit}"
+
+
+def time_left(task: Task) -> list[str]:
+    """`0:12 left`, or nothing while that is not known and when nothing is left."""
+    seconds = task.time_remaining
+    return [f"{clock_time(seconds)} left"] if seconds and task.speed else []
+
+
+def number(value: float, short: bool) -> str:
+    """12,345 or short 12.3k; below ten with a decimal, unless it is whole."""
+    if value < 10 and value != int(value):
+        return f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"
+    if short:
+        for power, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+            if value >= power:
+                return f"{value / (1e3 if letter == 'k' else power):.3g}{letter}"
+    return f"{value:,.0f}"
+
+
+def clock_time(seconds: float) -> str:
+    """`0:12`, `1:02:03`."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
+
+
+def shorten(text: str, width: int) -> str:
+    """`text`, without its middle where it has more than `width` columns: names of a run differ at their ends."""
+    if cell_len(text) <= width:
+        return text
+    half = (width - 1) // 2
+    end = chop_cells(text[::-1], half)[0][::-1]
+    return f"{chop_cells(text, width - 1 - half)[0]}…{end}"
