@@ -58,7 +58,8 @@ class TerminalProgress(ProgressLines):
             activity = f" {self.progress.activity}" if self.progress.activity else ""
             name = f"{self.number}/{self.jobs} {shorten(self.title, TITLE_WIDTH)}"
             room = width - SMALLEST_BAR - 4  # two spaces between the three columns
-            facts = "  ".join(self.facts(room - cell_len(name + activity), "  "))
+            facts = "  ".join(self.facts(room - cell_len(name), "  "))
+            # the loss matters more than that it is a training
             if cell_len(name + activity + facts) <= room:
                 name += activity
             name = shorten(name, max(room - cell_len(facts), 8))
