@@ -31,7 +31,8 @@ class Log:
 
     def step(self, step: int) -> None:
         """Show that `step` steps are done, with the latest speed, loss and evaluation."""
-        report("training", step, self.steps, "steps", self.speed, tuple(self.shown.values()))
+        notes = tuple(self.shown[name] for name in ("loss", "evaluation") if name in self.shown)
+        report("training", step, self.steps, "steps", self.speed, notes)
 
     def write(self, step: int, scalars: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""
