@@ -74,9 +74,10 @@ def result_of(counts: dict[str, Any]) -> str:
     """The counts of a stage that matter to its user."""
     parts = [text.format(counts[name]) for name, text in COUNTS.items() if counts.get(name)]
     if "documents_kept" in counts:
-        parts.append(f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept")
         dropped = {name.removeprefix(DROPPED): count for name, count in counts.items() if name.startswith(DROPPED)}
-        parts += [f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items())]
+        reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
+        kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
+        parts.append(f"{kept} (dropped: {reasons})" if reasons else kept)
     if "vocab_size" in counts:
         parts.append(f"{counts['vocab_size']:,} tokens in the vocabulary")
     if "unknown_rate" in counts:

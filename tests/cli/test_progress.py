@@ -202,7 +202,7 @@ def test_the_table_at_the_end_says_what_matters(tiny, kobert) -> None:
 def test_results_name_reasons_and_spread() -> None:
     corpus = {"documents_read": 95, "documents_kept": 82, "documents_dropped_short": 10}
     assert result_of(corpus | {"documents_dropped_near_duplicate": 3}) == (
-        "82 of 95 documents kept, 3 near duplicate, 10 short"
+        "82 of 95 documents kept (dropped: 3 near duplicate, 10 short)"
     )
 
     def outcome(name: str, counts: dict) -> Outcome:
