@@ -16,6 +16,9 @@ from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt
 
+CPU_MULTIPLE = 64
+"""On a CPU in bf16, numbers of tokens, labels and sequences are rounded up to a multiple of this."""
+
 
 class LossModule(torch.nn.Module):
     """`forward(batch)` is the objective's loss of `model`, with attention kept inside each packed sequence."""
@@ -70,8 +73,13 @@ def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
         batch = batch.part(part, parts) if parts > 1 else batch
         if plan.torch_compile:
             # parts hold whole sequences, so some exceed their share of the tokens by up to max_length
-            tokens = loader.batch_tokens // parts + 2 * loader.max_length
-            batch = batch.pad_to(tokens, loader.max_length, pad_id=loader.shards.special.pad)
+            multiple, rows = loader.batch_tokens // parts + 2 * loader.max_length, 256
+        elif place.type == "cpu" and plan.mixed_precision == "bf16":
+            # oneDNN makes and keeps a kernel for every shape that it meets
+            multiple = rows = CPU_MULTIPLE
+        else:
+            return to_device(batch, place, varlen)
+        batch = batch.pad_to(multiple, loader.max_length, rows, pad_id=loader.shards.special.pad)
         return to_device(batch, place, varlen)
 
     return batch_at

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 import torch
 from rows import SMALL, VOCAB_SIZE, prepared, rows
+from synthetic_shards import articles, reviews, shards_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from kobert_pipeline.config import plugins
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.model import CPU_MULTIPLE, LossModule, batches
 from kobert_pipeline.pretrain.objectives.rtd import auc, sample
+from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.plan import Plan
 
 
 def padded(batch: Any, name: str, values: np.ndarray, filler: int) -> torch.Tensor:
@@ -287,3 +290,17 @@ def test_what_fills_a_batch_up_is_no_work() -> None:
     plain, padded_batch = (module(to_device(one))[1] for one in (batch, batch.pad_to(1024, 48)))
     assert padded_batch["tokens"] == plain["tokens"] == len(batch.input_ids)
     assert float(padded_batch["flops"]) == pytest.approx(float(plain["flops"]), rel=1e-6)
+
+
+def test_batches_have_few_shapes_in_bf16_on_a_cpu_and_the_same_loss() -> None:
+    options = PretrainOptions(
+        objective="mlm_nsp", architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=400, total_tokens=2000
+    )
+    schedule = PhaseSchedule(shards_of(articles(8), reviews(3)), options.parts(), VOCAB_SIZE, seed=1)
+    module, _ = prepared("mlm_nsp", {"name": "bert", **SMALL})
+    plain, rounded = (batches(schedule, Plan(mixed_precision=precision)) for precision in ("no", "bf16"))
+    for step in range(3):
+        one, other = plain(step, 0, 1), rounded(step, 0, 1)
+        assert {len(tensor) % CPU_MULTIPLE for tensor in (other.input_ids, other.labels, other.lengths)} == {0}
+        assert len(one.input_ids) < len(other.input_ids) <= len(one.input_ids) + CPU_MULTIPLE
+        assert float(module(other)[0]) == pytest.approx(float(module(one)[0]), rel=1e-5)
