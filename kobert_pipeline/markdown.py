@@ -36,6 +36,15 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 
+def class_table(classes: list[dict[str, Any]]) -> str:
+    """Precision, recall, F1 and support of each class, the `classes` of a classification report."""
+    rows = [
+        [escaped(row["label"]), *(f"{row[name]:.2f}" for name in ("precision", "recall", "f1")), f"{row['support']:,}"]
+        for row in classes
+    ]
+    return table(["label", "precision", "recall", "F1", "support"], rows)
+
+
 def _cell(cell: str) -> str:
     # only several lines are joined: a single one keeps its spaces
     line = " ".join(cell.splitlines()) if cell.splitlines()[1:] else cell

@@ -48,6 +48,8 @@ def evaluate(
     results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length}
     results |= {"file": file.name, "sha256": sha256(file), "examples_in_file": len(every)}
     results["clean"] = {"examples": examples, "scores": rounded(clean.scores)}
+    if clean.classification_report:
+        results["classification_report"] = clean.classification_report
     if isinstance(task, SequenceTask):
         results["subsets"] = by_kind(checkpoint, clean)
     if noises:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from kobert_pipeline.markdown import table
+from kobert_pipeline.markdown import class_table, escaped, table
 
+LARGEST_MATRIX = 20
+"""Classes of the largest confusion matrix on the page."""
 ENDS = {"too_much": "too much", "too_little": "too little"}
 SIDES = {"behind": "after", "before": "before"}
 """{key in the results: word on the page}."""
@@ -22,12 +24,27 @@ def sections(results: dict[str, Any]) -> list[str]:
         f"Task `{results['task']['name']}`, windows of {results['max_length']} tokens; {clean['examples']:,} of "
         f"{results['examples_in_file']:,} examples: {score_list(clean['scores'])}.{ceiling(clean)}"
     ]
+    if "classification_report" in results:
+        parts += ["## By class", *class_parts(results["classification_report"])]
     if "subsets" in results:
         parts += ["## By kind of text", SUBSETS_NOTE, subsets_table(results["subsets"], clean)]
     if "noise" in results:
         parts += ["## Under noise", noise_note(results["noise"]), noise_table(results["noise"])]
     if "errors" in results:
         parts += ["## Where answers go wrong", *error_parts(results["errors"])]
+    return parts
+
+
+def class_parts(report: dict[str, Any]) -> list[str]:
+    """The scores of each class, and the confusion matrix unless it is too wide to read."""
+    parts = [class_table(report["classes"])]
+    matrix = report.get("confusion_matrix")
+    if matrix and len(matrix) > LARGEST_MATRIX:
+        parts.append(f"The confusion matrix of {len(matrix)} classes is in the JSON output (`--json`, `--out`).")
+    elif matrix:
+        labels = [escaped(row["label"]) for row in report["classes"]]
+        rows = [[label, *(f"{count:,}" for count in row)] for label, row in zip(labels, matrix, strict=True)]
+        parts += ["Rows are the labels of the file, columns the predictions.", table(["label", *labels], rows)]
     return parts
 
 

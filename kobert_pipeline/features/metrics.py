@@ -51,6 +51,29 @@ CLASSIFICATION: dict[str, Callable[[list[int], list[int]], float]] = {
 """Scores of label indices, by name."""
 
 
+def classification_report(predictions: list[int], labels: list[int], names: list[str]) -> dict[str, Any]:
+    """`classes`: precision, recall and F1 in percent and the support (number of examples) of each of the n classes;
+    `confusion_matrix` (n, n): how many examples of each class (row) were predicted as each class (column)."""
+    pairs = Counter(zip(labels, predictions, strict=True))
+    given, right = Counter(predictions), Counter(labels)
+    numbers = range(len(names))
+    return {
+        "classes": [_class_row(names[i], pairs[i, i], given[i], right[i]) for i in numbers],
+        "confusion_matrix": [[pairs[row, column] for column in numbers] for row in numbers],
+    }
+
+
+def _class_row(name: str, both: int, given: int, right: int) -> dict[str, Any]:
+    """A class that was predicted `given` times, is right `right` times, and is both `both` times."""
+    return {
+        "label": name,
+        "precision": round(100.0 * both / given, 4) if given else 0.0,
+        "recall": round(100.0 * both / right, 4) if right else 0.0,
+        "f1": round(100.0 * 2 * both / (given + right), 4) if given + right else 0.0,
+        "support": right,
+    }
+
+
 def pearson(predictions: list[float], values: list[float]) -> float:
     """Pearson correlation, in percent; 0.0 where either side is constant."""
     sides = [np.asarray(side, np.float64) for side in (predictions, values)]
@@ -116,6 +139,16 @@ def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> di
         "entity_precision": both / given if given else 0.0,
         "entity_recall": both / right if right else 0.0,
     }
+
+
+def entity_report(predictions: list[list[Any]], entities: list[list[Any]], kinds: list[str]) -> dict[str, Any]:
+    """`classes`: precision, recall and F1 in percent and the support (number of entities) of each type. An entity is
+    right as in `entity_scores`. There is no confusion matrix: a wrong entity need not overlap with a right one."""
+    sides = [
+        {(text, *entity) for text, listed in enumerate(side) for entity in listed} for side in (predictions, entities)
+    ]
+    given, right, both = (Counter(kind for *_, kind in side) for side in (*sides, sides[0] & sides[1]))
+    return {"classes": [_class_row(kind, both[kind], given[kind], right[kind]) for kind in kinds]}
 
 
 def character_macro_f1(predictions: list[list[Any]], entities: list[list[Any]], texts: list[str]) -> float:

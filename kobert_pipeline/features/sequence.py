@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kobert_pipeline.features.format import Features, flatten, row_starts
-from kobert_pipeline.features.metrics import CLASSIFICATION
+from kobert_pipeline.features.metrics import CLASSIFICATION, classification_report
 from kobert_pipeline.features.task import Example, Task
 
 
@@ -66,6 +66,15 @@ class SequenceTask(Task):
         """The `scores`, in percent."""
         labels = [example["label"] for example in examples]
         return {name: CLASSIFICATION[name](predictions, labels) for name in self.scores}
+
+    def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
+        """Scores of each label, and the confusion matrix; {} where outputs are no labels."""
+        config = self.config()
+        names = list(config.get("id2label", {}).values())
+        # neither a regression's score nor the number of a choice is a class
+        if config.get("problem_type") == "regression" or not names:
+            return {}
+        return classification_report(predictions, [example["label"] for example in examples], names)
 
     def content(self, example: Example) -> str:
         """The text, or both texts."""

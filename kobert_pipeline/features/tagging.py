@@ -20,7 +20,7 @@ from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
 from kobert_pipeline.features.format import Features, flatten, row_starts
-from kobert_pipeline.features.metrics import character_macro_f1, entity_scores
+from kobert_pipeline.features.metrics import character_macro_f1, entity_report, entity_scores
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
@@ -180,6 +180,10 @@ class TaggingTask(Task):
         right = [example["entities"] for example in examples]
         texts = [example["text"] for example in examples]
         return entity_scores(predictions, right) | {"character_macro_f1": character_macro_f1(predictions, right, texts)}
+
+    def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
+        """Scores of each entity type."""
+        return entity_report(predictions, [example["entities"] for example in examples], self.labels or [])
 
     def counts(self, features: Features) -> dict[str, Any]:
         """The number of entities, how many of their ends are inside a token, and the entity F1 of a model that labels

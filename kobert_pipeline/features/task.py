@@ -26,6 +26,8 @@ class Task(Plugin):
     """The score by which models are selected on dev; larger is better."""
     clean_training: ClassVar[bool] = False
     """Whether training examples that overlap the test set are dropped."""
+    sample: ClassVar[dict[str, Any]] = {}
+    """A made-up example for the model card; {} where only the user's files know what the texts are about."""
     inference_options: ClassVar[tuple[str, ...]] = ()
     """The options that predictions depend on; `inference_state` saves them with the model."""
 
@@ -48,6 +50,11 @@ class Task(Plugin):
     @abstractmethod
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """Scores in percent."""
+
+    def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
+        """Scores by class in percent (`classes`), and a `confusion_matrix` where every example has one class; {} for
+        tasks without classes."""
+        return {}
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with options that depend on the training files (labels that were not given) filled in. It is saved

@@ -146,6 +146,11 @@ class Predicted:
         """The task's metrics, predictions against examples, in percent."""
         return self.task.score(self.predictions, self.features.examples)
 
+    @property
+    def classification_report(self) -> dict[str, Any]:
+        """The task's scores by class, {} for tasks without classes."""
+        return self.task.classification_report(self.predictions, self.features.examples)
+
     @cached_property
     def spans(self) -> dict[int, tuple[int, int]]:
         """For a task with answer spans: {number of the example: (start, end)}, in characters of the context; examples

@@ -171,4 +171,7 @@ def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:
     rows = zip(test.examples, predicted.predictions, strict=True)
     lines = ({"id": example["id"], "prediction": prediction} for example, prediction in rows)
     write_json_lines(out / "predictions.jsonl", lines)
-    return {"test": {name: round(value, 4) for name, value in predicted.scores.items()}}
+    counts: dict[str, Any] = {"test": {name: round(value, 4) for name, value in predicted.scores.items()}}
+    if predicted.classification_report:
+        counts["test_classification_report"] = predicted.classification_report
+    return counts

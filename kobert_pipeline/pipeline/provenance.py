@@ -1,7 +1,7 @@
 """Where a published model comes from: facts for the model card and the training manifest, read from the run's
 manifests."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ import kobert_pipeline.publish.stage as publish_stage
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.markdown import mean
+from kobert_pipeline.pipeline.card_example import card_example
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import without_known_licence
-from kobert_pipeline.publish.model_card import CardFacts, Results, auto_class_of
+from kobert_pipeline.publish.model_card import auto_class_of
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.compare import final_split, scores_by_metric
 from kobert_pipeline.training.hf_config import fine_tuned_for
@@ -107,6 +109,8 @@ def publish_model(
     facts = card_facts(
         recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
     )
+    if task:
+        facts = replace(facts, example=card_example(task, recipe.features[features].license, run_dir, features))
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, run_dir / begin.tokenizer[1], out)
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
@@ -136,7 +140,7 @@ def card_facts(
         license=options.license,
         auto_class=auto_class,
         sources=strip_local_paths(recipe.training_files(options), data_dir),
-        counts=card_counts(manifests, config),
+        counts=card_counts(manifests, config) | example_counts(related),
         results=results,
         paired=task is not None and task.paired,
         null_threshold=null_threshold(config),
@@ -184,8 +188,9 @@ def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: di
     order = sorted(finished, key=lambda control: -mean([dev_score(run) for run in finished[control]]))
     control_scores = {control: scores_by_metric(finished[control], split) for control in order}
     return Results(
-        name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split]
-    )
+        name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split],
+        by_seed[best]["counts"].get(f"{split}_classification_report", {}).get("classes", []),
+    )  # fmt: skip
 
 
 def finished_controls(controls: dict[str, list[Path]]) -> dict[str, list[Manifest]]:
@@ -243,6 +248,13 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
     if "max_length" in state:
         numbers["maximum tokens per window in fine-tuning"] = f"{state['max_length']:,}"
     return numbers
+
+
+def example_counts(related: dict[str, Manifest]) -> dict[str, str]:
+    """The sizes of the train, dev and test sets, by label."""
+    counts = next((content["counts"] for stage, content in related.items() if stage.startswith("features/")), None)
+    sizes = {split: (counts or {}).get(f"{split}_examples") for split in ("train", "dev", "test")}
+    return {f"examples in {split}": f"{size:,}" for split, size in sizes.items() if size is not None}
 
 
 def strip_local_paths(value: Any, data_dir: Path) -> Any:

@@ -15,6 +15,8 @@ UNCONDITIONAL = {
     "isc", "bsd", "bsd-clause", "apache", "odc-by", "kogl-1",
 }  # fmt: skip
 """Licences that require attribution at most, which the card gives."""
+OWN = {"own", "my-own", "own-work"}
+"""Whoever trained the model owns the texts, which does not mean that they are public."""
 COPYLEFT = {"gfdl": "gfdl", "odbl": "odbl", "gpl": "gpl-3.0", "lgpl": "lgpl-3.0", "agpl": "agpl-3.0"}
 """{share-alike licence outside Creative Commons: the licence to suggest for a model trained on such data}."""
 KOGL = {"kogl-1": set[str](), "kogl-2": {"nc"}, "kogl-3": {"nd"}, "kogl-4": {"nc", "nd"}}
@@ -84,6 +86,15 @@ def allows(data: str, model: str) -> bool:
     # share-alike licences accept their own later versions, except the first of Creative Commons
     later = family in COPYLEFT or version != 1.0
     return model_version >= (version or 0.0) if later else model_version == version
+
+
+def allows_quoting(licence: str) -> bool:
+    """Whether a text under this licence may be shown in a model card. Cautious: not where a licence is unknown, forbids
+    derivatives or commercial use, or is the publisher's own."""
+    names = split_names(licence)
+    found = [conditions(name) for name in names]
+    own = any(parse(name)[0] in OWN for name in names)
+    return bool(names) and not own and all(one is not None and not one & {"nd", "nc"} for one in found)
 
 
 def suggestion(name: str) -> str:

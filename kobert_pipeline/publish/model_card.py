@@ -1,73 +1,26 @@
 """The model card: how to load the model, how it was trained, its scores, data, cost and limits. Every number comes from
 the run's manifests."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kobert_pipeline.markdown import code, deviation_and_range, escaped, front_matter, mean, paragraphs, spread, table
-from kobert_pipeline.publish.costs import Cost, EmissionsOptions, grams
+from kobert_pipeline.markdown import (
+    class_table,
+    code,
+    deviation_and_range,
+    escaped,
+    front_matter,
+    mean,
+    paragraphs,
+    spread,
+    table,
+)
+from kobert_pipeline.publish.card_facts import CardFacts, Results
+from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, without_known_licence
-from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS
+from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS, with_example
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
-
-Scores = dict[str, list[float]]
-"""{metric: [value per seed]}"""
-
-
-@dataclass(frozen=True)
-class Results:
-    """The scores of a fine-tuning over all its seeds."""
-
-    name: str
-    task: str
-    split: str
-    """`dev` or `test`, the split that the scores are of."""
-    scores: Scores
-    controls: dict[str, Scores] = field(default_factory=dict)
-    """Scores of the same network trained from scratch on the same data, by fine-tuning, the best on dev first."""
-    seed: str = ""
-    """The seed of the published weights."""
-    own: dict[str, float] = field(default_factory=dict)
-    """The scores of that seed alone."""
-
-
-@dataclass(frozen=True)
-class CardFacts:
-    """What the run knows about the model."""
-
-    name: str
-    recipe: str
-    description: str
-    license: str
-    auto_class: str
-    sources: list[dict[str, str]]
-    """The training files: rows of `path`, `license` and `use`."""
-    counts: dict[str, str]
-    analyzer: str
-    style: str
-    library: str
-    """The package to install for the analyzer, "" if it needs none."""
-    base: str | None = None
-    """The checkpoint, not of this package, that it was made from."""
-    results: Results | None = None
-    plain_agreement: float | None = None
-    """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""
-    paired: bool = False
-    """Whether it labels pairs of texts."""
-    null_threshold: float | None = None
-    """A question is answered unless the null score exceeds the best span's by more; None if all are answered."""
-    gives_vectors: bool = False
-    """Whether the folder has the files of `sentence-transformers`."""
-    onnx_difference: float | None = None
-    """The largest difference between the outputs of the ONNX file and of torch; None if there is no such file."""
-    permission: str | None = None
-    evaluated: list[dict[str, str]] = field(default_factory=list)
-    """The dev and test files, in rows as those of `sources`."""
-    costs: list[Cost] = field(default_factory=list)
-    emissions: EmissionsOptions | None = None
-
 
 PIPELINES = {
     "AutoModelForSequenceClassification": "text-classification",
@@ -133,7 +86,8 @@ def snippet(facts: CardFacts) -> str:
     text = PAIRED if facts.paired else USES[facts.auto_class]
     if facts.null_threshold is not None:
         text = UNANSWERABLE.replace("NULL_THRESHOLD", f"{facts.null_threshold:.6g}")
-    return text.replace(", trust_remote_code=True", "") if facts.base else text
+    text = text.replace(", trust_remote_code=True", "") if facts.base else text
+    return with_example(text, facts.example)
 
 
 def model_choice(results: Results | None) -> str:
@@ -240,10 +194,17 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         ],
         model_name=facts.name,
         eval_results=eval_results(facts, facts.results) if facts.results else None,
+        **widget(facts),
         **emissions,
     )
     found: dict[str, Any] = data.to_dict()
     return found
+
+
+def widget(facts: CardFacts) -> dict[str, Any]:
+    """The text that the Hub's page of the model offers to try, for models of single texts."""
+    single = facts.auto_class in ("AutoModelForSequenceClassification", "AutoModelForTokenClassification")
+    return {"widget": [{"text": facts.example["text"]}]} if single and not facts.paired and facts.example else {}
 
 
 def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
@@ -288,6 +249,8 @@ def results_text(results: Results | None) -> str:
         parts.append(
             f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {own}."
         )
+    if results.classes:
+        parts += [f"By class, seed {results.seed} on {results.split}:", class_table(results.classes)]
     if not results.controls:
         parts.append("The same network was not trained from scratch, so what pretraining added is not known.")
     return "\n\n".join(parts)

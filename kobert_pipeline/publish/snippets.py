@@ -1,9 +1,37 @@
-"""Python examples for the model card, one for each kind of head. A test runs them."""
+"""Python examples for the model card, one for each kind of head. A test runs them.
+
+TEXT, TEXT_PAIR, QUESTION, CONTEXT and CHOICES stand for an example of the task's own domain.
+"""
+
+import json
+import re
+from typing import Any
+
+EXAMPLE: dict[str, Any] = {
+    "text": "오늘은 맑고 바람이 조금 분다.",
+    "text_pair": "바람이 약간 부는 맑은 날이다.",
+    "question": "한글은 누가 만들었는가?",
+    "context": "한글은 세종대왕이 1443년에 만들었다.",
+    "choices": ["그래서 산책하기 좋다.", "그래서 우산이 필요하다."],
+}
+"""What is shown where neither the task nor the data has an example."""
+
+
+def with_example(code: str, example: dict[str, Any]) -> str:
+    """The code with the texts of an example, which lacks none of those it has."""
+    texts = {**EXAMPLE, **example}
+    # JSON strings are Python strings too
+    return re.sub(
+        r"\b(?:TEXT_PAIR|TEXT|QUESTION|CONTEXT|CHOICES)\b",
+        lambda match: json.dumps(texts[match.group().lower()], ensure_ascii=False),
+        code,
+    )
+
 
 PAIRED = """from transformers import pipeline
 
 classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
-print(classify({"text": "한 남자가 기타를 친다.", "text_pair": "누군가 악기를 연주한다."}))"""
+print(classify({"text": TEXT, "text_pair": TEXT_PAIR}))"""
 FILL = """from transformers import pipeline
 
 fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
@@ -18,14 +46,14 @@ from transformers import AutoTokenizer
 folder = "PATH/TO/THIS/FOLDER"
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
 session = onnxruntime.InferenceSession(f"{folder}/onnx/model.onnx")
-outputs = session.run(None, dict(tokenizer(["배우들 연기가 정말 좋았다"], return_tensors="np")))"""
+outputs = session.run(None, dict(tokenizer(["대한민국의 수도는 서울이다."], return_tensors="np")))"""
 SPAN = """import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 folder = "PATH/TO/THIS/FOLDER"
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
 model = AutoModelForQuestionAnswering.from_pretrained(folder)
-question, context = "한글은 누가 만들었는가?", "한글은 세종대왕이 1443년에 만들었다."
+question, context = QUESTION, CONTEXT
 inputs = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True, truncation="only_second")
 offsets = inputs.pop("offset_mapping")[0].tolist()
 outputs = model(**inputs)
@@ -44,7 +72,7 @@ USES = {
     "AutoModelForSequenceClassification": """from transformers import pipeline
 
 classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
-print(classify("배우들 연기가 정말 좋았다"))""",
+print(classify(TEXT))""",
     "AutoModelForQuestionAnswering": SPAN
     + """
 print(context[offsets[start][0] : offsets[end][1]])""",
@@ -54,7 +82,7 @@ from transformers import AutoModelForMultipleChoice, AutoTokenizer
 folder = "PATH/TO/THIS/FOLDER"
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
 model = AutoModelForMultipleChoice.from_pretrained(folder)
-text, candidates = "비가 오기 시작했다.", ["그는 우산을 폈다.", "그는 해를 피했다."]
+text, candidates = TEXT, CHOICES
 inputs = tokenizer([text] * len(candidates), candidates, padding=True, truncation=True, return_tensors="pt")
 scores = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]
 print(candidates[int(scores.argmax())])""",
@@ -63,7 +91,7 @@ print(candidates[int(scores.argmax())])""",
 # stride: a text longer than the model's windows is read in several, which share 8 tokens
 options = {"aggregation_strategy": "simple", "stride": 8}
 tag = pipeline("token-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True, **options)
-print(tag("세종대왕은 1443년에 한글을 만들었다."))""",
+print(tag(TEXT))""",
     "AutoModelForPreTraining": FILL,
     "AutoModelForMaskedLM": FILL,
     "AutoModelForCausalLM": """from transformers import pipeline

@@ -10,8 +10,9 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
+from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.costs import EmissionsOptions
-from kobert_pipeline.publish.model_card import CardFacts, model_card
+from kobert_pipeline.publish.model_card import model_card
 
 VERSION = 1
 WRITES = (

@@ -41,13 +41,28 @@ def test_clean_scores_are_those_that_fine_tuning_measured_on_the_same_file(
     """Task options, window length and weights come from the published folder alone."""
     for name in FILES:
         found = figures(checkpoints[name], corpora / FILES[name])
-        tuned = tiny.manifests()[f"finetune/{name}/1"]["counts"]["test"]
-        assert found["clean"]["scores"] == pytest.approx(tuned, abs=0.006), name
+        tuned = tiny.manifests()[f"finetune/{name}/1"]["counts"]
+        assert found["clean"]["scores"] == pytest.approx(tuned["test"], abs=0.006), name
+        assert found.get("classification_report") == tuned.get("test_classification_report"), name
         assert found["task"] == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["task"], name
         assert (
             found["max_length"]
             == json.loads((tiny.run_dir / "features" / name / "task.json").read_text())["max_length"]
         ), name
+
+
+def test_scores_by_class_and_the_confusion_matrix_are_on_the_page(checkpoints: dict, corpora: Path) -> None:
+    found = figures(checkpoints["nsmc"], corpora / FILES["nsmc"])
+    report = found["classification_report"]
+    right = sum(report["confusion_matrix"][number][number] for number in range(2))
+    assert right / found["clean"]["examples"] == pytest.approx(found["clean"]["scores"]["accuracy"] / 100, abs=1e-4)
+    page = markdown(found | {"checkpoint": "nsmc"})
+    for row, counts in zip(report["classes"], report["confusion_matrix"], strict=True):
+        assert f"| {row['label']} | {row['precision']:.2f} | {row['recall']:.2f} |" in page
+        assert f"| {row['label']} | {counts[0]} | {counts[1]} |" in page
+    wide = {"classes": report["classes"] * 11, "confusion_matrix": [[0] * 22] * 22}
+    page = markdown(found | {"checkpoint": "nsmc", "classification_report": wide})
+    assert "confusion matrix of 22 classes is in the JSON" in page
 
 
 def test_noise_of_rate_0_changes_no_score(checkpoints: dict, corpora: Path) -> None:

@@ -54,7 +54,12 @@ def tagged(kind: str) -> str:
 def test_types_of_entities_are_those_of_the_model(model: Callable, figures: Callable) -> None:
     head = model("tagging")
     assert fit_to_model(Task.choose("tagging"), head).labels == ["사람", "곳"]  # type: ignore[attr-defined]
-    assert figures("tagging", tagged("곳"), file="file.jsonl")["task"]["labels"] == ["사람", "곳"]
+    found = figures("tagging", tagged("곳"), file="file.jsonl")
+    assert found["task"]["labels"] == ["사람", "곳"]
+    assert [(row["label"], row["support"]) for row in found["classification_report"]["classes"]] == [
+        ("사람", 0),
+        ("곳", 1),
+    ]
     for labels in (["곳", "사람"], ["사람"], ["사람", "곳", "때"]):
         with pytest.raises(UserError, match="the checkpoint's labels are O, B-사람"):
             fit_to_model(Task.choose({"name": "tagging", "labels": labels}), head)
@@ -65,6 +70,7 @@ def test_types_of_entities_are_those_of_the_model(model: Callable, figures: Call
 def test_choices_are_evaluated_and_take_no_noise(model: Callable, figures: Callable) -> None:
     found = figures("choice", "text,choice1,choice2,label\n비가 온다.,우산을 폈다.,썰매를 탔다.,0\n", file="file.csv")
     assert found["clean"]["scores"]["accuracy"] in (0.0, 100.0)
+    assert "classification_report" not in found
     with pytest.raises(UserError, match="choice is neither, leave --noise out"):
         noisy_fields(fit_to_model(Task.choose("choice"), model("choice")), [])
 
@@ -72,6 +78,7 @@ def test_choices_are_evaluated_and_take_no_noise(model: Callable, figures: Calla
 def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable) -> None:
     text = "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n가게에 갔다\t집에 갔다\t1\n"
     found = figures("sts", text, [Noise("spaces-removed", 1.0, 1)], "file.tsv")
+    assert "classification_report" not in found, "a score is no class"
     assert "predictions_changed" not in found["noise"]["conditions"][0]
     assert "predictions changed" not in markdown(found)
 

@@ -11,7 +11,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from sklearn.metrics import f1_score
 
 from kobert_pipeline.features.bio import parse_tag, spans
-from kobert_pipeline.features.metrics import character_macro_f1, character_tags, entity_scores
+from kobert_pipeline.features.metrics import character_macro_f1, character_tags, entity_report, entity_scores
 
 every_count = pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.slow)])
 TAGS = ["O", "B-PS", "I-PS", "B-LC", "I-LC", "B-DT", "I-DT"]
@@ -62,6 +62,21 @@ def test_entity_scores_equal_seqeval(cases: int) -> None:
                 assert found[name] == pytest.approx(
                     100 * getattr(seqeval_metrics, theirs)(right, given, zero_division=0)
                 ), name
+
+
+@every_count
+def test_scores_by_entity_type_equal_seqeval(cases: int) -> None:
+    for given, right in tagged(cases):
+        found = entity_report([of_tags(tags) for tags in given], [of_tags(tags) for tags in right], ["PS", "LC", "DT"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = seqeval_metrics.classification_report(right, given, output_dict=True, zero_division=0)
+        for row in found["classes"]:
+            # seqeval lists only the types that occur
+            expected = theirs.get(row["label"], {"precision": 0, "recall": 0, "f1-score": 0, "support": 0})
+            assert row["support"] == expected["support"]
+            for name, their_name in (("precision", "precision"), ("recall", "recall"), ("f1", "f1-score")):
+                assert row[name] == pytest.approx(100 * expected[their_name], abs=1e-4), name
 
 
 @every_count

@@ -11,6 +11,7 @@ from sklearn import metrics as sklearn_metrics
 
 from kobert_pipeline.features.metrics import (
     CLASSIFICATION,
+    classification_report,
     f1,
     macro_f1,
     matthews_corrcoef,
@@ -98,3 +99,17 @@ def test_sides_of_different_length_are_refused() -> None:
     for score in CLASSIFICATION.values():
         with pytest.raises(ValueError, match=r"shorter|longer"):
             score([1, 0], [1])
+
+
+@every_count
+def test_classification_report_equals_scikit_learn(cases: int) -> None:
+    """Classes without an example, and classes that are never predicted, among them."""
+    for predictions, labels in labelled(cases):
+        numbers = list(range(7))
+        found = classification_report(predictions, labels, [f"class {number}" for number in numbers])
+        given = {"y_true": labels, "y_pred": predictions, "labels": numbers}
+        columns = sklearn_metrics.precision_recall_fscore_support(**given, zero_division=0)
+        for name, expected in zip(("precision", "recall", "f1"), columns, strict=False):
+            assert [row[name] for row in found["classes"]] == pytest.approx(100 * expected, abs=1e-4), name
+        assert [row["support"] for row in found["classes"]] == columns[3].tolist()
+        assert found["confusion_matrix"] == sklearn_metrics.confusion_matrix(**given).tolist()

@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 from huggingface_hub import ModelCard
 
+from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
 from kobert_pipeline.publish.licences import NOT_STATED
-from kobert_pipeline.publish.model_card import CardFacts, Results, model_card
+from kobert_pipeline.publish.model_card import model_card
 
 SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
 CONTROLS = {

@@ -15,7 +15,8 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import TaskModule, build, logits
 from kobert_pipeline.finetune.stage import FinetuneOptions
 from kobert_pipeline.publish import stage
-from kobert_pipeline.publish.model_card import PIPELINES, CardFacts, auto_class_of
+from kobert_pipeline.publish.card_facts import CardFacts
+from kobert_pipeline.publish.model_card import PIPELINES, auto_class_of
 from kobert_pipeline.publish.snippets import USES
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}

@@ -15,7 +15,8 @@ from kobert_pipeline.config import plugins
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish import onnx_file, stage
-from kobert_pipeline.publish.model_card import CardFacts, auto_class_of
+from kobert_pipeline.publish.card_facts import CardFacts
+from kobert_pipeline.publish.model_card import auto_class_of
 from kobert_pipeline.publish.verify import SAMPLES
 
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from huggingface_hub import ModelCard
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json, write_json_with_digest
 from kobert_pipeline.pipeline.provenance import null_threshold, strip_local_paths
 from kobert_pipeline.pipeline.stages import plan
+from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.export import export
-from kobert_pipeline.publish.model_card import CardFacts, snippet
+from kobert_pipeline.publish.model_card import snippet
 
 KINDS = {
     "nsmc": "AutoModelForSequenceClassification",
@@ -235,13 +237,20 @@ def test_card_metadata_is_what_the_hub_reads(folder, tiny) -> None:
     assert metadata(folder)["model-index"][0]["name"] == f"tiny-{folder.name}"
 
 
-def test_card_names_data_licences_recipe_and_limits(folder) -> None:
+def test_card_names_data_licences_recipe_and_limits(folder, tiny) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert r"documents/\*.txt | CC0-1.0" in text
     assert "`tiny`" in text
     assert "Intended use and limits" in text
     assert "bert, 1 layers, hidden size 32" in text
     if folder.name == "nsmc":
+        classes = tiny.manifests()["finetune/nsmc/1"]["counts"]["test_classification_report"]["classes"]
+        for row in classes:
+            assert f"| {row['label']} | {row['precision']:.2f} |" in text
+        sizes = tiny.manifests()["features/nsmc"]["counts"]
+        for split in ("train", "dev", "test"):
+            assert f"| examples in {split} | {sizes[f'{split}_examples']} |" in text
+        assert ModelCard(text).data.widget == [{"text": "배우들 연기가 정말 좋았다"}]
         assert "| labels | negative, positive |" in text and "| reviews_test.txt | CC0-1.0 | evaluate (test) |" in text
     assert "{name}" not in text
     assert "None" not in re.sub(r"```.*?```", "", text, flags=re.S)

@@ -3,7 +3,7 @@
 Warstadt, Singh and Bowman, *Neural Network Acceptability Judgments*, TACL 2019 (CoLA), which the Korean set follows.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.features.labelled import LabelledTask
 
@@ -15,6 +15,7 @@ class Acceptability(LabelledTask):
     labels: ClassVar[tuple[str, ...]] = ("unacceptable", "acceptable")
     scores: ClassVar[tuple[str, ...]] = ("mcc", "accuracy")
     metric: ClassVar[str] = "mcc"
+    sample: ClassVar[dict[str, Any]] = {"text": "동생은 어제 학교를 갔다 왔다."}
     known: ClassVar[dict[str, tuple[str, ...]]] = {
         "text": ("sentence", "text"),
         "label": ("acceptability_label", "label"),

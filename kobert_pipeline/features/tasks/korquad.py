@@ -1,7 +1,7 @@
 """KorQuAD 1.0 and other data sets in SQuAD 1.1 form: answers are spans of a paragraph."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.questions import refuse_repeated_ids, squad_example, squad_questions
@@ -14,6 +14,10 @@ class KorQuad(SpanTask):
     are left out."""
 
     name: Literal["korquad"] = "korquad"
+    sample: ClassVar[dict[str, Any]] = {
+        "question": "한글은 누가 만들었는가?",
+        "context": "한글은 세종대왕이 1443년에 만들었다.",
+    }
 
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start` or is missing, or an id occurs

@@ -5,7 +5,7 @@ characters.
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.features.questions import squad_examples
 from kobert_pipeline.features.task import Example
@@ -16,6 +16,10 @@ class Mrc(UnanswerableTask):
     """JSON files in SQuAD 2.0 form: `is_impossible`, or no answers, for a question without one; `guid` or `id`."""
 
     name: Literal["mrc"] = "mrc"
+    sample: ClassVar[dict[str, Any]] = {
+        "question": "한글은 누가 만들었는가?",
+        "context": "한글은 세종대왕이 1443년에 만들었다.",
+    }
 
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start`, or an id occurs twice."""

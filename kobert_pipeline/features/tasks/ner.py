@@ -8,7 +8,7 @@ Meulder, CoNLL 2003.
 from collections.abc import Iterator
 from itertools import dropwhile, groupby
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from kobert_pipeline.corpus.open_text import open_lines
 from kobert_pipeline.errors import UserError
@@ -31,6 +31,7 @@ class Ner(TaggingTask):
     last. Columns are separated by tabs or spaces. Tokens are joined by a space, characters of KLUE by nothing."""
 
     name: Literal["ner"] = "ner"
+    sample: ClassVar[dict[str, Any]] = {"text": "세종대왕은 1443년에 한글을 만들었다."}
 
     def read(self, path: Path) -> list[Example]:
         """Every sentence. Raises UserError, with the line number, for a missing tag and for a type that is not in

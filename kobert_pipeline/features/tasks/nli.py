@@ -4,7 +4,7 @@ Ham et al., *KorNLI and KorSTS*, Findings of EMNLP 2020; Park et al., *KLUE*, Ne
 is.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.features.labelled import PairTask
 
@@ -16,6 +16,7 @@ class Nli(PairTask):
     name: Literal["nli"] = "nli"
     labels: ClassVar[tuple[str, ...]] = ("entailment", "neutral", "contradiction")
     metric: ClassVar[str] = "accuracy"
+    sample: ClassVar[dict[str, Any]] = {"text": "한 남자가 기타를 친다.", "text_pair": "누군가 악기를 연주한다."}
     known: ClassVar[dict[str, tuple[str, ...]]] = {
         "text": ("premise", "sentence1"),
         "text_pair": ("hypothesis", "sentence2"),

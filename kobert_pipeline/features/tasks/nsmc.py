@@ -1,7 +1,7 @@
 """NSMC: sentiment of Naver movie reviews, positive or negative."""
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.corpus.readers.nsmc import read_reviews
@@ -16,6 +16,7 @@ class Nsmc(SequenceTask):
     name: Literal["nsmc"] = "nsmc"
     labels: ClassVar[tuple[str, ...]] = ("negative", "positive")
     metric: ClassVar[str] = "accuracy"
+    sample: ClassVar[dict[str, Any]] = {"text": "배우들 연기가 정말 좋았다"}
 
     def read(self, path: Path) -> list[Example]:
         """Every review, also empty ones, since the official test set counts them."""

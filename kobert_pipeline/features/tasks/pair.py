@@ -1,6 +1,6 @@
 """Paraphrases: whether two texts mean the same (question pairs, PAWS-X, KLUE-STS by its binary label)."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.features.labelled import PairTask
 
@@ -13,6 +13,7 @@ class Pair(PairTask):
     labels: ClassVar[tuple[str, ...]] = ("different", "same")
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
     metric: ClassVar[str] = "accuracy"
+    sample: ClassVar[dict[str, Any]] = {"text": "여권은 어디에서 만들어?", "text_pair": "여권 발급은 어디서 하나요?"}
     symmetric: ClassVar[bool] = True
     known: ClassVar[dict[str, tuple[str, ...]]] = {
         "text": ("question1", "sentence1", "text1"),

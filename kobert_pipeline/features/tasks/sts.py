@@ -26,6 +26,7 @@ class Sts(PairTask):
     labels: ClassVar[tuple[str, ...]] = ("score",)
     label_type: ClassVar[Any] = np.float32
     metric: ClassVar[str] = "spearman"
+    sample: ClassVar[dict[str, Any]] = {"text": "아이가 공원에서 뛰논다.", "text_pair": "공원에서 아이들이 놀고 있다."}
     symmetric: ClassVar[bool] = True
     known: ClassVar[dict[str, tuple[str, ...]]] = {
         "text": ("sentence1", "text1"),

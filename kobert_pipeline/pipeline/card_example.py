@@ -1,0 +1,30 @@
+"""The example that a model card shows: a text of the task's own domain, which may be published."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+from kobert_pipeline.corpus.pii import Kind, redact
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.files import read_json_lines
+from kobert_pipeline.publish.licences import NOT_STATED, allows_quoting
+
+FIELDS = ("text", "text_pair", "question", "context", "choices")
+"""The parts of an example that a model reads; its label is not shown."""
+LENGTHS = range(8, 301)
+"""Characters of a text that is shown: neither a fragment nor a page."""
+
+
+def card_example(task: Task, licence: str | None, run_dir: Path, features: str) -> dict[str, Any]:
+    """The task's own sample, or, for tasks on files of any domain, the first fitting example of dev where the licence
+    of the data allows to show it; {} where it does not, or none fits."""
+    dev = run_dir / "features" / features / "dev" / "examples.jsonl"
+    if task.sample or not allows_quoting(licence or NOT_STATED) or not dev.is_file():
+        return dict(task.sample)
+    candidates = ({name: example[name] for name in FIELDS if name in example} for example in read_json_lines(dev))
+    return next((example for example in candidates if is_fit(example)), {})
+
+
+def is_fit(example: dict[str, Any]) -> bool:
+    """Whether all texts of an example are of a fitting length, in one printable line, and without personal data."""
+    texts = [text for value in example.values() for text in (value if isinstance(value, list) else [value])]
+    return all(len(text) in LENGTHS and text.isprintable() and redact(text, get_args(Kind)) == text for text in texts)

@@ -1,0 +1,66 @@
+"""What a model card tells of a model, as data."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kobert_pipeline.publish.costs import Cost, EmissionsOptions
+
+Scores = dict[str, list[float]]
+"""{metric: [value per seed]}"""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The scores of a fine-tuning over all its seeds."""
+
+    name: str
+    task: str
+    split: str
+    """`dev` or `test`, the split that the scores are of."""
+    scores: Scores
+    controls: dict[str, Scores] = field(default_factory=dict)
+    """Scores of the same network trained from scratch on the same data, by fine-tuning, the best on dev first."""
+    seed: str = ""
+    """The seed of the published weights."""
+    own: dict[str, float] = field(default_factory=dict)
+    """The scores of that seed alone."""
+    classes: list[dict[str, Any]] = field(default_factory=list)
+    """Its scores by class; [] for tasks without classes."""
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What the run knows about the model."""
+
+    name: str
+    recipe: str
+    description: str
+    license: str
+    auto_class: str
+    sources: list[dict[str, str]]
+    """The training files: rows of `path`, `license` and `use`."""
+    counts: dict[str, str]
+    analyzer: str
+    style: str
+    library: str
+    """The package to install for the analyzer, "" if it needs none."""
+    base: str | None = None
+    """The checkpoint, not of this package, that it was made from."""
+    results: Results | None = None
+    plain_agreement: float | None = None
+    """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""
+    paired: bool = False
+    """Whether it labels pairs of texts."""
+    example: dict[str, Any] = field(default_factory=dict)
+    """Texts of the task's own domain for the Python example, by their names in examples of the task."""
+    null_threshold: float | None = None
+    """A question is answered unless the null score exceeds the best span's by more; None if all are answered."""
+    gives_vectors: bool = False
+    """Whether the folder has the files of `sentence-transformers`."""
+    onnx_difference: float | None = None
+    """The largest difference between the outputs of the ONNX file and of torch; None if there is no such file."""
+    permission: str | None = None
+    evaluated: list[dict[str, str]] = field(default_factory=list)
+    """The dev and test files, in rows as those of `sources`."""
+    costs: list[Cost] = field(default_factory=list)
+    emissions: EmissionsOptions | None = None
