@@ -20,6 +20,7 @@ from kobert_pipeline.cli.arguments import (
     Workers,
 )
 from kobert_pipeline.cli.clean import clean
+from kobert_pipeline.cli.compare import compare
 from kobert_pipeline.cli.download import download
 from kobert_pipeline.cli.evaluate import evaluate
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
@@ -228,18 +229,7 @@ def explain(
         print_table(["parameters", "count"], [[part, f"{count:,}"] for part, count in answer["parameters"].items()])
 
 
-@app.command()
-def compare(
-    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Folders of finished runs.")],
-    as_json: AsJson = False,
-) -> None:
-    """Compare finished runs in one table, as Markdown or JSON. Example: kobert compare runs/quickstart"""
-    from kobert_pipeline.runs.compare import comparison_rows, markdown, option_differences
-
-    rows, differing = comparison_rows(run_dirs), option_differences(run_dirs)
-    print_json({"runs": rows, "differences": differing}) if as_json else print(markdown(rows, differing))
-
-
+app.command()(compare)
 app.command()(tokenize)
 app.command()(predict)
 app.command()(evaluate)

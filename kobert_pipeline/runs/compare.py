@@ -5,9 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import digest
 from kobert_pipeline.markdown import mean, spread, table
 from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.latex import PREAMBLE, booktabs
 from kobert_pipeline.runs.stage_folder import FINISHED
+
+Table = tuple[list[str], list[list[str]]]
+"""Header and rows."""
+VOCABULARY = "morphemes.json"
+"""The file of the stage tokenizer that holds the vocabulary."""
 
 
 def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
@@ -38,6 +45,8 @@ def _start(run_dir: Path) -> dict[str, Any]:
         raise UserError(f"{run_dir} was made by an earlier version of kobert with other records; run it again")
     sizes = {
         "vocab_size": tokenizer["counts"]["vocab_size"],
+        "vocabulary": tokenizer["files"][VOCABULARY]["sha256"],
+        "objective": pretrain["options"]["objective"],
         "parameters": pretrain["counts"]["parameters"],
     }
     return sizes | _pretraining(pretrain)
@@ -92,27 +101,63 @@ def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
             yield from manifest.flat(manifest.read(path.parent)["options"], ".".join([stage, *name])).items()
 
 
-def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
-    """The rows as a Markdown table, followed by a table of the options that differ between the runs."""
-    header = [
-        "run", "start", "parameters", "vocabulary", "tokens seen", "held-out loss", "fine-tuning", "split", "seeds",
-        "scores: mean (range)",
-    ]  # fmt: skip
+def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[Table]:
+    """The rows as a table, followed by a table of the options that differ between the runs, if any."""
+    losses = loss_columns(rows)
+    header = ["run", "start", "parameters", "vocabulary", "tokens seen", *losses.values(), "fine-tuning", "split",
+              "seeds", "scores: mean (range)"]  # fmt: skip
     lines = []
     for row in rows:
         scores = [f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in row["scores"].items()]
+        key = _loss_key(row)
         lines.append(
             [row["run"], row.get("checkpoint", "own pretraining"), f"{row['parameters']:,}", f"{row['vocab_size']:,}",
              f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",
-             f"{row['held_out_loss']:.3f}" if "held_out_loss" in row else "-",
+             *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
              row["finetune"], row.get("split", ""), str(row["seeds"]), ", ".join(scores)]
         )  # fmt: skip
-    runs = list(dict.fromkeys(row["run"] for row in rows))
-    parts = [table(header, lines)]
-    if len({row["vocab_size"] for row in rows}) > 1:
-        # a smaller vocabulary splits a text into more tokens, each easier to predict
-        parts.append("The vocabularies differ in size, so the held-out losses cannot be compared.")
+    found = [(header, lines)]
     if differing:
+        runs = list(dict.fromkeys(row["run"] for row in rows))
         option_rows = [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]
-        parts.append(table(["option", *runs], option_rows))
-    return "\n\n".join(parts)
+        found.append((["option", *runs], option_rows))
+    return found
+
+
+def loss_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """{key: title} of the columns of held-out losses, one for each objective and vocabulary.
+
+    Losses of unlike objectives are sums of unlike things (NSP adds a loss of its own, RTD guesses between two classes),
+    and a share of masked tokens changes how much context is left. A smaller vocabulary splits a text into more tokens,
+    each easier to predict. In one column the smaller number would look like the better model.
+    """
+    trained = {_loss_key(row): row for row in rows if "objective" in row}
+    titles = {}
+    for key, row in trained.items():
+        others = [other for other_key, other in trained.items() if other_key != key]
+        name, options = row["objective"]["name"], row["objective"]
+        namesakes = [other["objective"] for other in others if other["objective"]["name"] == name]
+        # only what sets objectives of one name apart
+        varied = [option for option in options if any(other.get(option) != options[option] for other in namesakes)]
+        objective = " ".join([name, *(f"{option}={options[option]}" for option in varied)])
+        same_size = any(
+            other["vocab_size"] == row["vocab_size"] and other["vocabulary"] != row["vocabulary"] for other in others
+        )
+        vocabulary = f"vocabulary {row['vocab_size']:,}" + (f" of {row['run']}" if same_size else "")
+        titles[key] = f"held-out loss ({objective}, {vocabulary})"
+    return titles
+
+
+def _loss_key(row: dict[str, Any]) -> str:
+    """The same for rows whose held-out losses may be compared; "" for a row without one."""
+    return digest([row["objective"], row["vocabulary"]]) if "objective" in row else ""
+
+
+def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
+    """The tables in Markdown."""
+    return "\n\n".join(table(header, lines) for header, lines in tables(rows, differing))
+
+
+def latex(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
+    """The tables in LaTeX."""
+    return "\n\n".join([PREAMBLE, *(booktabs(header, lines) for header, lines in tables(rows, differing))])

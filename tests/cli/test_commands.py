@@ -22,6 +22,7 @@ from kobert_pipeline.errors import os_error
 from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
 from kobert_pipeline.pipeline import stages
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.runs.latex import escaped
 
 STAGES = main.STAGES
 COMMANDS = sorted(typer.main.get_command(main.app).commands)  # type: ignore[attr-defined]
@@ -568,6 +569,46 @@ def test_compare_shows_the_options_that_differ(tiny, tmp_path, kobert) -> None:
     assert found["differences"] == {"pretrain.plan.learning_rate": [0.002, 7.0]}
     assert "| pretrain.plan.learning_rate | 0.002 | 7.0 |" in kobert("compare", tiny.run_dir, other).out
     assert kobert("compare", tiny.run_dir, "--json").json["differences"] == {}
+
+
+def test_losses_of_unlike_objectives_or_vocabularies_have_columns_of_their_own(tiny, tmp_path, kobert) -> None:
+    """Also where only the share of masks differs, or where vocabularies are of equal size."""
+    changes = [
+        ("pretrain", ["options", "objective", "name"], "rtd", "held-out loss (rtd, vocabulary 1,500)"),
+        ("pretrain", ["options", "objective", "mlm_probability"], 0.4, "mlm_probability=0.4, vocabulary 1,500)"),
+        ("tokenizer", ["files", "morphemes.json", "sha256"], "0", "vocabulary 1,500 of run-2)"),
+        ("tokenizer", ["counts", "vocab_size"], 1500, None),
+    ]
+    for number, (stage, keys, value, title) in enumerate(changes):
+        other = tiny.copy(tmp_path / f"run-{number}", "tokenizer", "pretrain", "finetune")
+        path = other / stage / "manifest.json"
+        content = read_json_with_digest(path)
+        *inner, last = keys
+        place = content
+        for key in inner:
+            place = place[key]
+        place[last] = value
+        write_json_with_digest(path, content)
+        header, _, *rows = kobert("compare", tiny.run_dir, other).out.split("\n\n")[0].splitlines()
+        columns = [i for i, cell in enumerate(header.split(" | ")) if "held-out loss" in cell]
+        assert len(columns) == (1 if title is None else 2), title
+        assert title is None or title in header
+        for row in rows:
+            assert sum(row.split(" | ")[column] != "-" for column in columns) == 1, title
+
+
+def test_compare_prints_latex_tables_that_no_name_breaks(tiny, tmp_path, kobert) -> None:
+    other = tiny.copy(tmp_path / "50%_of [a]", "tokenizer", "pretrain", "finetune")
+    printed = kobert("compare", other, tiny.run_dir, "--latex").out
+    body = printed.partition("\\midrule\n")[2].partition("\n\\bottomrule")[0].splitlines()
+    assert len(body) == 4
+    assert body[0].startswith(r"50\%\_of {[}a{]} & own pretraining & ")
+    columns = printed.partition(r"\begin{tabular}{")[2].partition("}")[0]
+    assert all(row.count(" & ") == len(columns) - 1 and row.endswith(r" \\") for row in body)
+    assert escaped("a--b {x} \\ ~ $1 & <c>|") == (
+        r"a-{}-{}b \{x\} \textbackslash{} \textasciitilde{} \$1 \& \textless{}c\textgreater{}\textbar{}"
+    )
+    assert "leave one of them out" in kobert("compare", other, "--latex", "--json").complaint
 
 
 def test_tokenize_shows_tokens_with_offsets_of_the_text(tiny, kobert) -> None:
