@@ -15,6 +15,7 @@ from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
 from kobert_pipeline.training.loop import train
+from kobert_pipeline.training.trackers import Tracking
 
 
 class DevEvaluator:
@@ -65,6 +66,7 @@ def train_and_select(
     plan: FinetunePlan,
     out: Path,
     best_folder: Path | None = None,
+    tracking: Tracking | None = None,
 ) -> dict[str, Any]:
     """Train `model` with `plan`, whose seed is that of the run, and select the best step on dev. Returns steps, loss,
     the best step and its scores; its weights are in `best_folder` afterwards."""
@@ -77,7 +79,7 @@ def train_and_select(
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
     trained = train(
         TaskModule(model), partial(batches.batch, device=device()), plan, plan.epochs * batches.per_epoch, out, on_dev,
-        lr_scales=lr_scales, should_stop=on_dev.should_stop,
+        lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking,
     )  # fmt: skip
     best, evaluations = on_dev.best(trained.steps), on_dev.evaluations
     if best_folder and is_main_process():

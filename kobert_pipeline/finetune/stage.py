@@ -17,6 +17,7 @@ from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
+from kobert_pipeline.training.trackers import Tracking
 
 VERSION = 1
 MODEL = "model"
@@ -60,6 +61,7 @@ def run(
     pretrained: Path,
     out: Path,
     trials: Mapping[str, Path] | None = None,
+    tracking: Tracking | None = None,
 ) -> dict[str, Any]:
     """Train with `seed`, keep the model of the best evaluation in `out/model`, and write `predictions.jsonl` for the
     test set. `trials`: {setting: folder} of a grid search, of which the best setting is used. Returns the counts and
@@ -67,21 +69,27 @@ def run(
     task = task_of(features)
     plan = chosen_plan(options, task, trials or {})
     selected = {name: getattr(plan, name) for name in options.plan.varied}
-    counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL)
+    counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking)
     if not is_main_process():
         return {}  # rank 0 alone evaluates the test set and writes
     return counts | evaluate_test(task, features, out)
 
 
 def trial(
-    options: FinetuneOptions, plan: FinetunePlan, seed: int, features: Path, pretrained: Path, out: Path
+    options: FinetuneOptions,
+    plan: FinetunePlan,
+    seed: int,
+    features: Path,
+    pretrained: Path,
+    out: Path,
+    tracking: Tracking | None = None,
 ) -> dict[str, Any]:
     """Train with one setting of a grid search, as `run` does, but keep only the scores on dev, and no model. The test
     set is not opened."""
     from kobert_pipeline.training.loop import NotFinite
 
     try:
-        return _train_seed(options, plan, seed, features, pretrained, out, None)
+        return _train_seed(options, plan, seed, features, pretrained, out, None, tracking)
     except NotFinite as error:
         # as happens when a learning rate is too high: this setting is not selected, but the search continues. Without
         # its evaluations `best_of` leaves it out
@@ -129,6 +137,7 @@ def _train_seed(
     pretrained: Path,
     out: Path,
     model_folder: str | None,
+    tracking: Tracking | None,
 ) -> dict[str, Any]:
     """Train on train and select on dev; the test split is not opened. The best model is saved in `out/model_folder`, if
     that is given."""
@@ -153,7 +162,7 @@ def _train_seed(
     torch.manual_seed(seed)
     model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen")
     best_folder = out / model_folder if model_folder else None
-    return train_and_select(model.to(device()), task, train, dev, plan, out, best_folder)
+    return train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking)
 
 
 def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:

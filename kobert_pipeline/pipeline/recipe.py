@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import Field, field_validator, model_validator
 
 import kobert_pipeline.analysis.stage as analysis_stage
 import kobert_pipeline.features.stage as features_stage
@@ -22,6 +22,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.publish.licences import NOT_STATED, refusal
+from kobert_pipeline.training.trackers import Tracker
 
 PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
 """Allowed names of features, fine-tunings and checkpoints: they become folders of a run, so a name must neither lead
@@ -41,6 +42,9 @@ class Recipe(Options):
     """One sentence about the purpose of the recipe."""
     data_dir: str | None = None
     """Folder to which the paths of data files are relative; also set by the environment variable KOBERT_DATA."""
+    report_to: tuple[Tracker, ...] = Field((), exclude=True)
+    """Trackers that get what the logs of pretraining and fine-tuning get: tensorboard, wandb, trackio. Results do not
+    depend on them, so they may change at any time."""
     checkpoint: str | None = None
     """Start from this checkpoint: a folder, or a name on the Hugging Face Hub such as klue/bert-base or
     OWNER/NAME@REVISION. Its own tokenizer cuts all texts, so the recipe has no sections analysis and tokenizer. With a
@@ -63,6 +67,11 @@ class Recipe(Options):
     """Fine-tunings by name."""
     publish: dict[str, publish_stage.PublishOptions] = {}
     """Published checkpoints by name."""
+
+    @field_validator("report_to", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return [given] if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _plain_names(self) -> "Recipe":

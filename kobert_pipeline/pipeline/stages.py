@@ -9,7 +9,6 @@ folder that a recipe asks for, in the order of execution, and `runs/runner.py` r
 A stage knows nothing of recipes and manifests: it is called with its options and folders, and returns counts.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -28,13 +27,14 @@ import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
-from kobert_pipeline.corpus.data_files import bundled
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.checkpoint_fit import refuse_unfit_checkpoint
+from kobert_pipeline.pipeline.data_folder import data_folder
 from kobert_pipeline.pipeline.provenance import card_inputs, origin, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
+from kobert_pipeline.training.trackers import Tracker, Tracking
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Run:
     run_dir: Path
     num_workers: int | None = None
     """Worker processes of the stages `corpus` and `analysis`; None: one per core. It does not change the result."""
+    report_to: tuple[Tracker, ...] = ()
 
     @property
     def data(self) -> Path:
@@ -59,6 +60,10 @@ class Run:
     def folder(self, *parts: str) -> Path:
         """A folder inside the run folder as an absolute path; without `parts` the run folder itself."""
         return self.run_dir.joinpath(*parts).absolute()
+
+    def tracking(self, job: str) -> Tracking:
+        """What tracks the training of a job."""
+        return Tracking(self.report_to, self.folder().name, job, self.folder())
 
 
 def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
@@ -148,6 +153,12 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         )  # fmt: skip
 
 
+def pretrain_preflight(recipe: Recipe, run: Run) -> None:
+    """Raise UserError for a checkpoint that does not fit, or a tracker that is not installed."""
+    refuse_unfit_checkpoint(recipe, run.run_dir)
+    run.tracking("pretrain").refuse_missing_libraries()
+
+
 def pretrain_job(recipe: Recipe, run: Run) -> Job:
     """Shards, and the checkpoint if there is one -> a pretrained model."""
     options, (stage, tokenizer) = recipe.pretrain, origin(recipe).tokenizer
@@ -157,9 +168,9 @@ def pretrain_job(recipe: Recipe, run: Run) -> Job:
         writes=pretrain_stage.WRITES, resumable=True,
         inputs={name: run.run_dir / name for name in ("shards", stage)},
         source_files=partial(pretrain_stage.raw_files, options, run.data_dir),
-        preflight=partial(refuse_unfit_checkpoint, recipe, run.run_dir),
+        preflight=partial(pretrain_preflight, recipe, run),
         run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder(tokenizer), run.data,
-                    checkpoint=start),
+                    checkpoint=start, tracking=run.tracking("pretrain")),
     )  # fmt: skip
 
 
@@ -182,23 +193,26 @@ def finetune_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         grid = options.plan.settings() if options.plan.varied else {}
         trials = {setting: folder / "grid" / setting for setting in grid}
         for setting, trial_plan in grid.items():
-            seed = options.seeds[0]
+            seed, tracking = options.seeds[0], run.tracking(f"finetune/{name}/grid/{setting}")
             yield Job(
                 "finetune", trials[setting], finetune_stage.VERSION,
                 {**recorded, "plan": trial_plan.dump(), "seed": seed, "trial": True},
                 name=f"{name}/grid/{setting}", resumable=True, inputs=inputs, writes=finetune_stage.WRITES,
+                preflight=tracking.refuse_missing_libraries,
                 run=partial(finetune_stage.trial, options, trial_plan, seed, run.folder("features", features),
-                            pretrained),
+                            pretrained, tracking=tracking),
             )  # fmt: skip
         absolute_trials = {setting: trial.absolute() for setting, trial in trials.items()}
         for seed in options.seeds:
+            tracking = run.tracking(f"finetune/{name}/{seed}")
             yield Job(
                 "finetune", folder / str(seed), finetune_stage.VERSION, {**recorded, "seed": seed},
                 name=f"{name}/{seed}", resumable=True, inputs=inputs, candidates=tuple(trials.values()),
                 writes=finetune_stage.WRITES,
                 extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
                 run=partial(finetune_stage.run, options, seed, run.folder("features", features), pretrained,
-                            trials=absolute_trials),
+                            trials=absolute_trials, tracking=tracking),
+                preflight=tracking.refuse_missing_libraries,
             )  # fmt: skip
 
 
@@ -241,24 +255,8 @@ def plan(
         raise UserError(f"recipe {recipe}: {first_error(error)}") from None
     data_dir = data_folder(recipe, loaded.data_dir)
     name = recipe_file.find(recipe).stem
-    return loaded, list(jobs(loaded, Run(name, data_dir, run_dir or Path("runs") / name, num_workers)))
-
-
-def data_folder(recipe: str, given: str | None) -> Path:
-    """The folder of a recipe's data: `given` by the recipe, else by KOBERT_DATA, else the one that comes with a clone.
-    Raises UserError for one that does not exist, and where there is none."""
-    chosen = given or os.environ.get("KOBERT_DATA")
-    if not chosen:
-        if (box := bundled()) is not None:
-            return box
-        raise UserError(
-            f"recipe {recipe} names data files, which come with a clone of the repository (its folder corpora) or by "
-            "`kobert download`; say where they are with --set data_dir=PATH or the environment variable KOBERT_DATA"
-        )
-    if not Path(chosen).is_dir():
-        resolved = "" if Path(chosen).is_absolute() else f" (in full: {Path(chosen).absolute()})"
-        raise UserError(f"data_dir {chosen} is not a folder{resolved}; give another with --set data_dir=PATH")
-    return Path(chosen)
+    run = Run(name, data_dir, run_dir or Path("runs") / name, num_workers, loaded.report_to)
+    return loaded, list(jobs(loaded, run))
 
 
 def published_folder(planned: list[Job], name: str | None) -> Path:

@@ -23,6 +23,7 @@ from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.loading import load_tokenizer, special_ids
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 from kobert_pipeline.training.plan import TRAINING_WRITES, Plan
+from kobert_pipeline.training.trackers import Tracking
 
 if TYPE_CHECKING:
     from kobert_pipeline.training.evaluations import Evaluations
@@ -132,7 +133,13 @@ def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
 
 
 def run(
-    options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path, checkpoint: Path | None = None
+    options: PretrainOptions,
+    shards: Path,
+    tokenizer: Path,
+    data_dir: Path,
+    out: Path,
+    checkpoint: Path | None = None,
+    tracking: Tracking | None = None,
 ) -> dict[str, Any]:
     """Train and save the model to `out/model`, and the one with the lowest held-out loss to `out/best` where it is not
     the final one. With `checkpoint`, the folder of an existing model, that one is trained, and `tokenizer` is its own.
@@ -158,12 +165,11 @@ def run(
         report("evaluating")
         evaluator(0)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
-    trained = train(module, batches(schedule, plan), plan, schedule.steps, out, evaluator)
+    trained = train(module, batches(schedule, plan), plan, schedule.steps, out, evaluator, tracking=tracking)
     with full_params(module):
         if is_main_process():
             options.architecture.save(model, out / MODEL)
-    if is_main_process():
-        _settle_best(evaluator.evaluations, last_is_best=evaluator.best == schedule.steps, folder=out / BEST)
+    _settle_best(evaluator.evaluations, last_is_best=evaluator.best == schedule.steps, folder=out / BEST)
     return {
         "steps": schedule.steps,
         "tokens_seen": schedule.tokens(),
@@ -199,7 +205,10 @@ def _vocabulary(tokenizer: Path) -> tuple[Tokenizer, SpecialIds]:
 
 
 def _settle_best(evaluations: "Evaluations", last_is_best: bool, folder: Path) -> None:
-    """Verify the model with the lowest held-out loss in `folder`, or delete it where the final model is that one."""
+    """Verify the model with the lowest held-out loss in `folder`, or delete it where the final model is that one. Rank
+    0 alone does so, as it alone writes."""
+    if not is_main_process():
+        return
     if last_is_best:
         remove_files(folder, MODEL_FILES)
         remove_if_empty(folder)

@@ -1,4 +1,4 @@
-"""Progress of a training: a JSON line per logged step, the same in TensorBoard where it is installed, and the display.
+"""Progress of a training: one JSON line per logged step, the same by trackers, and the display.
 
 Only rank 0 writes, and nothing here is part of a result.
 """
@@ -10,23 +10,31 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.progress import report
+from kobert_pipeline.training.trackers import Tracking, finish
 
 
 class Log:
-    """Appends to `folder/log.jsonl`. `peak_flops()` is called once, when MFU is first computed."""
+    """Appends to `folder/log.jsonl` after `step` steps. `peak_flops()` is called once, when MFU is first computed."""
 
-    def __init__(self, folder: Path, steps: int, peak_flops: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        steps: int,
+        peak_flops: Callable[[], float] | None = None,
+        tracking: Tracking | None = None,
+        step: int = 0,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = (folder / "log.jsonl" if is_main_process() else Path(os.devnull)).open("a", encoding="utf-8")
         self.steps, self.started = steps, time.monotonic()
         self.last_line: tuple[int, float] | None = None  # (step, time) of the last line with a learning rate
         self.paused_seconds = 0.0
         self.peak_flops = cache(peak_flops) if peak_flops else None
-        self.writer = _tensorboard(folder) if is_main_process() else None
+        self.trackers = tracking.start(folder, step) if tracking and is_main_process() else []
         self.speed, self.shown = "", dict[str, str]()
 
     def step(self, step: int) -> None:
@@ -41,15 +49,13 @@ class Log:
         values = {name: float(value) for name, value in scalars.items()}
         if "learning_rate" in values:  # a line about training, not about an evaluation
             values |= self._speed(step, values.pop("tokens", None), values.pop("flops", None))
-        rounded = {name: round(value, 6) for name, value in values.items()}
-        self.file.write(
-            json.dumps({"step": step, "seconds": round(time.monotonic() - self.started, 2), **rounded}) + "\n"
-        )
+        line = {"seconds": round(time.monotonic() - self.started, 2)}
+        line |= {name: round(value, 6) for name, value in values.items()}
+        self.file.write(json.dumps({"step": step, **line}) + "\n")
         self.file.flush()
         self._show(step, values)
-        if self.writer:
-            for name, value in values.items():
-                self.writer.add_scalar(name, value, step)
+        for tracker in self.trackers:
+            tracker.log(line, step=step)
 
     def _show(self, step: int, values: Mapping[str, float]) -> None:
         if "tokens_per_second" in values:
@@ -86,16 +92,7 @@ class Log:
     def close(self) -> None:
         """Flush and close."""
         self.file.close()
-        if self.writer:
-            self.writer.close()
-
-
-def _tensorboard(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder))
+        finish(self.trackers)
 
 
 def quiet_transformers() -> None:

@@ -31,6 +31,7 @@ from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import LrScales, learning_rate, optimizer_of, set_learning_rate
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt, prefetch
+from kobert_pipeline.training.trackers import Tracking
 
 LossModule = torch.nn.Module
 """A module whose `forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log. Over the
@@ -69,6 +70,7 @@ def train(
     evaluate: Evaluate | None = None,
     lr_scales: LrScales | None = None,
     should_stop: Callable[[int], bool] | None = None,
+    tracking: Tracking | None = None,
 ) -> TrainingResult:
     """Train for `steps` steps, resuming from the newest checkpoint in `folder/checkpoints`.
 
@@ -102,7 +104,7 @@ def train(
     saved_at = time.monotonic()
     with (
         stop_on_signal() as signals,
-        closing(Log(folder / "logs", steps, partial(peak_flops, accelerator))) as log,
+        closing(Log(folder / "logs", steps, partial(peak_flops, accelerator), tracking, step)) as log,
         closing(prefetch(batch_at, step, steps, accelerator, plan)) as batches,
     ):
         log.step(step)

@@ -13,7 +13,8 @@ from kobert_pipeline.config.options import Options, Seed
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "random.safetensors", "checkpoint.json")
 TRAINING_WRITES = (
     *(f"checkpoints/{folder}/{name}" for folder in ("step-*", ".step-*") for name in CHECKPOINT_FILES),
-    "evaluations.json", "logs/log.jsonl", "logs/events.out.tfevents.*", "logs/not-finite-step-*.safetensors",
+    "evaluations.json", "logs/log.jsonl", "logs/tracker.json",
+    "logs/events.out.tfevents.*", "logs/not-finite-step-*.safetensors",
 )  # fmt: skip
 """Patterns of all files that a training writes besides its model."""
 
