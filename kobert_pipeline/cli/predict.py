@@ -5,14 +5,19 @@ torch and transformers are imported inside the commands, so that `kobert --help`
 
 import json
 import sys
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kobert_pipeline.cli.arguments import AsJsonLines, Checkpoint
 from kobert_pipeline.cli.formatting import print_table
 from kobert_pipeline.errors import UserError
+
+READ_BYTES = 65_536
+"""Bytes of standard input that are read, and answered, at once: as many as a pipe holds."""
 
 
 def tokenize(
@@ -27,7 +32,7 @@ def tokenize(
     from kobert_pipeline.inference.checkpoint import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
-    for text in _read_texts(texts):
+    for text in chain.from_iterable(_text_batches(texts)):
         encoded = tokenizer(text, return_offsets_mapping=True)
         tokens, ids, offsets = encoded.tokens(), encoded["input_ids"], encoded["offset_mapping"]
         if as_json:
@@ -64,30 +69,55 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
-    from kobert_pipeline.inference.predict import predict as predictions
+    from kobert_pipeline.inference.predict import predict_batches as predictions
 
-    for result in predictions(checkpoint, _read_texts(texts), question, top_k, pair, tokenizer):
-        if as_json:
-            print(json.dumps(result, ensure_ascii=False))
-        else:
-            print("  ".join(f"{key}: {value}" for key, value in result.items()))
+    for results in predictions(checkpoint, _text_batches(texts), question, top_k, pair, tokenizer):
+        for result in results:
+            if as_json:
+                print(json.dumps(result, ensure_ascii=False))
+            else:
+                print("  ".join(f"{key}: {value}" for key, value in result.items()))
+        sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them
 
 
-def _read_texts(texts: list[str]) -> list[str]:
-    """The texts on the command line, or with `-` the lines of standard input. Raises UserError for input that is empty
-    or not UTF-8."""
-    if texts != ["-"]:
-        return texts
-    try:
-        # bytes, because the locale's encoding need not be UTF-8; utf-8-sig drops the byte order mark of Windows editors
-        content = sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"standard input is not UTF-8 ({error.reason} at byte {error.start}); convert it first"
-        ) from None
-    # Blank lines are kept, so that the n-th result belongs to the n-th line. str.splitlines() would also split at
-    # form feeds and Unicode line separators inside a text.
-    lines = [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
-    if not any(lines):
+def _text_batches(texts: list[str]) -> Iterator[list[str]]:
+    """The texts on the command line, or with `-` the lines of standard input, as many at a time as are there already.
+    Raises UserError for input that is empty or not UTF-8."""
+    return iter([texts]) if texts != ["-"] else _line_batches(sys.stdin.buffer)
+
+
+def _line_batches(stream: Any) -> Iterator[list[str]]:
+    """The lines of a binary stream. One read of the system returns a block of a file, but of a pipe or terminal only
+    what was written so far, so a program that writes a line gets its answer before it writes the next."""
+    rest, offset, leading, found = b"", 0, list[str](), False
+    while True:
+        block = stream.read1(READ_BYTES)
+        # bytes are split, not text: a block may end inside a character. str.splitlines() would also split at form
+        # feeds and Unicode line separators inside a text
+        *complete, rest = (rest + block).split(b"\n")
+        if not block and rest:
+            complete, rest = [*complete, rest], b""
+        lines = []
+        for line in complete:
+            lines.append(_decode(line, offset))
+            offset += len(line) + 1
+        # blank lines are kept, so that the n-th result belongs to the n-th line; only those before the first text wait
+        # for it, since alone they are no input
+        lines = [*leading, *lines]
+        found = found or any(lines)
+        leading = [] if found else lines
+        if found and lines:
+            yield lines
+        if not block:
+            break
+    if not found:
         raise UserError("standard input is empty; give one text per line")
-    return lines
+
+
+def _decode(line: bytes, offset: int) -> str:
+    try:
+        # bytes, because the locale's encoding need not be UTF-8; Windows editors begin a file with a byte order mark
+        return line.decode("utf-8" if offset else "utf-8-sig").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        place = offset + error.start
+        raise UserError(f"standard input is not UTF-8 ({error.reason} at byte {place}); convert it first") from None

@@ -6,7 +6,7 @@ fine-tuning, so a text has one prediction whoever asks. Longer texts are truncat
 are searched for in the whole text, in windows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,24 @@ def predict(
 
     Raises UserError when the task and the input, or model and tokenizer, do not fit.
     """
+    return next(predict_batches(folder, [texts], question, top_k, pair, tokenizer_folder))
+
+
+def predict_batches(
+    folder: Path,
+    batches: Iterable[list[str]],
+    question: str | None = None,
+    top_k: int = 5,
+    pair: str | None = None,
+    tokenizer_folder: Path | None = None,
+) -> Iterator[list[dict[str, Any]]]:
+    """`predict` for each batch of texts, with the checkpoint loaded once; no batch is asked for before the one before
+    it is answered."""
     if tokenizer_folder is None:
         folder = locate(str(folder))
-    return predict_loaded(folder, *load(folder, tokenizer_folder), texts, question, top_k, pair)
+    model, tokenizer = load(folder, tokenizer_folder)
+    for texts in batches:
+        yield predict_loaded(folder, model, tokenizer, texts, question, top_k, pair)
 
 
 def predict_loaded(

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import typer
 
-from kobert_pipeline.cli import main
+from kobert_pipeline.cli import main, predict
 from kobert_pipeline.cli.formatting import first_sentence
 from kobert_pipeline.config import recipe_file
-from kobert_pipeline.errors import os_error
+from kobert_pipeline.errors import UserError, os_error
 from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
 from kobert_pipeline.pipeline import stages
 from kobert_pipeline.pipeline.recipe import Recipe
@@ -627,6 +627,34 @@ def test_tokenize_reads_lines_from_standard_input(tiny, monkeypatch, kobert) -> 
     assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["첫 줄", "", "둘째 줄"], (
         "results line up with lines"
     )
+
+
+def test_predict_answers_a_line_before_the_next_one_is_written(tiny) -> None:
+    """The model is loaded once; only a real process has a real pipe."""
+    words = [sys.executable, "-m", "kobert_pipeline", "predict", str(tiny.run_dir / "publish" / "nsmc"), "-", "--json"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for text in ("정말 재밌다", "", "지루했다"):
+            process.stdin.write(f"{text}\n".encode())
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == text
+        process.stdin.close()
+        assert process.stdout.read() == b""
+    assert process.returncode == 0
+
+
+def test_lines_are_read_as_many_as_are_there() -> None:
+    class Blocks(io.BytesIO):
+        def read1(self, size: int = -1) -> bytes:
+            return super().read1(min(size, 5))
+
+    text = "\ufeff\n가나\r\n\n다\x0c라\n끝"
+    batches = list(predict._line_batches(Blocks(text.encode())))
+    assert [line for batch in batches for line in batch] == ["", "가나", "", "다\x0c라", "끝"]
+    assert len(batches) > 1
+    assert list(predict._line_batches(io.BytesIO(text.encode()))) == [["", "가나", "", "다\x0c라"], ["끝"]]
+    for wrong, message in [(b"", "is empty"), (b"\n\n", "is empty"), (b"ab\ncd\xff\n", "at byte 5")]:
+        with pytest.raises(UserError, match=message):
+            list(predict._line_batches(Blocks(wrong)))
 
 
 def test_predict_labels_texts(tiny, kobert) -> None:
