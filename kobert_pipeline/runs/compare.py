@@ -13,8 +13,8 @@ from kobert_pipeline.runs.stage_folder import FINISHED
 
 Table = tuple[list[str], list[list[str]]]
 """Header and rows."""
-VOCABULARY = "morphemes.json"
-"""The file of the stage tokenizer that holds the vocabulary."""
+VOCABULARIES = ("morphemes.json", "tokenizer.json")
+"""The files that hold a vocabulary of our own, or that of a checkpoint."""
 
 
 def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
@@ -36,8 +36,7 @@ def _start(run_dir: Path) -> dict[str, Any]:
     if manifest.is_finished(run_dir / "checkpoint"):
         counts = manifest.read(run_dir / "checkpoint")["counts"]
         start = {"checkpoint": counts["source"], "vocab_size": counts["vocab_size"], "parameters": counts["parameters"]}
-        continued = manifest.is_finished(run_dir / "pretrain")
-        return start | (_pretraining(manifest.read(run_dir / "pretrain")) if continued else {})
+        return start | (_pretraining(run_dir, "checkpoint") if manifest.is_finished(run_dir / "pretrain") else {})
     if not manifest.is_finished(run_dir / "pretrain"):
         raise UserError(f"{run_dir.absolute()} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
     tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
@@ -45,16 +44,18 @@ def _start(run_dir: Path) -> dict[str, Any]:
         raise UserError(f"{run_dir} was made by an earlier version of kobert with other records; run it again")
     sizes = {
         "vocab_size": tokenizer["counts"]["vocab_size"],
-        "vocabulary": tokenizer["files"][VOCABULARY]["sha256"],
-        "objective": pretrain["options"]["objective"],
         "parameters": pretrain["counts"]["parameters"],
     }
-    return sizes | _pretraining(pretrain)
+    return sizes | _pretraining(run_dir, "tokenizer")
 
 
-def _pretraining(pretrain: dict[str, Any]) -> dict[str, Any]:
-    """The entries of a row that tell what a pretraining took and reached."""
+def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
+    """The entries of a row about a pretraining: what it took and reached, and what its loss depends on. The vocabulary
+    is that of the stage `vocabulary_of`."""
+    pretrain, files = manifest.read(run_dir / "pretrain"), manifest.read(run_dir / vocabulary_of)["files"]
     return {
+        "vocabulary": digest({name: file["sha256"] for name, file in files.items() if Path(name).name in VOCABULARIES}),
+        "objective": pretrain["options"]["objective"],
         "tokens_seen": pretrain["counts"]["tokens_seen"],
         "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
         "pretrain_seconds": pretrain["seconds"],
