@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -220,6 +221,20 @@ def start_kobert() -> Any:
         process.wait()
         if process.stdout:
             process.stdout.close()
+
+
+@pytest.fixture
+def wait_for_step() -> Callable[[Path, int], None]:
+    """`wait_for_step(folder, step)` returns once the training in a folder has logged a step; the test fails after two
+    minutes."""
+
+    def wait(folder: Path, step: int) -> None:
+        log, until = folder / "logs" / "log.jsonl", time.monotonic() + 120
+        while not (log.is_file() and f'"step": {step},' in log.read_text(encoding="utf-8")):
+            assert time.monotonic() < until, f"{log} has no step {step}"
+            time.sleep(0.01)
+
+    return wait
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,14 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from kobert_pipeline.pipeline.stages import plan
 
 REPO = Path(__file__).resolve().parents[1]
 CORPORA = REPO / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
@@ -250,6 +253,24 @@ def test_a_korean_guide_shows_the_commands_and_files_of_the_english_one() -> Non
         assert fenced(korean) == fenced(english), (english, korean)
         levels = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (english, korean)]
         assert levels[0] == levels[1], (english, korean)
+
+
+def test_the_readme_shows_what_the_quickstart_prints(tmp_path: Path, tiny: Any, kobert: Callable[..., Any]) -> None:
+    """The rows of its recipe's jobs, under the header that a run really prints, and all that the script says."""
+    shown = next(
+        block for block in blocks("text", (REPO / "README.md").read_text(encoding="utf-8")) if "status" in block
+    )
+    _, planned = plan("quickstart", [], tmp_path, None)
+    titles = [" ".join([job.stage, *job.name.split("/")[:1]]).strip() for job in planned]
+    table = shown.partition("\n\n")[0].splitlines()
+    assert table[0].split() == kobert("run", tiny.recipe, "--run-dir", tiny.run_dir).out.split()[:4]
+    assert [re.split(r"  +", row)[0] for row in table[1:] if not row.startswith(" ")] == titles
+    assert all(re.split(r"  +", row)[1] == "done" for row in table[1:] if not row.startswith(" "))
+    script = (REPO / "scripts" / "quickstart").read_text(encoding="utf-8")
+    for line in re.findall(r'^echo "(.*)"$', script, re.M):
+        assert line.replace("$kobert", ".venv/bin/kobert").replace('\\"', '"') in shown
+    texts = re.findall(r'"([^"$]*[가-힣][^"]*)"', script.partition("predict")[2].partition("echo")[0])
+    assert [f"text: {text}" for text in texts] == re.findall(r"^(text: .*?)  label: ", shown, re.M)
 
 
 def test_the_readme_links_every_korean_guide_and_each_guide_its_translation() -> None:

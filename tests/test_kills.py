@@ -137,18 +137,16 @@ def timeless(path: Path) -> str:
 
 
 def test_terminated_pretraining_stops_with_75_and_resumes_to_the_same_result(
-    tiny, tmp_path, start_kobert, kobert
+    tiny, tmp_path, start_kobert, wait_for_step, kobert
 ) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
     arguments = ("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.checkpoint_every=100000")
     process = start_kobert(*arguments)
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if line.startswith("pretrain 3/"):
-            process.send_signal(signal.SIGTERM)
-    assert process.wait() == 75, "".join(said)
-    assert "the same command resumes" in said[-1]
+    wait_for_step(run_dir / "pretrain", 3)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate()
+    assert process.returncode == 75, said
+    assert "the same command resumes" in said.splitlines()[-1]
     assert not (run_dir / "pretrain" / "manifest.json").exists()
     checkpoint = json.loads(next((run_dir / "pretrain" / "checkpoints").glob("step-*/checkpoint.json")).read_text())
     assert 3 <= checkpoint["step"] < tiny.manifests()["pretrain"]["counts"]["steps"]

@@ -42,7 +42,8 @@ def print_results(outcomes: list[Outcome]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    header = ("stage", "status", Column("time", justify="right"), "result")
+    # a long path is broken, not shortened: people copy it
+    header = ("stage", "status", Column("time", justify="right"), Column("result", overflow="fold"))
     table = Table(*header, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title, group in groupby(outcomes, _row_title):
         table.add_row(*map(Text, _row(title, list(group))))

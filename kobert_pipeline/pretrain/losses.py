@@ -42,11 +42,37 @@ def token_loss(
     """Mean cross-entropy over the K tokens to predict; also returns the result of `sample` on their logits ((K, V) ->
     (K,), without gradient), and `NAME_loss` and, in evaluation, `NAME_accuracy` to log. At most
     `architecture.logits_chunk_size` rows of logits are in memory at once."""
+    from kobert_pipeline.pretrain.linear_cross_entropy import linear_cross_entropy
+
+    # logits are computed only where something is predicted: with a large vocabulary the output layer would otherwise
+    # dominate the step
+    rows = hidden.index_select(0, batch.masked_positions)  # (T, H) -> (K, H)
+    denominator = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
+    correct, sampled = None, None
+    if _in_one_matrix(architecture, model, rows, sample):
+        states = architecture.token_states(model, rows)
+        loss = linear_cross_entropy(states, architecture.output_layer(model), batch.labels)
+    else:
+        loss, correct, sampled = _loss_in_chunks(architecture, model, rows, batch.labels, sample)
+    loss = loss / denominator
+    values = {f"{name}_loss": loss.detach()}
+    if correct is not None:
+        values[f"{name}_accuracy"] = correct / denominator
+    return loss, sampled, values
+
+
+def _loss_in_chunks(
+    architecture: Architecture,
+    model: Any,
+    rows: "torch.Tensor",
+    labels: "torch.Tensor",
+    sample: Callable[["torch.Tensor"], "torch.Tensor"] | None,
+) -> tuple["torch.Tensor", "torch.Tensor | None", "torch.Tensor | None"]:
+    """The summed cross-entropy of `rows` (K, H) with `labels` (K,); in evaluation the number of right predictions; and
+    the result of `sample`."""
     import torch
     from torch.nn.functional import cross_entropy
     from torch.utils.checkpoint import checkpoint
-
-    from kobert_pipeline.pretrain.linear_cross_entropy import linear_cross_entropy
 
     def loss_of_chunk(
         rows: torch.Tensor, labels: torch.Tensor
@@ -58,25 +84,15 @@ def token_loss(
             correct = None if model.training else (logits.argmax(-1) == labels).sum()
             return loss, correct, sample(logits) if sample else None
 
-    # logits are computed only where something is predicted: with a large vocabulary the output layer would otherwise
-    # dominate the step
-    rows = hidden.index_select(0, batch.masked_positions)  # (T, H) -> (K, H)
-    denominator = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
-    if _in_one_matrix(architecture, model, rows, sample):
-        states = architecture.token_states(model, rows)
-        loss = linear_cross_entropy(states, architecture.output_layer(model), batch.labels) / denominator
-        return loss, None, {f"{name}_loss": loss.detach()}
     size = architecture.logits_chunk_size or max(len(rows), 1)
-    chunks = list(zip(rows.split(size), batch.labels.split(size), strict=True))
+    chunks = list(zip(rows.split(size), labels.split(size), strict=True))
     if len(chunks) > 1 and model.training:  # the backward pass computes the logits of each chunk again
         results = [checkpoint(loss_of_chunk, *chunk, use_reentrant=False) for chunk in chunks]
     else:
         results = [loss_of_chunk(*chunk) for chunk in chunks]
-    loss = torch.stack([chunk_loss for chunk_loss, _, _ in results]).sum() / denominator
-    values = {f"{name}_loss": loss.detach()}
-    if not model.training:
-        values[f"{name}_accuracy"] = torch.stack([correct for _, correct, _ in results]).sum() / denominator
-    return loss, torch.cat([sampled for _, _, sampled in results]) if sample else None, values
+    losses, rights, samples = zip(*results, strict=True)
+    correct = None if model.training else torch.stack(rights).sum()
+    return torch.stack(losses).sum(), correct, torch.cat(samples) if sample else None
 
 
 def _in_one_matrix(architecture: Architecture, model: Any, rows: "torch.Tensor", sample: Any) -> bool:

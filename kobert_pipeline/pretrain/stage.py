@@ -133,17 +133,11 @@ def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
 
 
 def run(
-    options: PretrainOptions,
-    shards: Path,
-    tokenizer: Path,
-    data_dir: Path,
-    out: Path,
-    checkpoint: Path | None = None,
-    tracking: Tracking | None = None,
-) -> dict[str, Any]:
-    """Train and save the model to `out/model`, and the one with the lowest held-out loss to `out/best` where it is not
-    the final one. With `checkpoint`, the folder of an existing model, that one is trained, and `tokenizer` is its own.
-    Returns counts and losses for the manifest."""
+    options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path,
+    checkpoint: Path | None = None, tracking: Tracking | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Train a model, or that of the folder `checkpoint`, whose own tokenizer is then in `tokenizer`. Save it to
+    `out/model`, and the one with the lowest held-out loss to `out/best` where it is another. Returns counts."""
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 

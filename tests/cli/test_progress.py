@@ -85,7 +85,7 @@ def test_a_terminal_shows_a_bar_that_no_other_line_tears(tiny, tmp_path) -> None
     assert [line for line in lines if "documents" in line and bar.fullmatch(line)]
     assert lines.count("a warning of a library") == lines.count("a line of a library") > 1
     assert all(bar.fullmatch(line) for line in lines if "━" in line)
-    assert max(map(cell_len, lines)) <= 80
+    assert max(cell_len(line) for line in lines if not line.startswith("run folder: ")) <= 80
     assert not COLOURS.search(output)
 
 
@@ -181,8 +181,8 @@ def test_the_bar_fits_every_terminal(clock, monkeypatch) -> None:
 def test_the_table_at_the_end_says_what_matters(tiny, kobert) -> None:
     shown = kobert("run", tiny.recipe, "--run-dir", tiny.run_dir).out
     counts = {name: manifest["counts"] for name, manifest in tiny.manifests().items()}
-    text = " ".join(shown.split())
-    assert max(map(cell_len, shown.splitlines())) <= WIDTH
+    text = "".join(shown.split())
+    assert max(map(cell_len, shown.splitlines()[:-1])) <= WIDTH  # the last one is a path, to be copied
     for fact in (
         f"{counts['corpus']['documents_kept']} of {counts['corpus']['documents_read']} documents kept",
         f"{counts['tokenizer']['vocab_size']:,} tokens in the vocabulary",
@@ -192,11 +192,11 @@ def test_the_table_at_the_end_says_what_matters(tiny, kobert) -> None:
         f"test f1 {counts['finetune/korquad/1']['test']['f1']:.2f}",
         f"run folder: {tiny.run_dir}",
     ):
-        assert fact in text
+        assert "".join(fact.split()) in text
     folder = tiny.run_dir / "publish" / "nsmc"
     records = ("manifest.json", "started.json")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.name not in records)
-    assert f"{folder}, {size / 1e6:.1f} MB" in text
+    assert f"{folder},{size / 1e6:.1f}MB" in text
 
 
 def test_results_name_reasons_and_spread() -> None:

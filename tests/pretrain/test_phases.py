@@ -88,7 +88,7 @@ def test_phases_that_do_not_fit_are_refused(phases, said) -> None:
         assert len(options(phases=phases).phases) == 2
         return
     with pytest.raises(ValueError, match=said):
-        options(phases=phases)
+        options(phases=phases).refuse_beyond_positions()
 
 
 @pytest.mark.parametrize("threads", [1, 4])

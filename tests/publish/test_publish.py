@@ -52,7 +52,7 @@ def load(**trust):
     try:
         found["loaded"].append(type(AutoTokenizer.from_pretrained(f"{root}/nsmc", **trust)).__name__)
     except Exception as error:
-        found["loaded"].append(str(error).replace("\n", " "))
+        found["loaded"].append(str(error).replace("\\n", " "))
 sys.modules["kiwipiepy"] = None
 load(trust_remote_code=True)
 del sys.modules["kiwipiepy"]

@@ -231,7 +231,7 @@ def test_kobert_run_is_refused_once_by_all(tiny, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(
-    pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path
+    pretrained_run: tuple[Path, Ran], tiny, tmp_path: Path, wait_for_step: Callable[[Path, int], None]
 ) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
     arguments = [
@@ -245,14 +245,12 @@ def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(
     process = subprocess.Popen(
         [*TORCHRUN, "-m", "kobert_pipeline", *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if line.startswith("pretrain 3/"):
-            os.kill(process.pid, signal.SIGTERM)
-    assert process.wait() != 0
-    stopped = [line for line in said if line.startswith("kobert: ")]
-    assert len(stopped) == 1, "".join(said)
+    wait_for_step(run_dir / "pretrain", 3)
+    os.kill(process.pid, signal.SIGTERM)
+    _, said = process.communicate()
+    assert process.returncode != 0
+    stopped = [line for line in said.splitlines() if line.startswith("kobert: ")]
+    assert len(stopped) == 1, said
     assert "the same command resumes" in stopped[0]
     assert not (run_dir / "pretrain" / "manifest.json").exists()
     assert len(checkpoints(run_dir / "pretrain" / "checkpoints")) == 1
