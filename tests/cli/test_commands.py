@@ -246,7 +246,7 @@ def kilobytes_of(folder: Path) -> int:
     return sum(4 * -(-path.stat().st_size // 4096) for path in folder.rglob("*") if path.is_file())
 
 
-FULL_DISK_FAST = ("corpus", "shards", "pretrain")
+FULL_DISK_FAST = ("shards", "pretrain")
 
 
 @pytest.mark.skipif(

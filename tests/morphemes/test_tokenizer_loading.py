@@ -68,6 +68,7 @@ print(json.dumps({"rows": rows, "package": "kobert_pipeline" in sys.modules}))
     assert found == {"rows": [expected] * 3, "package": False}
 
 
+@pytest.mark.slow
 def test_without_trust_it_raises_and_gives_no_other_tokenizer(alone, front_end, tmp_path):
     with_model = shutil.copytree(front_end.tokenizer, tmp_path / "with_model")
     BertConfig(
@@ -245,6 +246,7 @@ print(json.dumps(codes))
     assert alone("nothing", code, front_end.tokenizer, json.dumps(TEXTS * 3), children) == [0] * children
 
 
+@pytest.mark.slow
 def test_without_kiwi_it_says_what_to_install(alone, front_end):
     code = """
 import json
@@ -263,6 +265,7 @@ print("\\n" + json.dumps(answers))
         assert "pip install kiwipiepy" in answer
 
 
+@pytest.mark.slow
 def test_two_threads_get_what_one_gets(alone, front_end, bundled):
     """In a process of its own, because threads that wait for one another would hang the whole suite."""
     texts = [document.text[:300] for document in bundled[:24]]

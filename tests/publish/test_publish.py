@@ -328,6 +328,7 @@ def test_model_and_tokenizer_that_do_not_belong_together_are_refused(tiny, tmp_p
         assert not (place / "out" / "model.safetensors").exists(), (changes, message)
 
 
+@pytest.mark.slow
 def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path, monkeypatch) -> None:
     """The fresh process has a cache of code of its own: in the shared one two publishing processes would overwrite each
     other's modules, which go by the folder's name."""
