@@ -84,12 +84,26 @@ def build(
             setattr(config, name, plan.dropout)
     # GPT-2's token classifier reads this name, which its config lacks by default, and would else use 0.1
     config.classifier_dropout = plan.dropout
-    model = auto.from_config(config) if from_scratch else auto.from_pretrained(pretrained, config=config)
+    model = auto.from_config(config) if from_scratch else _pretrained(auto, pretrained, config)
     if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
     if frozen:
         return FeatureBasedTagger(model, plan.dropout)
     keep_first_token(model)
+    return model
+
+
+def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
+    """The model with the weights in `folder`. A head for other labels, such as that of a model which was fine-tuned
+    before, gives way to a new one. Raises UserError where weights of the encoder do not fit its config."""
+    model, loading = auto.from_pretrained(folder, config=config, ignore_mismatched_sizes=True, output_loading_info=True)
+    encoder = {name for name, _ in model.base_model.named_parameters(prefix=model.base_model_prefix)}
+    encoder = {name for name, _ in model.named_parameters()} if model.base_model is model else encoder
+    if unfit := sorted(encoder & {name for name, *_ in loading["mismatched_keys"]}):
+        raise UserError(
+            f"{folder}: weights of the encoder have other shapes than its config.json says ({', '.join(unfit[:3])}); "
+            "copy the checkpoint again"
+        )
     return model
 
 

@@ -1,5 +1,6 @@
 """The model with a task's head, compared with `transformers` window by window."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import transformers
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
@@ -92,6 +94,22 @@ def test_the_encoder_is_the_pretrained_one_or_a_random_one_of_the_same_shape(pre
         assert matrices > 5, name
         assert {model.config.hidden_dropout_prob for model in (learned, random)} == {0.2}, name
         assert learned.num_labels == task.config().get("num_labels", 2), name
+
+
+def test_a_head_for_other_labels_gives_way_to_a_new_one_and_an_encoder_that_does_not_fit_is_refused(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    config = transformers.AutoConfig.from_pretrained(pretrained, num_labels=3)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(pretrained, config=config)
+    model.save_pretrained(tmp_path)
+    found = tuned(Task.choose("nsmc"), tmp_path)
+    assert found.classifier.weight.shape[0] == 2
+    for name, weights in model.base_model.named_parameters():
+        assert torch.equal(found.base_model.get_parameter(name), weights), name
+    values = read_json(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text(json.dumps(values | {"vocab_size": values["vocab_size"] + 1}))
+    with pytest.raises(UserError, match="word_embeddings"):
+        tuned(Task.choose("nsmc"), tmp_path)
 
 
 def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(prepared: Path, pretrained: Path) -> None:
