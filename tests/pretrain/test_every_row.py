@@ -303,4 +303,5 @@ def test_batches_have_few_shapes_in_bf16_on_a_cpu_and_the_same_loss() -> None:
         one, other = plain(step, 0, 1), rounded(step, 0, 1)
         assert {len(tensor) % CPU_MULTIPLE for tensor in (other.input_ids, other.labels, other.lengths)} == {0}
         assert len(one.input_ids) < len(other.input_ids) <= len(one.input_ids) + CPU_MULTIPLE
-        assert float(module(other)[0]) == pytest.approx(float(module(one)[0]), rel=1e-5)
+        found, expected = (module(batch)[0].item() for batch in (other, one))
+        assert found == pytest.approx(expected, rel=1e-5)

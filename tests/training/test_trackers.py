@@ -132,7 +132,7 @@ def test_only_rank_0_tracks_and_a_tracker_that_does_not_start_is_named(
     with pytest.raises(UserError, match="wandb does not start: no API key; set it up, or leave it out"):
         trained(tmp_path / "one", tracking)
     monkeypatch.setattr(log, "is_main_process", lambda: False)
-    log.Log(tmp_path / "other", 9, "train", None, tracking).close()
+    log.Log(tmp_path / "other", 9, tracking=tracking).close()
     assert not list((tmp_path / "other").iterdir())
 
 
