@@ -97,8 +97,8 @@ def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
     """The model with the weights in `folder`. A head for other labels, such as that of a model which was fine-tuned
     before, gives way to a new one. Raises UserError where weights of the encoder do not fit its config."""
     model, loading = auto.from_pretrained(folder, config=config, ignore_mismatched_sizes=True, output_loading_info=True)
-    encoder = {name for name, _ in model.base_model.named_parameters(prefix=model.base_model_prefix)}
-    encoder = {name for name, _ in model.named_parameters()} if model.base_model is model else encoder
+    prefix = "" if model.base_model is model else model.base_model_prefix
+    encoder = {name for name, _ in model.base_model.named_parameters(prefix=prefix)}
     if unfit := sorted(encoder & {name for name, *_ in loading["mismatched_keys"]}):
         raise UserError(
             f"{folder}: weights of the encoder have other shapes than its config.json says ({', '.join(unfit[:3])}); "

@@ -72,8 +72,8 @@ class ProgressLines(Display):
         """Keep the progress for the next line."""
         with self.lock:
             now, last = self.clock(), self.progress
-            goes_on = progress.activity == last.activity and last.done <= progress.done != progress.total
-            if goes_on and now - self.updated < SECONDS_PER_UPDATE:
+            continues = progress.activity == last.activity and last.done <= progress.done != progress.total
+            if continues and now - self.updated < SECONDS_PER_UPDATE:
                 return
             self.progress, self.updated = progress, now
             task = self._task(progress.activity)
