@@ -84,8 +84,8 @@ class Architecture(Plugin):
         """The last hidden states of T packed tokens, (T, H)."""
         states: torch.Tensor = model.base_model(
             **self.inputs(batch, model.config), packing=batch.layout
-        ).last_hidden_state[0]
-        return states
+        ).last_hidden_state
+        return states.squeeze(0)
 
     def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
         """The encoder's arguments, each (1, T): one row that holds all sequences of the batch. `config` is the

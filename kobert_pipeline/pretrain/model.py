@@ -1,5 +1,6 @@
 """The objective's loss as a module, and batches on a device: the torch side of pretraining."""
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +62,20 @@ def uses_varlen(place: torch.device, plan: Plan) -> bool:
         and has_varlen()
         and torch.cuda.get_device_capability(place) >= (8, 0)
     )
+
+
+def attention_kernel(place: torch.device, plan: Plan) -> str:
+    """The name of the kernel that packed sequences are attended with. Warns where a GPU could have had the faster
+    one."""
+    if uses_varlen(place, plan):
+        return "varlen_attn"
+    if place.type == "cuda" and plan.mixed_precision == "bf16":
+        warnings.warn(
+            f"pretraining is slower than it could be: torch {torch.__version__} on {torch.cuda.get_device_name(place)} "
+            "has no kernel for packed sequences; it takes torch 2.11 or newer and an Ampere GPU or newer",
+            stacklevel=2,
+        )
+    return "scaled_dot_product_attention"
 
 
 def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:

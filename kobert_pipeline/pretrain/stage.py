@@ -142,7 +142,7 @@ def run(
     import torch
 
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
-    from kobert_pipeline.pretrain.model import LossModule, batches
+    from kobert_pipeline.pretrain.model import LossModule, attention_kernel, batches
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.fsdp import full_params
     from kobert_pipeline.training.loop import train
@@ -168,6 +168,7 @@ def run(
         "steps": schedule.steps,
         "tokens_seen": schedule.tokens(),
         **started,
+        "attention_kernel": attention_kernel(device(), plan),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),
         **evaluator.summary(schedule.steps),

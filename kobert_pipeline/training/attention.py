@@ -97,17 +97,24 @@ def packed_attention(
             "the kernel for packed sequences supports no dropout; set the architecture's attention dropout to 0"
         )
     head_size = query.shape[3]
-    q, k, v = (_pad_head_size(states[0].transpose(0, 1)) for states in (query, key, value))  # (1, H, T, W) -> (T, H, W)
+    q, k, v = (_for_kernel(states) for states in (query, key, value))
     reach = -1 if sliding_window is None else sliding_window - 1
     window = (reach, 0 if packing.causal else reach)
     cu_seqlens, max_seqlen = packing.cu_seqlens, packing.max_seqlen
     attended = varlen_attn(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, scale=scale, window_size=window)
-    return attended[None, ..., :head_size], None
+    if attended.shape[2] > head_size:
+        attended = attended[..., :head_size]
+    return attended.unsqueeze(0), None
 
 
-def _pad_head_size(states: torch.Tensor) -> torch.Tensor:
-    """(T, H, W) with W padded to a multiple of 8, which the kernel requires; zeros change no dot product."""
-    return torch.nn.functional.pad(states, (0, -states.shape[-1] % 8)).contiguous()
+def _for_kernel(states: torch.Tensor) -> torch.Tensor:
+    """(1, H, T, W) -> (T, H, W), with W padded to a multiple of 8, which the kernel requires; zeros change no dot
+    product."""
+    # not `[0]`, whose backward pass fills a tensor with zeros; and `pad` copies even where it adds nothing
+    states = states.squeeze(0).transpose(0, 1)
+    if missing := -states.shape[-1] % 8:
+        states = torch.nn.functional.pad(states, (0, missing))
+    return states.contiguous()
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -123,7 +130,7 @@ def _in_rectangles(
     """(1, H, T, W) -> (1, T, H, W). Not compiled: the rectangles' shapes differ from batch to batch, so every batch
     would be compiled again."""
     heads, head_size = query.shape[1], query.shape[3]
-    stacked = torch.stack([query[0], key[0], value[0]]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
+    stacked = torch.cat([query, key, value]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
     attended = []
     for index, rows, longest, mask in packing.rectangles:
         cells = stacked.index_select(0, index).view(rows, longest, 3, heads, head_size)

@@ -34,7 +34,15 @@ def make_accelerator(plan: Plan) -> Accelerator:
     )
     # the loop accumulates itself; another value, from `accelerate config`, would divide the losses by it once more
     accelerator.gradient_accumulation_steps = 1
+    set_matmul_precision(plan)
     return accelerator
+
+
+def set_matmul_precision(plan: Plan) -> None:
+    """Let matrix products of a GPU round their fp32 factors to TF32 where the plan has no other faster type."""
+    # set each time, because the setting belongs to the process, which may train several plans
+    tf32 = torch.cuda.is_available() and plan.mixed_precision == "no"
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
 
 
 def peak_flops(accelerator: Accelerator) -> float:

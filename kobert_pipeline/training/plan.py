@@ -40,8 +40,8 @@ class Plan(Options):
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are clipped to this norm."""
     mixed_precision: Literal["no", "bf16"] = "no"
-    """Autocast type of the forward pass. Weights and optimizer states stay fp32, and fine-tuning always evaluates in
-    fp32."""
+    """Autocast type of the forward pass; with `no`, GPUs multiply matrices in TF32. Weights and optimizer states stay
+    fp32, and fine-tuning always evaluates without autocast."""
     gradient_accumulation_steps: int = Field(1, gt=0, exclude=True)
     """Number of parts that a step's batch is split into where it does not fit in memory at once. The batch stays the
     same, so results change by rounding only."""

@@ -272,6 +272,21 @@ def test_the_head_reads_the_last_four_layers_of_a_deeper_encoder() -> None:
     torch.testing.assert_close(seen[0], torch.cat([states[3], states[4], states[5], states[6]], -1)[0])
 
 
+def test_the_lstm_runs_in_full_precision_under_autocast() -> None:
+    """On a GPU autocast runs LSTMs in fp16, also where bf16 was asked for."""
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 30}
+    encoder = transformers.BertModel(transformers.BertConfig(num_hidden_layers=4, num_labels=3, **sizes))
+    model = FeatureBasedTagger(encoder).eval()
+    passed: list[tuple[torch.Tensor, torch.Tensor]] = []
+    model.lstm.register_forward_hook(lambda _, inputs, outputs: passed.append((inputs[0].data, outputs[0].data)))
+    ids = torch.arange(5, 12)[None]
+    with torch.autocast("cpu", torch.bfloat16):
+        model(torch.ones_like(ids), input_ids=ids).logits.sum().backward()
+    [(features, states)] = passed
+    assert features.dtype == states.dtype == torch.float32
+    torch.testing.assert_close(states, model.lstm(features[None])[0][0])
+
+
 def test_a_feature_based_model_gives_the_same_logits_once_saved_and_batched_with_longer_windows(
     run_dir: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from kobert_pipeline.training.checkpoint import checkpoints
+from kobert_pipeline.training.device import make_accelerator, set_matmul_precision
 from kobert_pipeline.training.evaluations import Evaluations
 from kobert_pipeline.training.loop import NotFinite, Stopped, train
 from kobert_pipeline.training.optimizer import learning_rate
@@ -265,3 +266,15 @@ def test_the_log_tells_speed_and_time_left(tmp_path: Path) -> None:
     assert second["minutes_left"] == pytest.approx(40 / 60, rel=0.05)
     assert log.speed == f"{second['tokens_per_second']:,.0f} tokens/s"
     assert list(log.shown.values()) == ["loss 1", "evaluation loss 1"]
+
+
+def test_a_gpu_multiplies_in_tf32_only_where_the_plan_has_no_other_faster_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = Plan(mixed_precision="bf16")
+    for has_gpu, plan, precision in ((True, Plan(), "high"), (True, half, "highest"), (False, Plan(), "highest")):
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+            set_matmul_precision(plan)
+            assert torch.get_float32_matmul_precision() == precision, (has_gpu, plan.mixed_precision)
+    torch.set_float32_matmul_precision("high")
+    make_accelerator(Plan())  # on this machine's CPU, or a GPU
+    assert torch.get_float32_matmul_precision() == ("high" if torch.cuda.is_available() else "highest")

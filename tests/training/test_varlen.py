@@ -1,6 +1,7 @@
 """PyTorch's kernel for packed sequences gets the right arguments, and whole models give the same as by rectangles."""
 
 import inspect
+from collections import Counter
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, ModernBertConfig, ModernBertModel
 
-from kobert_pipeline.pretrain.model import uses_varlen
+from kobert_pipeline.pretrain.model import attention_kernel
 from kobert_pipeline.training import attention
 from kobert_pipeline.training.attention import SequenceLayout, has_varlen, packed_attention
 from kobert_pipeline.training.plan import Plan
@@ -193,6 +195,32 @@ def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(monkeypatch: 
             assert {call["scale"] for call in calls} == {16**-0.5}, name
 
 
+class OperatorCounts(TorchDispatchMode):
+    """Counts the calls of each operator, those of backward passes too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls[operator.overloadpacket.__name__] += 1
+        return operator(*args, **(kwargs or {}))
+
+
+def test_nothing_is_copied_on_the_way_to_the_kernel_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index or a slice of the whole is a view, but its backward pass fills a tensor with zeros and copies."""
+    monkeypatch.setattr(attention, "varlen_attn", lambda q, k, v, *lengths, **how: (q + k + v) / 3)
+    model = bert()
+    model.set_attn_implementation("packed")
+    layout = SequenceLayout.of(np.array(LENGTHS), varlen=True)
+    given = {name: torch.zeros(1, sum(LENGTHS), dtype=torch.long) for name in ("input_ids", "position_ids")}
+    with OperatorCounts() as counted:
+        model(**given, packing=layout).last_hidden_state.squeeze(0).sum().backward()
+    assert counted.calls["native_layer_norm_backward"] == 5  # two layers of two, and the embeddings': it has counted
+    copying = {"constant_pad_nd", "select_backward", "slice_backward", "clone"}
+    assert not copying & counted.calls.keys(), counted.calls
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_under_autocast_the_kernel_gets_sixteen_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes no others, and rotary positions are computed in fp32."""
@@ -233,10 +261,13 @@ def test_the_kernel_is_used_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> No
     capability = (9, 0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: capability)
     cuda, bf16 = torch.device("cuda", 0), Plan(mixed_precision="bf16")
-    assert uses_varlen(cuda, bf16)
-    assert not uses_varlen(cuda, Plan()) and not uses_varlen(torch.device("cpu"), bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda place: "Tesla T4")
+    assert attention_kernel(cuda, bf16) == "varlen_attn"
+    for place, plan in ((cuda, Plan()), (torch.device("cpu"), bf16)):
+        assert attention_kernel(place, plan) == "scaled_dot_product_attention"
     capability = (7, 5)
-    assert not uses_varlen(cuda, bf16)
+    with pytest.warns(UserWarning, match="Tesla T4 has no kernel for packed sequences"):
+        assert attention_kernel(cuda, bf16) == "scaled_dot_product_attention"
 
 
 def test_the_installed_kernel_takes_what_it_is_given() -> None:

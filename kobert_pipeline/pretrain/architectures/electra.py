@@ -105,7 +105,7 @@ class Electra(Architecture):
 
     def replaced_logits(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The logits of T tokens for having been replaced, (T,)."""
-        logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch)[None])[0]
+        logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch)[None]).squeeze(0)
         return logits
 
     def save(self, model: Any, folder: Path) -> None:
