@@ -75,8 +75,12 @@ def run_app(app: typer.Typer) -> None:
             # Flush here, where a closed pipe is handled; Python's own flush at exit would print a traceback.
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
-        if not _is_closed_output(error):
+        # click and rich turn a broken pipe, any one, into a SystemExit
+        broken = error.__context__ if isinstance(error, SystemExit) else error
+        if not isinstance(broken, BrokenPipeError):
             raise
+        if not _output_is_closed():
+            raise broken
         # Point both streams at /dev/null: what is still buffered must not raise again while Python shuts down.
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
@@ -102,11 +106,8 @@ def _run(app: typer.Typer) -> None:
         sys.exit(status)
 
 
-def _is_closed_output(error: BaseException) -> bool:
-    """Whether the error came from writing to standard output or error after its reader has gone, and not from another
-    pipe."""
-    if not isinstance(error, BrokenPipeError):  # click and rich turn it into a SystemExit
-        return isinstance(error.__context__, BrokenPipeError)
+def _output_is_closed() -> bool:
+    """Whether the reader of standard output or error has gone."""
     poll = select.poll()
     for stream in (1, 2):
         poll.register(stream, 0)

@@ -6,7 +6,7 @@ from kobert_pipeline.markdown import class_table, escaped, table
 
 LARGEST_MATRIX = 20
 """Classes of the largest confusion matrix on the page."""
-ENDS = {"too_much": "too much", "too_little": "too little"}
+ENDS = {"too_much": "too many", "too_little": "too few"}
 SIDES = {"behind": "after", "before": "before"}
 """{key in the results: word on the page}."""
 

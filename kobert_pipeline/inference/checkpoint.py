@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, locate
@@ -194,10 +193,8 @@ def choose_task(values: dict[str, Any]) -> Task:
     """The task of these options. Raises UserError for options it does not have."""
     try:
         return Task.choose(values)
-    except ValidationError as error:
-        raise UserError(f"task {values.get('name')}: {options.first_error(error)}") from None
     except PydanticCustomError as error:
-        raise UserError(f"task: {error.message()}") from None
+        raise UserError(f"task {values.get('name')}: {error.message()}") from None
 
 
 def task_by_head(folder: Path, model: Any) -> dict[str, Any]:

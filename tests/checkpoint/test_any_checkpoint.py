@@ -189,6 +189,13 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     folder = changed("other")
     write_json(folder / "config.json", read_json(folder / "config.json") | {"vocab_size": 1000})
     assert "kobert: checkpoint: " in complaint(folder)
+    folder = changed("wide")
+    with (folder / "vocab.txt").open("a", encoding="utf-8") as file:
+        file.writelines(f"낱말{number}\n" for number in range(3000))
+    assert "they do not belong together" in complaint(folder)
+    folder = changed("no-config")
+    write_json(folder / "config.json", ["bert"])
+    assert "config.json is not the config of a model" in complaint(folder)
     assert "is neither a folder nor a name on the Hugging Face Hub" in complaint("no such thing")
     assert "is not a folder here, and could not be fetched" in complaint("nobody/nothing")
     assert "also shards; leave that out, or name the corpus" in complaint(whole, shards={"held_out": 0.1})

@@ -3,6 +3,7 @@ weights taken over, and a folder that plain `transformers` loads."""
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import yaml
 from layouts import made
 
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents
-from kobert_pipeline.files import in_split, read_json
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import in_split, read_json, write_json
 from kobert_pipeline.pretrain.continued import load
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.masking import replace
@@ -20,7 +22,8 @@ from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shards
-from kobert_pipeline.shards.unanalyzed import make_shard
+from kobert_pipeline.shards.stage import ShardsOptions, run_unanalyzed
+from kobert_pipeline.shards.unanalyzed import boundaries_of, make_shard
 from kobert_pipeline.tokenizer.loading import load_tokenizer, special_ids
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
 
@@ -205,3 +208,24 @@ def test_what_cannot_be_pretrained_further_is_refused_in_one_sentence(
         ({"corpus": None, "publish": {}}, "also shards, pretrain; leave that out, or name the corpus"),
     ]:
         assert said in complaint(checkpoint, **changes)
+    config = read_json(checkpoint / "config.json")
+    for other, said in [
+        ({"model_type": "t5"}, "is of the type 't5', which cannot be pretrained further (allowed: albert, bert"),
+        ({"max_position_embeddings": None}, "has no max_position_embeddings"),
+    ]:
+        write_json(checkpoint / "config.json", config | other)
+        assert said in complaint(checkpoint)
+
+
+def test_a_tokenizer_that_cannot_serve_pretraining_is_refused(tiny: Any, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
+    tokenizer.mask_token = None
+    with pytest.raises(UserError, match="no token for mask, which pretraining with masks needs"):
+        special_ids(tokenizer)
+    with pytest.raises(UserError, match="one over morphemes, which needs the stages analysis and tokenizer"):
+        run_unanalyzed(ShardsOptions(), tiny.run_dir / "corpus", tiny.run_dir / "tokenizer", tmp_path)
+
+
+def test_a_text_without_eojeols_or_tokens_has_no_boundaries() -> None:
+    assert boundaries_of(" \n", SimpleNamespace(ids=[5])).tolist() == [0]
+    assert boundaries_of("가", SimpleNamespace(ids=[])).tolist() == []

@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -446,6 +447,7 @@ def test_stages_after_a_stale_one_are_stale_too(tiny, kobert) -> None:
 
 
 def test_explain_counts_an_architecture_like_its_real_model(kobert) -> None:
+    assert re.search(r"parameters +count *\nembeddings +[\d,]+ *\n", kobert("explain", "bert").out)
     from kobert_pipeline.pretrain.architectures.bert import Bert
 
     found = kobert("explain", "bert", "--json").json

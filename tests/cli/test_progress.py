@@ -205,6 +205,9 @@ def test_results_name_reasons_and_spread() -> None:
         "82 of 95 documents kept (dropped: 3 near duplicate, 10 short)"
     )
 
+    unusable = {"files_skipped": 1, "files_read_in_part": 1, "rows_skipped": 1000}
+    assert result_of(corpus | unusable).endswith(", 2 files and 1,000 rows unusable")
+
     def outcome(name: str, counts: dict) -> Outcome:
         return Outcome(Job("finetune", Path(name), 1, {}, dict, (), name=name), "done", 1.0, counts)
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import pickle
 import random
+import sys
 
 import pyarrow
 import pyarrow.parquet
@@ -14,7 +15,9 @@ import zstandard
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.sampling import ROWS, findings
+from kobert_pipeline.corpus.readers.datasets import HubDataset
+from kobert_pipeline.corpus.readers.html import Html
+from kobert_pipeline.corpus.sampling import ROWS, check_file, findings
 from kobert_pipeline.corpus.stage import run
 from kobert_pipeline.corpus.unfit import LISTED, Skipped, Unfit
 from kobert_pipeline.errors import UserError
@@ -260,3 +263,11 @@ def test_text_with_some_markup_is_text(tmp_path):
         (tmp_path / "a.txt").write_text(markup + prose("쪽", 2), encoding="utf-8")
         with pytest.raises(Unfit, match="use the reader html"):
             list(Reader.choose({"name": "text", "path": "a.txt"}).read(tmp_path))
+
+
+def test_what_cannot_be_sampled_is_no_problem_of_a_file(tmp_path, monkeypatch):
+    assert check_file(HubDataset(path="owner/name", revision="abc"), tmp_path / "owner" / "name", True) is None
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    (tmp_path / "page.html").write_text(page("쪽"), encoding="utf-8")
+    found = check_file(Html(path="page.html"), tmp_path / "page.html", True)
+    assert "kobert-pipeline[html]" in found.sentence and not found.skipped

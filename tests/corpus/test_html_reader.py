@@ -51,6 +51,8 @@ def test_a_page_is_its_title_and_its_paragraphs_in_whatever_charset(tmp_path):
     }
     for name, content in cases.items():
         assert read(tmp_path, f"{name}.html", content) == [READ], name
+    damaged = cases["euc-kr"].replace("무단".encode("cp949"), b"\xff\xff")
+    assert read(tmp_path, "damaged.html", damaged) == [READ], "the main text is whole"
     assert read(tmp_path, "a.htm.gz", gzip.compress(PAGE.encode("cp949"))) == [READ]
     assert read(tmp_path, "a.html", PAGE.encode("johab"), encoding="johab") == [READ]
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, repeated_eojeols, repeated_lines, shares
 from kobert_pipeline.corpus.mojibake import LATIN, LETTER, RUN, repair
+from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import luhn, redact
+from kobert_pipeline.corpus.stage import run
 
 TEXT = "안녕하세요. 영화가 정말 재미있었습니다!"
 
@@ -191,3 +193,11 @@ def test_shares_equal_a_plain_count(text):
         "\uac00" <= one <= "\ud7a3" or "\u3131" <= one <= "\u318e" or "\u1100" <= one <= "\u11ff" for one in text
     )
     assert shares(text)[0] == pytest.approx(hangul / letters if letters else 0)
+
+
+def test_a_document_of_lost_characters_alone_is_dropped_as_mojibake(tmp_path):
+    (tmp_path / "lost.txt").write_text("잃은 \ufffd 글자", encoding="utf-8")
+    options = CorpusOptions.model_validate({"sources": [{"name": "text", "path": ["lost.txt", "documents/*.txt"]}]})
+    (tmp_path / "documents").symlink_to(CORPORA / "documents")
+    counts = run(options, tmp_path, tmp_path / "out")
+    assert counts["documents_dropped_mojibake"] == 1

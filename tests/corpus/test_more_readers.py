@@ -20,7 +20,7 @@ from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.modu import Modu
 from kobert_pipeline.corpus.readers.parquet import Parquet
 from kobert_pipeline.corpus.readers.squad import Squad
-from kobert_pipeline.corpus.readers.wikipedia import Wikipedia, prose
+from kobert_pipeline.corpus.readers.wikipedia import Wikipedia, parsing_cost, prose
 from kobert_pipeline.errors import UserError
 
 PAGE = (
@@ -285,3 +285,16 @@ def test_a_data_set_of_the_hub_needs_its_commit(tmp_path):
 def test_a_hub_out_of_reach_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="owner/name cannot be read as a data set"):
         list(HubDataset(path="owner/name", revision="abc").read(tmp_path))
+
+
+def test_a_row_that_holds_no_text_is_named_by_its_number(tmp_path):
+    (tmp_path / "set").mkdir()
+    pyarrow.parquet.write_table(pyarrow.table({"text": [7]}), tmp_path / "set" / "train.parquet")
+    with pytest.raises(UserError, match="row 0: the column 'text' holds int, text was expected"):
+        list(HubDataset(path="set").read(tmp_path))
+
+
+def test_marks_that_need_no_end_cost_nothing():
+    markup = "가<br>나<ref name=a />다<br/>"
+    assert parsing_cost(markup) == len(markup)
+    assert parsing_cost("<ref>" + markup) == 2 * len("<ref>" + markup)

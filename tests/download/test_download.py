@@ -372,3 +372,23 @@ def test_check_names_the_command_for_each_missing_file_at_once(kobert, tmp_path,
     }  # fmt: skip
     assert len(said.out.splitlines()) == len(commands)
     assert "the first of 8 problems" in said.complaint
+
+
+def test_a_terminal_shows_a_bar_for_each_file(monkeypatch, capsys) -> None:
+    from kobert_pipeline.cli import download as cli
+
+    monkeypatch.setattr(cli.sys.stderr, "isatty", lambda: True, raising=False)
+    with cli.progress() as report:
+        report("a.txt", 10**6, None)
+        report("[b].txt", 10**6, 4 * 10**6)
+        report("[b].txt", 2 * 10**6, 4 * 10**6)
+    shown = capsys.readouterr().err
+    assert "a.txt" in shown and "[b].txt" in shown, "a name is no markup"
+    assert "2.0/4.0 MB" in shown
+
+
+def test_a_data_set_has_addresses_or_a_place_on_the_hub() -> None:
+    given = {"title": "T", "license": "MIT", "homepage": "https://h", "folder": "x", "files": {"a": {}}}
+    for places in ({}, {"addresses": ["https://h/"], "hub": "owner/name"}):
+        with pytest.raises(ValueError, match="either addresses or hub"):
+            Source.model_validate(given | places)

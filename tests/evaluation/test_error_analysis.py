@@ -9,6 +9,7 @@ import pytest
 
 from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.evaluation.error_analysis import CATEGORIES, PARTICLES, Reach, analysis, category, reach, reaches
+from kobert_pipeline.evaluation.report import error_parts
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Task
@@ -161,6 +162,10 @@ def test_ends_are_counted_with_the_particles_among_them() -> None:
         "too_much": 2,
         "overlapping": 1,
     }
+    page = error_parts(found, samples=False)
+    assert "A few characters too many before the answer: 은 1." in page
+    assert "A few characters too many after the answer (by a particle alone: 1): 이 2." in page
+    assert not any("[세종대왕]" in part for part in page) and any("[세종대왕]" in part for part in error_parts(found))
     shown = found["samples"]["too_much"][0]
     assert shown["answered_in"] == "한글은 [세종대왕]이 1443년에 만"
     assert shown["predicted_in"] == "한글은 [세종대왕이] 1443년에 만들"

@@ -145,3 +145,9 @@ def test_the_largest_score_of_an_example_is_its_prediction() -> None:
     predictions = task.predict({"logits": [np.array([0.0, 1, 2]), np.array([1.0, 3, 2])]}, features)
     assert predictions == [2, 1]
     assert task.score(predictions, examples) == {"accuracy": 50.0}
+
+
+def test_a_file_without_rows_has_no_examples(tmp_path: Path) -> None:
+    (tmp_path / "none.csv").write_text("text,label\n")
+    for name in ("choice", "tagging"):
+        assert Task.choose(name).read(tmp_path / "none.csv") == [], name

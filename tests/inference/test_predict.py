@@ -10,7 +10,7 @@ import pytest
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune.model import PREDICT_BATCH_SIZE
-from kobert_pipeline.inference.checkpoint import load_model, load_tokenizer, refuse_incomplete
+from kobert_pipeline.inference.checkpoint import choose_task, load_model, load_tokenizer, refuse_incomplete
 from kobert_pipeline.inference.predict import predict
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
@@ -159,3 +159,12 @@ def test_predict_refuses_by_kind_of_head(tiny) -> None:
         predict(tiny.run_dir / "publish" / "nsmc", [CONTEXT], QUESTION)
     with pytest.raises(UserError, match=r"\[MASK\]"):
         predict(tiny.run_dir / "publish" / "mlm", ["가린 것이 없다"])
+
+
+def test_a_wrong_option_of_a_task_is_named() -> None:
+    for options, said in [
+        ({"name": "nsmc", "txt": "x"}, "task nsmc: unknown key 'txt'"),
+        ({"name": "korquad", "stride": "far"}, "task korquad: stride"),
+    ]:
+        with pytest.raises(UserError, match=said):
+            choose_task(options)

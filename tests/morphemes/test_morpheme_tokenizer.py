@@ -423,3 +423,28 @@ def test_a_batch_of_texts_and_pairs_is_refused(tokenizer):
     for batch in [["가", ("가", "다")], [("가", "다"), "가"]]:
         with pytest.raises(ValueError, match="single texts or pairs"):
             tokenizer(batch)
+
+
+def test_what_is_no_text_is_refused(tokenizer):
+    """With the exceptions that the tokenizers of `transformers` raise."""
+    for error, text, pair in [
+        (TypeError, ["가", "나"], "다"),
+        (ValueError, ["가", "나"], ["다"]),
+        (ValueError, [1, 2], None),
+        (ValueError, ["가", 2], None),
+        (ValueError, 5, None),
+    ]:
+        with pytest.raises(error, match="text"):
+            tokenizer(text, pair)
+    with pytest.raises(ValueError, match="not int"):
+        tokenizer([["가", 5]], is_split_into_words=True)
+
+
+def test_one_id_is_decoded(tokenizer):
+    [id_] = tokenizer("나", add_special_tokens=False).input_ids
+    assert tokenizer.decode(id_) == "나"
+
+
+def test_a_new_vocabulary_is_left_to_the_pipeline(tokenizer):
+    with pytest.raises(NotImplementedError, match="kobert tokenizer"):
+        tokenizer.train_new_from_iterator([["가"]], 100)

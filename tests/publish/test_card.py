@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
 from kobert_pipeline.publish.licences import NOT_STATED
-from kobert_pipeline.publish.model_card import model_card
+from kobert_pipeline.publish.model_card import auto_class_of, model_card
 
 SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
 CONTROLS = {
@@ -186,3 +186,14 @@ def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text(
         row = tables[2][3:]
         assert row == [line, line, "pretrain"], name
         assert tables[1][2:4] == ["labels", line], name
+
+
+def test_each_head_has_its_auto_class() -> None:
+    """A discriminator of ELECTRA cannot fill masks, although its class has the suffix of models that can."""
+    for architecture, auto_class in {
+        "ElectraForPreTraining": "AutoModel",
+        "BertForPreTraining": "AutoModelForPreTraining",
+        "ElectraForMaskedLM": "AutoModelForMaskedLM",
+        "GPT2LMHeadModel": "AutoModelForCausalLM",
+    }.items():
+        assert auto_class_of({"architectures": [architecture]}) == auto_class, architecture

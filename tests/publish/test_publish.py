@@ -328,6 +328,33 @@ def test_model_and_tokenizer_that_do_not_belong_together_are_refused(tiny, tmp_p
         assert not (place / "out" / "model.safetensors").exists(), (changes, message)
 
 
+def test_other_outputs_of_a_fresh_process_are_refused(tmp_path, monkeypatch) -> None:
+    from kobert_pipeline.publish import verify as verification
+
+    here = {"ids": [[2, 3]], "logits": [[[0.5, 0.25]]]}
+    monkeypatch.setattr(verification, "outputs_here", lambda *of: here)
+    for changed, said in [
+        ({}, None),
+        ({"ids": [[2, 4]]}, "other token ids"),
+        ({"logits": [[[0.5, 0.26]]]}, "differ by 0.01"),
+        ({"logits": [[[0.5, float("nan")]]]}, "not finite"),
+    ]:
+        monkeypatch.setattr(verification, "outputs_in_fresh_process", lambda *of, there=changed: here | there)
+        if said is None:
+            found = verification.verify(tmp_path, tmp_path, KINDS["nsmc"])
+            assert found == {"verified_texts": len(verification.SAMPLES), "max_logit_difference": 0.0}
+        else:
+            with pytest.raises(UserError, match=said):
+                verification.verify(tmp_path, tmp_path, KINDS["nsmc"])
+
+
+def test_a_folder_that_does_not_load_in_a_fresh_process_is_refused_with_the_reason(tmp_path) -> None:
+    from kobert_pipeline.publish.verify import outputs_in_fresh_process
+
+    with pytest.raises(UserError, match=r"does not load in a fresh process: \w+"):
+        outputs_in_fresh_process(tmp_path, KINDS["nsmc"])
+
+
 @pytest.mark.slow
 def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path, monkeypatch) -> None:
     """The fresh process has a cache of code of its own: in the shared one two publishing processes would overwrite each

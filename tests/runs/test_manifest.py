@@ -381,9 +381,11 @@ def test_status_words(tiny, tmp_path, kobert) -> None:
     assert "finetune.nsmc.plan.epochs was 1 and is now 2" in stale["finetune nsmc/1"]
     assert stale["finetune korquad/1"] == "done"
     (run_dir / "finetune" / "nsmc" / "1" / "manifest.json").unlink()
+    shutil.rmtree(run_dir / "publish" / "korquad")
     flip(run_dir / "features" / "korquad" / "dev" / "input_ids.npy")
     found = state_words(kobert, tiny.recipe, "--run-dir", run_dir)
     assert found["finetune nsmc/1"] == "started"
+    assert found["publish korquad"] == "missing"
     assert found["publish nsmc"].startswith("waiting: ")
     assert found["features korquad"].startswith("damaged: ")
     assert "input_ids.npy" in found["features korquad"]
@@ -439,3 +441,16 @@ def test_a_stage_with_files_that_this_version_does_not_write_is_not_reused(tmp_p
     assert reuse.reuse(tmp_path / "c" / "corpus", record, ["older.txt"]) is None
     assert not (tmp_path / "c").exists()
     assert reuse.reuse(tmp_path / "c" / "corpus", record, ["new.txt"])["reused_from"] == "b/corpus"
+
+
+def test_a_record_of_another_version_says_what_changed() -> None:
+    record = Record("corpus", 2, {}, {})
+    stored = {"options": {}, "inputs": {}, "version": 1}
+    assert manifest.difference(stored, record) == "it has version 1 of the stage's format, this is version 2"
+    assert "a version of kobert with other records" in manifest.difference(stored | {"version": 2}, record)
+
+
+def test_a_manifest_without_its_entries_is_damaged(tmp_path) -> None:
+    files.write_json_with_digest(tmp_path / "manifest.json", {"stage": "corpus"})
+    with pytest.raises(manifest.Damaged, match=r"manifest\.json lacks required entries"):
+        manifest.verify(tmp_path)

@@ -265,3 +265,10 @@ def test_a_run_that_was_moved_renamed_copied_or_linked_is_still_done(tiny, tmp_p
             assert {row["status"] for row in rows} == {"skipped"}, place
     finally:
         shutil.rmtree(elsewhere, ignore_errors=True)
+
+
+def test_a_file_in_the_place_of_a_stage_folder_is_left_alone(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy_before(tmp_path / "run", "tokenizer")
+    (run_dir / "tokenizer").write_text("mine")
+    assert "is a file that kobert did not write" in kobert("tokenizer", tiny.recipe, "--run-dir", run_dir).complaint
+    assert (run_dir / "tokenizer").read_text() == "mine"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from kobert_pipeline.distributed import is_main_process, refuse_unsupported_laun
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import sha256
 from kobert_pipeline.training.checkpoint import checkpoints
+from kobert_pipeline.training.device import check_same_step
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
 TOLERANCE = {"rtol": 1e-5, "atol": 2e-6}
@@ -133,6 +135,14 @@ def test_a_model_cut_up_by_the_launcher_is_refused(monkeypatch: pytest.MonkeyPat
             complaint = kobert("pretrain", "tiny").complaint
             assert f"ACCELERATE_USE_{way}" in complaint, way
             assert "--set pretrain.plan.fsdp=true" in complaint, way
+
+
+def test_ranks_that_resume_from_different_steps_are_refused(tmp_path: Path) -> None:
+    ranks: Any = SimpleNamespace(num_processes=2, device="cpu", gather=lambda own: torch.cat([own, own + 5]))
+    with pytest.raises(UserError, match="different steps \\(40, 45\\); put .* on a file system that every node shares"):
+        check_same_step(ranks, 40, tmp_path)
+    ranks.gather = lambda own: torch.cat([own, own])
+    check_same_step(ranks, 40, tmp_path)
 
 
 def test_a_process_alone_leads_whatever_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,77 @@
+"""The exit code and the message of each way in which a command can end, in real processes."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import textwrap
+
+PROGRAM = """
+import os, signal, subprocess, sys, time, typer
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
+from kobert_pipeline.distributed import MainProcessExited
+from kobert_pipeline.errors import UserError
+
+class Stopped(Exception):
+    "Named as that of the training loop."
+
+def command() -> None:
+    interrupt_on_sigterm()
+{}
+
+app = typer.Typer()
+app.command()(command)
+run_app(app)
+"""
+ENDS = {
+    "pass": (0, ""),
+    "raise typer.Exit(3)": (3, ""),
+    "raise UserError('recipe\\nx is wrong')": (2, "kobert: recipe x is wrong\n"),
+    "raise UserError('start ' + 'x' * 2000 + ' end')": (2, r"kobert: start x+ \.\.\. x+ end\n"),
+    "raise Stopped('stopped after step 3')": (75, "kobert: stopped after step 3\n"),
+    "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)": (75, "kobert: terminated; .* the same command resumes\n"),
+    "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)": (130, "kobert: interrupted; .* the same command resumes\n"),
+    "raise ZeroDivisionError": (1, r"(?s).*Traceback .*ZeroDivisionError\n"),
+    "[print('line') for _ in range(100_000)]": (141, ""),
+    # the pipe of a worker that died is not standard output
+    "r, w = os.pipe(); os.close(r); os.write(w, b'x')": (1, r"(?s).*Traceback .*BrokenPipeError: .*\n"),
+    "raise MainProcessExited(7)": (7, ""),
+}
+"""{body of a command: its exit code, and a pattern of the whole of standard error}."""
+
+
+def start(body: str, reads: bool = True, **environment: str) -> subprocess.Popen[str]:
+    """A process whose command does `body`; unless the test `reads` it, nobody reads its output."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(textwrap.indent(body, "    "))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+    if not reads:
+        assert process.stdout
+        process.stdout.close()
+    return process
+
+
+def test_every_way_to_end_has_its_exit_code_and_message() -> None:
+    started = {body: start(body, reads="print" not in body) for body in ENDS}
+    for body, (code, pattern) in ENDS.items():
+        process = started[body]
+        assert process.stderr
+        said = process.stderr.read()
+        assert (process.wait(60), bool(re.fullmatch(pattern, said))) == (code, True), (body, said)
+
+
+def test_every_rank_exits_with_the_code_of_rank_0_which_alone_prints() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ranks = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    main = start("raise UserError('the recipe is wrong')", **ranks, RANK="0")
+    other = start("raise ZeroDivisionError", **ranks, RANK="1")
+    assert main.communicate(timeout=120)[1] == "kobert: the recipe is wrong\n"
+    assert other.communicate(timeout=120)[1] == ""
+    assert (main.returncode, other.returncode) == (2, 2)
