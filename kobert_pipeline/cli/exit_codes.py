@@ -80,7 +80,7 @@ def run_app(app: typer.Typer) -> None:
         if not isinstance(broken, BrokenPipeError):
             raise
         if not _output_is_closed():
-            raise broken
+            raise broken from None
         # Point both streams at /dev/null: what is still buffered must not raise again while Python shuts down.
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)

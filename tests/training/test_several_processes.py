@@ -139,7 +139,7 @@ def test_a_model_cut_up_by_the_launcher_is_refused(monkeypatch: pytest.MonkeyPat
 
 def test_ranks_that_resume_from_different_steps_are_refused(tmp_path: Path) -> None:
     ranks: Any = SimpleNamespace(num_processes=2, device="cpu", gather=lambda own: torch.cat([own, own + 5]))
-    with pytest.raises(UserError, match="different steps \\(40, 45\\); put .* on a file system that every node shares"):
+    with pytest.raises(UserError, match=r"different steps \(40, 45\); put .* on a file system that every node shares"):
         check_same_step(ranks, 40, tmp_path)
     ranks.gather = lambda own: torch.cat([own, own])
     check_same_step(ranks, 40, tmp_path)
