@@ -36,7 +36,7 @@ RENAMED = {
 """Options that were renamed after version 0.1: the error for an old recipe names the new option."""
 
 REPLACED = {"gradient_accumulation_steps": "max_tokens_per_device"}
-"""Options whose place another option took, with other values: the error names that one."""
+"""Options replaced by one whose values mean something else: the error names that one."""
 
 
 def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,8 +46,8 @@ def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Options(BaseModel):
-    """Frozen options. An unknown key is an error that suggests the nearest name, or names what a renamed or
-    replaced option is today."""
+    """Frozen options. An unknown key is an error that suggests the nearest name, or the new name of an option that was
+    renamed or replaced."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
