@@ -67,7 +67,7 @@ def refuse_unsupported_launch(command: str | None) -> None:
             raise UserError(
                 f"{name} is turned on ({variable}), but kobert does not support sharding by the launcher; start it by "
                 f"torchrun, or by accelerate launch without {name}, and if memory is short add --set "
-                "pretrain.plan.fsdp=true, or raise plan.gradient_accumulation_steps"
+                "pretrain.plan.fsdp=true, or set plan.max_tokens_per_device"
             )
 
 

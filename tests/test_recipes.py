@@ -165,6 +165,17 @@ def test_old_option_name_is_refused_with_the_new_name() -> None:
         assert message == f"{RENAMED_PLACES[old]}: unknown key '{old}'; it is called '{RENAMED[old]}' now", old
 
 
+def test_replaced_option_is_refused_with_what_replaced_it() -> None:
+    for section in ("pretrain", "finetune.nsmc"):
+        content = recipe_file.load("tiny", [f"{section}.plan.gradient_accumulation_steps=2"])
+        with pytest.raises(ValidationError) as refused:
+            Recipe.model_validate(content)
+        assert first_error(refused.value) == (
+            f"{section}.plan: unknown key 'gradient_accumulation_steps'; 'max_tokens_per_device' has replaced it, with "
+            "another meaning"
+        )
+
+
 def test_old_option_name_is_refused_on_the_command_line(corpora, kobert) -> None:
     result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", "pretrain.pieces=1")
     assert "pretrain: unknown key 'pieces'; it is called 'total_tokens' now" in result.complaint
@@ -216,6 +227,8 @@ def test_the_recipe_base_is_what_its_comments_say() -> None:
     assert sum(tokens for tokens, _ in parts) == options.pretrain.total_tokens == 360_000_000
     assert [part.batch_tokens for _, part in parts] == [32_768, 65_536, 131_072, 262_144, 262_144]
     assert [part.max_length for _, part in parts] == [128, 128, 128, 128, 512]
+    max_tokens = options.pretrain.plan.max_tokens_per_device
+    assert [-(-part.batch_tokens // max_tokens) for _, part in parts] == [1, 1, 1, 2, 2]
     assert options.finetune["nsmc"].seeds == options.finetune["korquad"].seeds == [1, 2, 3]
     assert list(options.finetune)[-1] == "nsmc-random", "the baseline is last, so that it is the one left out"
     assert options.tokenizer.subword.vocab_size < 2**16, "ids of two bytes"

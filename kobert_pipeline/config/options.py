@@ -35,6 +35,9 @@ RENAMED = {
 }
 """Options that were renamed after version 0.1: the error for an old recipe names the new option."""
 
+REPLACED = {"gradient_accumulation_steps": "max_tokens_per_device"}
+"""Options replaced by one whose values mean something else: the error names that one."""
+
 
 def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
     """Options that a checkpoint of an earlier version recorded, under their names of today. Recipes are not translated:
@@ -43,7 +46,8 @@ def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Options(BaseModel):
-    """Frozen options. An unknown key is an error that suggests the nearest name, or a renamed option's new name."""
+    """Frozen options. An unknown key is an error that suggests the nearest name, or the new name of an option that was
+    renamed or replaced."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -58,6 +62,8 @@ class Options(BaseModel):
             new_name = RENAMED.get(str(key))
             if new_name in cls.model_fields:
                 hint = f"; it is called '{new_name}' now"
+            elif (successor := REPLACED.get(str(key))) in cls.model_fields:
+                hint = f"; '{successor}' has replaced it, with another meaning"
             else:
                 hint = did_you_mean(str(key), cls.model_fields)
             raise PydanticCustomError("unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"})

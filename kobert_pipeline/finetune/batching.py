@@ -55,19 +55,30 @@ class Batches:
     def batch(self, step: int, part: int, parts: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
         """Part `part` of `parts` of the batch of step `step`, all from 0, under the argument names of `transformers`
         models, with `share`: the part's share of the step's loss."""
-        rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
+        rows, width = self._rows_and_width(step)
         own = np.array_split(rows, parts)[part]
         # with more parts than rows some are empty; every rank must run the model, so they get a row with share 0
         chosen = own if len(own) else rows[:1]
-        # padded to the width of the whole step, since the softmax of span logits goes over padding, too
-        width = int(self.features.lengths[rows].max())
-        width = min(-(-width // self.pad_to_multiple_of) * self.pad_to_multiple_of, self.longest)
         share = float(self.weights[own].sum() / self.weights[rows].sum())
         per_token = {name: array for name, array in self.targets.items() if self._per_token(array)}
         batch = padded(self.features, chosen, device, width, per_token, self.pad_id)
         batch["share"] = torch.tensor(share, device=device)
         per_row = {name: array[chosen] for name, array in self.targets.items() if name not in per_token}
         return batch | {name: torch.from_numpy(array).to(device) for name, array in per_row.items()}
+
+    def parts_at(self, step: int, max_tokens: int) -> int:
+        """Into how many parts of at most `max_tokens` tokens, padding included, the batch of a step is split, but none
+        of less than a row."""
+        rows, width = self._rows_and_width(step)
+        rows_per_part = max(1, max_tokens // (width * self.features.choices))
+        return -(-len(rows) // rows_per_part)
+
+    def _rows_and_width(self, step: int) -> tuple[np.ndarray, int]:
+        """The rows of a step's batch, and the width that all its parts are padded to, since the softmax of span logits
+        goes over padding, too."""
+        rows = self.epoch(step // self.per_epoch)[step % self.per_epoch]
+        width = int(self.features.lengths[rows].max())
+        return rows, min(-(-width // self.pad_to_multiple_of) * self.pad_to_multiple_of, self.longest)
 
     def _per_token(self, array: np.ndarray) -> bool:
         return len(array) != len(self.features)  # every row has at least two tokens, [CLS] and [SEP]

@@ -79,7 +79,7 @@ def train_and_select(
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
     trained = train(
         TaskModule(model), partial(batches.batch, device=device()), plan, plan.epochs * batches.per_epoch, out, on_dev,
-        lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking,
+        lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking, parts_at=batches.parts_at,
     )  # fmt: skip
     best, evaluations = on_dev.best(trained.steps), on_dev.evaluations
     if best_folder and is_main_process():

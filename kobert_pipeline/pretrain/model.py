@@ -87,8 +87,8 @@ def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
         batch, loader = schedule.batch(step), schedule.loader_at(step)
         batch = batch.part(part, parts) if parts > 1 else batch
         if plan.torch_compile:
-            # parts hold whole sequences, so some exceed their share of the tokens by up to max_length
-            multiple, rows = loader.batch_tokens // parts + 2 * loader.max_length, 256
+            # a part holds whole sequences, so it exceeds its share of the tokens by less than max_length
+            multiple, rows = -(-loader.batch_tokens // parts) + loader.max_length, 256
         elif place.type == "cpu" and plan.mixed_precision == "bf16":
             # oneDNN makes and keeps a kernel for every shape that it meets
             multiple = rows = CPU_MULTIPLE

@@ -58,6 +58,11 @@ class PhaseSchedule:
         """The loader of the phase that a step belongs to."""
         return self.loaders[self._phase_at(step)]
 
+    def parts_at(self, step: int, max_tokens: int) -> int:
+        """Into how many parts of `max_tokens` tokens the batch of a step is split. The same in all steps of a phase, so
+        that their parts have one shape to compile."""
+        return -(-self.loader_at(step).batch_tokens // max_tokens)
+
     def _build(self, step: int) -> Batch:
         number = self._phase_at(step)
         return self.loaders[number].batch(step - self._first_step(number))

@@ -53,7 +53,7 @@ class PretrainOptions(Options):
     max_length: int = Field(128, ge=16)
     """Largest number of tokens in a sequence, including special tokens."""
     batch_tokens: int = Field(8192, ge=64)
-    """Tokens per step, over all ranks and accumulation steps."""
+    """Tokens per step, over all ranks and the parts that they compute."""
     total_tokens: int = Field(16_000_000, gt=0)
     """Token budget: how many tokens are seen in total."""
     phases: tuple[Phase, ...] = ()
@@ -100,6 +100,11 @@ class PretrainOptions(Options):
                 raise ValueError(
                     f"batch_tokens {options.batch_tokens} is less than max_length {options.max_length}; raise it"
                 )
+        max_tokens = self.plan.max_tokens_per_device
+        if max_tokens is not None and max_tokens < self.longest:
+            raise ValueError(
+                f"plan.max_tokens_per_device {max_tokens} is less than max_length {self.longest}; raise it"
+            )
         return self
 
     def refuse_beyond_positions(self) -> None:
@@ -139,8 +144,6 @@ def run(
     """Train a model, or that of the folder `checkpoint`, whose own tokenizer is then in `tokenizer`. Save it to
     `out/model`, and the one with the lowest held-out loss to `out/best` where it is another. Returns counts."""
     # torch only from here on: `kobert check` reads the options above without it
-    import torch
-
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.pretrain.model import LossModule, attention_kernel, batches
     from kobert_pipeline.training.device import device
@@ -148,7 +151,6 @@ def run(
     from kobert_pipeline.training.loop import train
 
     plan, (vocabulary, special) = options.plan, _vocabulary(tokenizer)
-    torch.manual_seed(plan.seed)
     options, model, started = _initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
     module = LossModule(model, options.objective, options.architecture).to(device())
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
@@ -159,7 +161,10 @@ def run(
         report("evaluating")
         evaluator(0)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
-    trained = train(module, batches(schedule, plan), plan, schedule.steps, out, evaluator, tracking=tracking)
+    trained = train(
+        module, batches(schedule, plan), plan, schedule.steps, out, evaluator,
+        tracking=tracking, parts_at=schedule.parts_at,
+    )  # fmt: skip
     with full_params(module):
         if is_main_process():
             options.architecture.save(model, out / MODEL)
@@ -180,9 +185,12 @@ def _initial_model(
 ) -> tuple[PretrainOptions, Any, dict[str, int]]:
     """The model of `checkpoint`, or one for the vocabulary, from scratch or from `base`; with it the options, with
     that architecture, and counts of what was taken over."""
+    import torch
+
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
+    torch.manual_seed(options.plan.seed)
     if checkpoint:
         chunk = options.architecture.logits_chunk_size
         architecture, model, started = load_checkpoint(options.objective, options.longest, chunk, checkpoint)

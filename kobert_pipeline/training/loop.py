@@ -30,7 +30,7 @@ from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import LrScales, learning_rate, optimizer_of, set_learning_rate
 from kobert_pipeline.training.plan import Plan
-from kobert_pipeline.training.prefetch import BatchAt, prefetch
+from kobert_pipeline.training.prefetch import BatchAt, PartsAt, prefetch
 from kobert_pipeline.training.trackers import Tracking
 
 LossModule = torch.nn.Module
@@ -71,13 +71,15 @@ def train(
     lr_scales: LrScales | None = None,
     should_stop: Callable[[int], bool] | None = None,
     tracking: Tracking | None = None,
+    parts_at: PartsAt | None = None,
 ) -> TrainingResult:
     """Train for `steps` steps, resuming from the newest checkpoint in `folder/checkpoints`.
 
     `evaluate(step)` is called on every rank, every `plan.evaluate_every` steps and after the last one. The training
     ends early where `should_stop(step)` is true after an evaluation; it must be a function of the evaluations so far.
-    `lr_scales`: parameters with a lower learning rate. Raises `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT,
-    and `NotFinite` when the loss is not finite (its message names the step and the file with the step's batch).
+    `lr_scales`: parameters with a lower learning rate. `parts_at` is required by `plan.max_tokens_per_device`. Raises
+    `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT, and `NotFinite` when the loss is not finite (its message
+    names the step and the file with the step's batch).
     """
     accelerator = make_accelerator(plan)
     if plan.fsdp:
@@ -105,7 +107,7 @@ def train(
     with (
         stop_on_signal() as signals,
         closing(Log(folder / "logs", steps, partial(peak_flops, accelerator), tracking, step)) as log,
-        closing(prefetch(batch_at, step, steps, accelerator, plan)) as batches,
+        closing(prefetch(batch_at, step, steps, accelerator, plan, parts_at)) as batches,
     ):
         log.step(step)
         for parts in batches:

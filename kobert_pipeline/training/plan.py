@@ -42,9 +42,10 @@ class Plan(Options):
     mixed_precision: Literal["no", "bf16"] = "no"
     """Autocast type of the forward pass; with `no`, GPUs multiply matrices in TF32. Weights and optimizer states stay
     fp32, and fine-tuning always evaluates without autocast."""
-    gradient_accumulation_steps: int = Field(1, gt=0, exclude=True)
-    """Number of parts that a step's batch is split into where it does not fit in memory at once. The batch stays the
-    same, so results change by rounding only."""
+    max_tokens_per_device: int | None = Field(None, gt=0, exclude=True)
+    """Largest number of tokens that a device computes at once; a larger batch is split into as few parts as possible,
+    computed one after another (gradient accumulation). Sequences are not split, so a part may exceed it by up to one
+    sequence. null: each device computes its batch at once. Results change by rounding only."""
     torch_compile: bool = Field(False, exclude=True)
     """Whether to compile the model with torch.compile. Results change by rounding only."""
     fsdp: bool = Field(False, exclude=True)

@@ -2,7 +2,7 @@
 any number of threads gives the same ones."""
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -21,16 +21,29 @@ class BatchAt(Protocol):
         """A batch as the training module's `forward` takes it."""
 
 
+PartsAt = Callable[[int, int], int]
+"""`parts_at(step, max_tokens)`: into how many parts of at most about `max_tokens` tokens a step's batch is split. A
+function of its arguments alone, so that all ranks agree."""
+
+
 def prefetch(
-    batch_at: BatchAt, first_step: int, steps: int, accelerator: Accelerator, plan: Plan
+    batch_at: BatchAt,
+    first_step: int,
+    steps: int,
+    accelerator: Accelerator,
+    plan: Plan,
+    parts_at: PartsAt | None = None,
 ) -> Generator[list[Any]]:
-    """For each step from `first_step` to `steps` the parts of its batch that this rank computes."""
-    # a step's batch is split over ranks and accumulation steps alike: rank r has parts r * a to r * a + a - 1
-    per_rank = plan.gradient_accumulation_steps
-    parts, first_part = accelerator.num_processes * per_rank, accelerator.process_index * per_rank
+    """For each step from `first_step` to `steps` the parts of its batch that this rank computes: one, or as many as
+    `plan.max_tokens_per_device` requires, which needs `parts_at`."""
+    ranks, max_tokens = accelerator.num_processes, plan.max_tokens_per_device
+    if max_tokens is not None and parts_at is None:
+        raise TypeError("plan.max_tokens_per_device needs parts_at")
 
     def build(step: int) -> list[Any]:
-        return [batch_at(step, part, parts) for part in range(first_part, first_part + per_rank)]
+        per_rank = -(-parts_at(step, max_tokens) // ranks) if parts_at and max_tokens else 1
+        first_part = accelerator.process_index * per_rank
+        return [batch_at(step, part, ranks * per_rank) for part in range(first_part, first_part + per_rank)]
 
     if not plan.dataloader_num_workers:
         yield from (build(step) for step in range(first_step, steps))

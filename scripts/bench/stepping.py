@@ -118,7 +118,7 @@ class Bench:
         """The same in the best type, compiled for one shape."""
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
-        padded_batch = batch.pad_to(self.case.tokens + 2 * self.case.max_length, self.case.max_length)
+        padded_batch = batch.pad_to(self.case.tokens + self.case.max_length, self.case.max_length)
         plan = Plan(mixed_precision=best_dtype())
         parts = [to_device(padded_batch, device(), uses_varlen(device(), plan))]
         take_step(make_accelerator(plan), self.compiled_module, self.optimizer, parts, plan)

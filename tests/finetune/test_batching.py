@@ -1,6 +1,7 @@
 """Windows in padded batches, as a function of (seed, step)."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.finetune.batching import Batches, by_length, padded
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.plan import Plan
+from kobert_pipeline.training.prefetch import prefetch
 
 
 def features_of(lengths: list[int], seed: int = 0) -> Features:
@@ -83,6 +86,29 @@ def test_parts_are_the_whole_batch_cut_up_and_as_wide() -> None:
         for name in ("input_ids", "token_type_ids", "attention_mask", "labels"):
             assert torch.equal(torch.cat([part[name] for part in parts]), whole[name])
         assert sum(float(part["share"]) for part in parts) == pytest.approx(1)
+
+
+@given(window_lengths, st.integers(1, 12), st.integers(1, 5), st.integers(1, 200), st.integers(1, 3))
+def test_no_device_computes_more_than_it_may_at_once(
+    lengths: list[int], batch_size: int, ranks: int, max_tokens: int, choices: int
+) -> None:
+    features = choices_of([length for length in lengths for _ in range(choices)], choices)
+    batches = Batches(features, {"labels": np.arange(len(lengths))}, batch_size, seed=1, pad_to_multiple_of=8)
+    plan = Plan(max_tokens_per_device=max_tokens)
+    by_rank = [
+        list(prefetch(batches.batch, 0, batches.per_epoch, place, plan, batches.parts_at))
+        for place in (SimpleNamespace(num_processes=ranks, process_index=index) for index in range(ranks))
+    ]
+    for step, of_ranks in enumerate(zip(*by_rank, strict=True)):
+        whole, parts = batches.batch(step, 0, 1), [part for own in of_ranks for part in own]
+        rows, row = len(whole["labels"]), whole["input_ids"][0].numel()
+        most = max(max_tokens, row)  # a row is never split
+        fewest = next(count for count in range(1, rows + 1) if -(-rows // (ranks * count)) * row <= most)
+        assert {len(own) for own in of_ranks} == {fewest}
+        assert all(part["input_ids"].numel() <= most for part in parts)
+        computed = [part for part in parts if part["share"] > 0]
+        assert torch.equal(torch.cat([part["input_ids"] for part in computed]), whole["input_ids"])
+        assert len(parts) - len(computed) < ranks
 
 
 def test_windows_of_about_equal_length_are_batched_together_and_batches_come_in_no_order_of_length() -> None:

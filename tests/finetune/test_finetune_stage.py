@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 from sklearn.metrics import accuracy_score
 
 from kobert_pipeline.errors import UserError
@@ -16,6 +17,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json_lines, read_json_with_digest, sha256, write_json, write_json_with_digest
 from kobert_pipeline.finetune import stage
+from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.model import predict
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
@@ -42,6 +44,23 @@ def finished(
     """(task name, counts, folder) of a run that was never stopped."""
     out = tmp_path_factory.mktemp(request.param)
     return request.param, stage.run(options(request.param), 1, prepared / request.param, pretrained, out), out
+
+
+@pytest.mark.parametrize(("name", "max_tokens"), [("nsmc", 100), ("korquad", 200)])
+def test_steps_in_parts_train_what_whole_batches_do(
+    name: str, max_tokens: int, prepared: Path, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, plain = [], Batches.parts_at
+    monkeypatch.setattr(Batches, "parts_at", lambda *given: (counts.append(plain(*given)), counts[-1])[1])
+    for place, limit in [("whole", None), ("parts", max_tokens)]:
+        chosen = options(name, epochs=1, dropout=0.0, max_tokens_per_device=limit)
+        stage.run(chosen, 1, prepared / name, pretrained, tmp_path / place)
+    assert max(counts) > 2
+    weights, expected = (load_file(tmp_path / place / "model" / "model.safetensors") for place in ("parts", "whole"))
+    for found in (weights, expected):
+        # a softmax over places is the same whatever is added to all of them: the gradient is rounding alone
+        found.pop("qa_outputs.bias", None)
+    torch.testing.assert_close(weights, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_scores_are_of_dev_and_test_and_belong_to_the_best_epoch(finished: Any, prepared: Path) -> None:

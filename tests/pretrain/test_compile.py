@@ -82,10 +82,10 @@ def test_traced_shapes_and_graphs_come_to_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize("max_tokens", [None, 128])
 @pytest.mark.parametrize("name", ROWS)
 def test_machine_code_comes_to_the_same(
-    name: str, accumulated: int, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, max_tokens: int | None, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample_the_likeliest(monkeypatch)
-    assert_equal(*both(name, folders, tmp_path, layers=2, gradient_accumulation_steps=accumulated))
+    assert_equal(*both(name, folders, tmp_path, layers=2, max_tokens_per_device=max_tokens))

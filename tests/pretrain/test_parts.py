@@ -187,7 +187,7 @@ def test_all_batches_to_compile_for_have_one_shape() -> None:
     for parts in [1, 2, 5]:
         found = list(compiled_batches(parts))
         assert len(found) > 20, parts
-        assert {len(tensors.input_ids) for tensors in found} == {400 // parts + 96}, parts
+        assert {len(tensors.input_ids) for tensors in found} == {400 // parts + 48}, parts
         assert (
             {len(tensors.lengths) % 256 for tensors in found} == {len(tensors.labels) % 256 for tensors in found} == {0}
         ), parts

@@ -42,7 +42,7 @@ CASES: list[dict[str, Any]] = [
         "objective": "mlm_nsp",
         "architecture": DEEP,
         "fsdp": True,
-        "gradient_accumulation_steps": 2,
+        "max_tokens_per_device": 64,
     },
 ]
 SLOW: list[dict[str, Any]] = [

@@ -59,7 +59,8 @@ def test_the_batch_of_the_step_is_in_a_file_that_the_message_names(tmp_path: Pat
         return batch
 
     with pytest.raises(NotFinite) as error:
-        train(module, poisoned, PLAN.model_copy(update={"gradient_accumulation_steps": parts}), 10, tmp_path)
+        plan = PLAN.model_copy(update={"max_tokens_per_device": 1})
+        train(module, poisoned, plan, 10, tmp_path, parts_at=lambda step, max_tokens: parts)
     said = str(error.value)
     assert "at step 6 (not taken)" in said and "the last checkpoint is step 4" in said
     path = Path(re.search(r"the batch is in (\S+)$", said)[1])

@@ -22,9 +22,11 @@ def engine(processes: int = 1, index: int = 0) -> Any:
     return SimpleNamespace(num_processes=processes, process_index=index)
 
 
-def fed(batch_at: Any, begin: int, steps: int, workers: int, accumulated: int = 1, **place: int) -> Any:
-    plan = Plan(dataloader_num_workers=workers, gradient_accumulation_steps=accumulated)
-    return prefetch(batch_at, begin, steps, engine(**place), plan)
+def fed(batch_at: Any, begin: int, steps: int, workers: int, tokens: Any = None, **place: int) -> Any:
+    """Batches of `tokens[step]` tokens, of which a device computes at most ten at once."""
+    plan = Plan(dataloader_num_workers=workers, max_tokens_per_device=10 if tokens else None)
+    parts_at = (lambda step, max_tokens: -(-tokens[step] // max_tokens)) if tokens else None
+    return prefetch(batch_at, begin, steps, engine(**place), plan, parts_at)
 
 
 def slow_batch(step: int, part: int, parts: int) -> tuple[int, int, int]:
@@ -44,11 +46,18 @@ def test_steps_come_in_order() -> None:
 
 def test_each_process_gets_its_own_parts_of_every_step() -> None:
     for workers in WORKERS:
-        seen = [list(fed(slow_batch, 0, 6, workers, accumulated=2, processes=3, index=index)) for index in range(3)]
-        for step in range(6):
+        tokens = [1, 10, 30, 31, 60, 61]  # three devices compute thirty at once
+        seen = [list(fed(slow_batch, 0, 6, workers, tokens, processes=3, index=index)) for index in range(3)]
+        for step, count in enumerate([3, 3, 3, 6, 6, 9]):
             assert [part for parts in (mine[step] for mine in seen) for part in parts] == [
-                (step, part, 6) for part in range(6)
+                (step, part, count) for part in range(count)
             ], workers
+            assert {len(mine[step]) for mine in seen} == {count // 3}, workers
+
+
+def test_a_limit_without_the_sizes_of_batches_is_an_error() -> None:
+    with pytest.raises(TypeError, match="needs parts_at"):
+        next(prefetch(slow_batch, 0, 2, engine(), Plan(max_tokens_per_device=10)))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -119,19 +128,20 @@ def random_batch(step: int, part: int, parts: int) -> torch.Tensor:
 
 def weights(folder: Path, batch_at: Any = random_batch, **plan: Any) -> torch.Tensor:
     module = Weighted()
-    train(module, batch_at, Plan(learning_rate=0.01, checkpoint_every=4, **plan), 12, folder)
+    settings = Plan(learning_rate=0.01, checkpoint_every=4, **plan)
+    train(module, batch_at, settings, 12, folder, parts_at=lambda step, max_tokens: -(-(step + 1) // max_tokens))
     return module.weight.detach()
 
 
 def test_a_training_ends_in_the_same_weights_however_many_threads_feed_it(tmp_path: Path) -> None:
-    for number, accumulated in enumerate([1, 2]):
+    for number, max_tokens in enumerate([None, 5]):
         place = tmp_path / str(number)
         place.mkdir()
         found = [
-            weights(place / str(workers), dataloader_num_workers=workers, gradient_accumulation_steps=accumulated)
+            weights(place / str(workers), dataloader_num_workers=workers, max_tokens_per_device=max_tokens)
             for workers in WORKERS
         ]
-        assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2]), accumulated
+        assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2]), max_tokens
 
 
 def test_a_training_that_goes_on_with_other_threads_equals_one_never_stopped(tmp_path: Path) -> None:

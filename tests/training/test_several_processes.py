@@ -30,8 +30,8 @@ TOLERANCE = {"rtol": 1e-5, "atol": 2e-6}
 
 CASES: list[dict[str, Any]] = [
     {"name": "mlm_nsp by two", "objective": "mlm_nsp"},
-    {"name": "by two in two parts each", "objective": "mlm_nsp", "gradient_accumulation_steps": 2},
-    {"name": "few sequences by two", "objective": "mlm_nsp", "batch_tokens": 64, "gradient_accumulation_steps": 2},
+    {"name": "by two in two parts each", "objective": "mlm_nsp", "max_tokens_per_device": 64},
+    {"name": "few sequences by two", "objective": "mlm_nsp", "batch_tokens": 100, "max_tokens_per_device": 48},
     {"name": "stopped", "objective": "mlm_nsp", "stops": 3},
     {"name": "left over", "objective": "mlm_nsp", "stops": 3, "ends": False},
 ]
@@ -79,7 +79,7 @@ def test_two_processes_train_what_one_does_with_every_objective(tmp_path: Path) 
 
 
 def test_a_step_in_three_parts_trains_what_one_in_one_token_does(place: Path) -> None:
-    pretrained(place, "in three parts", "mlm_nsp", gradient_accumulation_steps=3)
+    pretrained(place, "in three parts", "mlm_nsp", max_tokens_per_device=86)
     assert difference(place, "in three parts", "mlm_nsp by one") > 0
 
 
@@ -88,7 +88,7 @@ def test_two_processes_with_two_parts_each_train_what_one_does(place: Path) -> N
 
 
 def test_processes_without_a_sequence_of_their_own_change_nothing(place: Path) -> None:
-    pretrained(place, "few sequences by one", "mlm_nsp", batch_tokens=64)
+    pretrained(place, "few sequences by one", "mlm_nsp", batch_tokens=100)
     difference(place, "few sequences by two", "few sequences by one")
 
 
