@@ -41,8 +41,8 @@ class Architecture(Plugin):
     max_position_embeddings: int = Field(512, gt=0)
     """Longest sequence that the model can take, in tokens."""
     logits_chunk_size: int | None = Field(None, gt=0, exclude=True)
-    """Number of predicted tokens whose logits are in memory at once, for large vocabularies on small devices; null: all
-    of a batch. Results change by rounding only."""
+    """Number of predicted tokens whose logits are in memory at once, for large vocabularies on small devices; null: as
+    many as have 2^29 logits (8,192 with a vocabulary of 65,536). Results change by rounding only."""
 
     def sizes(self, vocab_size: int) -> dict[str, Any]:
         """The arguments that most configs of `transformers` share, without dropout and with our padding id."""
