@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from accelerate import Accelerator
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
@@ -23,6 +22,7 @@ from kobert_pipeline.pretrain.memory import MemoryModel
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
+from kobert_pipeline.training.device import make_accelerator
 from kobert_pipeline.training.loop import take_step
 from kobert_pipeline.training.optimizer import optimizer_of
 
@@ -75,13 +75,9 @@ def batch_of(options: PretrainOptions, tokens: int, vocab_size: int) -> Batch:
 
 def counted_peak(options: PretrainOptions, tokens: int, vocab_size: int) -> int:
     """The largest number of bytes in the second step, when the optimizer has its moments."""
-    accelerator = Accelerator(cpu=True, mixed_precision="bf16")
+    accelerator, fake = make_accelerator(options.plan), FakeTensorMode(allow_non_fake_inputs=True)
     # on one thread, so that the mode sees the backward pass too
-    with (
-        torch.autograd.set_multithreading_enabled(False),
-        FakeTensorMode(allow_non_fake_inputs=True),
-        LiveBytes() as live,
-    ):
+    with torch.autograd.set_multithreading_enabled(False), fake, LiveBytes() as live:
         architecture = options.architecture
         model = architecture.model(architecture.config(vocab_size), options.objective.head)
         module = LossModule(model, options.objective, architecture)
@@ -94,6 +90,7 @@ def counted_peak(options: PretrainOptions, tokens: int, vocab_size: int) -> int:
 
 
 def test_a_part_of_recipe_base_fits_an_h100_with_either_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(transformers.PreTrainedModel, "initialize_weights", lambda self: None)
     monkeypatch.setattr(losses, "_in_one_matrix", lambda *given: False)
     recipe, _ = plan("base", None, None, None)
@@ -101,6 +98,5 @@ def test_a_part_of_recipe_base_fits_an_h100_with_either_vocabulary(monkeypatch: 
     for vocab_size, most in ((64_000, 55), (128_000, 59)):
         counted = counted_peak(options, tokens, vocab_size)
         estimated = MemoryModel(options.architecture, options.objective, vocab_size, True).peak(tokens).total
-        print(vocab_size, counted / GIB, estimated / GIB)
         assert counted < most * GIB
         assert counted == pytest.approx(estimated, rel=0.05)
