@@ -42,8 +42,8 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
 
 def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:
     """The estimated peak memory of pretraining in bytes, by what takes it, and the number of tokens processed at once
-    that fit a GPU of each size; None where a recipe does not pretrain, or goes on from a checkpoint with its own
-    sizes."""
+    that fit a GPU of each size; None where a recipe does not pretrain, or continues from a checkpoint, which has its
+    own sizes."""
     if recipe.corpus is None or recipe.checkpoint is not None:
         return None
     options, plan = recipe.pretrain, recipe.pretrain.plan

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 Values = dict[str, "torch.Tensor"]
 
 CHUNK_LOGITS = 2**29
-"""Logits in memory at once, unless `architecture.logits_chunk_size` sets their rows: 1 GiB in bf16, some 6 GiB with
-their copy in fp32 and the gradients of both. So memory no longer grows with the vocabulary, and a chunk is still large
-enough to fill a GPU: 8,192 rows for 65,536 tokens."""
+"""Logits in memory at once, unless `architecture.logits_chunk_size` sets the number of their rows: 6 GiB for their
+log-probabilities and two gradients in fp32, whatever the vocabulary and the batch. A chunk is still large enough to
+keep a GPU busy: 8,192 rows with a vocabulary of 65,536."""
 
 
 def token_and_pair_loss(

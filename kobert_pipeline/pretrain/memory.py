@@ -17,7 +17,7 @@ from kobert_pipeline.pretrain.objective import Objective
 
 PARAMETER_BYTES = 18
 """Bytes per parameter: weight, gradient and AdamW's two moments in fp32, and the 16-bit copy that the backward pass
-needs. Muon has one moment less of the matrices of hidden layers, a tenth of the peak at most where it matters."""
+needs. That Muon has one moment less for the matrices of hidden layers is not taken into account."""
 LOGIT_BYTES = 12
 """Bytes per logit of a chunk, all in fp32: log-probabilities, their gradient, and that of the logits. The logits in 16
 bits and their fp32 copy are freed as soon as there are log-probabilities."""
@@ -65,7 +65,7 @@ class MemoryModel(NamedTuple):
         in_all = round(per_number * self.architecture.activation_bytes(head))
         return max(
             PeakMemory(weights, at_logits, LOGIT_BYTES * rows * self.vocab_size),
-            PeakMemory(weights, in_all, KEPT_LOGIT_BYTES * kept * self.vocab_size),  # the larger one in ELECTRA
+            PeakMemory(weights, in_all, KEPT_LOGIT_BYTES * kept * self.vocab_size),  # larger with a discriminator
             key=lambda peak: peak.total,
         )
 
