@@ -13,6 +13,9 @@ from kobert_pipeline.errors import UserError
 NO_TERMINAL_WIDTH = 100_000
 """Columns of output that is not a terminal: wider than any table, so that no row is wrapped or shortened."""
 
+SMALL_MODEL = 2**33
+"""Bytes of memory that every GPU for training has: below, its size is no question."""
+
 
 class Commands(TyperGroup):
     """The commands in `kobert --help`, each with the whole first sentence of its own help."""
@@ -52,17 +55,23 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
 
 
 def print_check(
-    recipe: str, jobs: list[str], refused: list[str], skipped: list[str], disk_bytes: int, as_json: bool
+    recipe: str,
+    jobs: list[str],
+    refused: list[str],
+    skipped: list[str],
+    disk_bytes: int,
+    memory: dict[str, Any] | None,
+    as_json: bool,
 ) -> None:
-    """Print the result of `kobert check`: one line per problem, or the jobs and the disk space that they need.
+    """Print the result of `kobert check`: one line per problem, or the jobs and the disk space and memory that they
+    need.
 
     `refused` are problems that stop a run (the first is raised as a UserError), `skipped` those of files that a run
-    would skip; `disk_bytes` is an estimate.
+    would skip; `disk_bytes` and `memory`, that of pretraining, are estimates.
     """
     if as_json:
-        print_json(
-            {"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped, "disk_bytes_needed": disk_bytes}
-        )
+        needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
+        print_json({"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped, **needed})
     else:
         for problem in skipped:
             print(f"would be skipped: {problem}")
@@ -76,6 +85,29 @@ def print_check(
     if not as_json:
         print(f"{recipe}: valid, {len(jobs)} jobs: {', '.join(jobs)}")
         print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
+        if memory:
+            print(memory_sentence(memory))
+
+
+def memory_sentence(memory: dict[str, Any]) -> str:
+    """How much memory pretraining needs on a GPU and, from 8 GiB on, which sizes of GPUs have it."""
+    is_small = memory["bytes"] < SMALL_MODEL
+    unit, factor, digits = ("MiB", 2**20, 0) if is_small else ("GiB", 2**30, 1)
+    amounts = {name: f"{memory[name] / factor:,.{digits}f}" for name in ("weights", "activations", "logits")}
+    return (
+        f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of memory per GPU for {memory['tokens']:,} "
+        f"tokens at once (weights and optimizer {amounts['weights']}, activations {amounts['activations']}, logits "
+        f"{amounts['logits']}){'' if is_small else gpu_advice(memory['tokens'], memory['tokens_that_fit'])}."
+    )
+
+
+def gpu_advice(tokens: int, fitting: dict[int, int]) -> str:
+    """Which GPUs have memory for `tokens` tokens at once, and what to set for the others. `fitting`: {GB of a GPU: how
+    many tokens fit it}."""
+    large = ", ".join(f"{size} GB" for size, limit in fitting.items() if limit >= tokens)
+    small = ", ".join(f"{limit:,} tokens fit {size} GB" for size, limit in fitting.items() if 0 < limit < tokens)
+    verdict = f"; fits {large}" if large else f"; does not fit {max(fitting)} GB"
+    return f"{verdict}; {small} (set pretrain.plan.max_tokens_per_device)" if small else verdict
 
 
 def print_upload(uploaded: dict[str, Any]) -> None:

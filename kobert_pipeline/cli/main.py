@@ -151,14 +151,15 @@ def publish(
 
 @app.command()
 def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
-    """Check the options and data files of a recipe and the free disk space, without running anything. Example: kobert
-    check quickstart"""
+    """Check the options and data files of a recipe and the free disk space, and estimate the memory of pretraining,
+    without running anything. Example: kobert check quickstart"""
     from kobert_pipeline.cli.formatting import print_check
-    from kobert_pipeline.pipeline.check import problems
+    from kobert_pipeline.pipeline.check import pretraining_memory, problems
     from kobert_pipeline.pipeline.stages import plan
 
     loaded, planned = plan(recipe, setting, run_dir, None)
-    print_check(recipe, [job.title for job in planned], *problems(loaded, planned), as_json)
+    titles = [job.title for job in planned]
+    print_check(recipe, titles, *problems(loaded, planned), pretraining_memory(loaded), as_json)
 
 
 app.command()(clean)

@@ -1,10 +1,16 @@
-"""What `kobert check` looks at, without running anything: files, libraries, disk space."""
+"""What `kobert check` looks at, without running anything: files, libraries, disk space, memory of pretraining."""
+
+from typing import Any
 
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pretrain.memory import MemoryModel
 from kobert_pipeline.runs.runner import Job
+
+GPU_SIZES = (24, 40, 80)
+"""Memory of common GPUs in GB, as their makers say, which are GiB."""
 
 
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
@@ -32,3 +38,25 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
         except UserError as error:
             stopping.append(str(error))
     return list(dict.fromkeys(stopping)), skippable, needed  # without repetitions: several jobs may read the same file
+
+
+def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:
+    """The estimated peak memory of pretraining in bytes, by what takes it, and the number of tokens processed at once
+    that fit a GPU of each size; None where a recipe does not pretrain, or continues from a checkpoint, which has its
+    own sizes."""
+    if recipe.corpus is None or recipe.checkpoint is not None:
+        return None
+    options, plan = recipe.pretrain, recipe.pretrain.plan
+    vocab_size, bf16 = recipe.tokenizer.subword.vocab_size, plan.mixed_precision == "bf16"
+    model = MemoryModel(options.architecture, options.objective, vocab_size, bf16)
+    batches = [part.batch_tokens for _, part in options.parts()]
+    limit = plan.max_tokens_per_device or max(batches)
+    # a batch is split into ceil(batch / limit) parts
+    tokens = max(-(-batch // -(-batch // limit)) for batch in batches)
+    peak = model.peak(tokens)
+    return {
+        "tokens": tokens,
+        "bytes": peak.total,
+        **peak._asdict(),
+        "tokens_that_fit": {size: model.tokens_that_fit(size * 2**30) for size in GPU_SIZES},
+    }

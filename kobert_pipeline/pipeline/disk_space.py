@@ -10,7 +10,6 @@ from pathlib import Path
 from kobert_pipeline.checkpoint.stage import raw_files as checkpoint_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.recipe import Recipe
-from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.runs.runner import Job
 from kobert_pipeline.runs.stage_folder import FINISHED
 from kobert_pipeline.training.plan import Plan
@@ -48,7 +47,8 @@ def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
 def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
     """Upper estimate of the bytes that a job writes; `corpus` is the size of the run's raw text in bytes."""
     if recipe.checkpoint is None:
-        weights = parameter_count(recipe.pretrain.architecture, recipe.tokenizer.subword.vocab_size)
+        options = recipe.pretrain
+        weights = options.architecture.parameter_count(recipe.tokenizer.subword.vocab_size, options.objective.head)
     else:
         weights = weights_of(recipe.checkpoint)
     match job.stage:
@@ -83,20 +83,6 @@ def weights_of(checkpoint: str) -> int:
 def unpacked_bytes(path: Path) -> float:
     """Estimated bytes of text in a file, which may be compressed."""
     return path.stat().st_size * UNPACKED_RATIO.get(path.suffix, 1.0)
-
-
-def parameter_count(architecture: Architecture, vocab_size: int) -> int:
-    """Approximate number of parameters of a model, without building it. Parameters that layers share count once per
-    layer."""
-    width, inner = architecture.hidden_size, architecture.intermediate_size or 4 * architecture.hidden_size
-    # four attention matrices, two of the feed-forward network, and their biases and layer norms
-    layer = 4 * width**2 + 2 * width * inner + 9 * width + inner
-    return (
-        architecture.num_hidden_layers * layer
-        + (vocab_size + architecture.max_position_embeddings) * width
-        + 2 * width**2
-        + vocab_size
-    )
 
 
 def checkpoint_bytes(plan: Plan) -> int:

@@ -41,8 +41,8 @@ class Architecture(Plugin):
     max_position_embeddings: int = Field(512, gt=0)
     """Longest sequence that the model can take, in tokens."""
     logits_chunk_size: int | None = Field(None, gt=0, exclude=True)
-    """Number of predicted tokens whose logits are in memory at once, for large vocabularies on small devices; null: all
-    of a batch. Results change by rounding only."""
+    """Number of predicted tokens whose logits are in memory at once, for large vocabularies on small devices; null: as
+    many as have 2^29 logits (8,192 with a vocabulary of 65,536). Results change by rounding only."""
 
     def sizes(self, vocab_size: int) -> dict[str, Any]:
         """The arguments that most configs of `transformers` share, without dropout and with our padding id."""
@@ -71,6 +71,29 @@ class Architecture(Plugin):
     def head_weights(self, vocab_size: int, head: str) -> int:
         """Weights of the output layer, through which only predicted tokens pass."""
         return self.hidden_size * (self.hidden_size + vocab_size)
+
+    def parameter_count(self, vocab_size: int, head: str) -> int:
+        """Approximate number of parameters of a model of the kind `head`, without building it. The output layer is
+        tied to the embeddings."""
+        return (
+            self.encoder_weights(head)
+            + self.head_weights(vocab_size, head)
+            + self.max_position_embeddings * self.hidden_size
+        )
+
+    def activation_bytes(self, head: str) -> int:
+        """Bytes per token that the layers of a model of the kind `head` save for the backward pass, in bf16."""
+        # per layer, with H the hidden and I the intermediate size:
+        #    8 H  the inputs of both layer norms, in fp32
+        #    8 H  16-bit copies of their outputs, for queries, keys, values and the feed-forward layer
+        #    8 H  queries, keys, values, and what attention gives
+        #    4 I  the input and the output of the activation function
+        inner = self.intermediate_size or 4 * self.hidden_size
+        return self.num_hidden_layers * (24 * self.hidden_size + 4 * inner)
+
+    def activation_bytes_at_logits(self, head: str) -> int:
+        """Those of `activation_bytes` that exist at the same time as the logits: all, unless there is another model."""
+        return self.activation_bytes(head)
 
     @abstractmethod
     def config(self, vocab_size: int) -> Any:

@@ -3,7 +3,7 @@
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,15 +24,21 @@ HELD_OUT_BATCHES = 8
 """Batches per evaluation."""
 
 
+class HeldOutOptions(LoaderOptions, Protocol):
+    """The part of the stage's options that the evaluation uses."""
+
+    def with_whole_word_masking(self) -> LoaderOptions:
+        """The options of the batches that the perplexity is computed on."""
+
+
 class HeldOutEvaluator:
     """Called with a step, evaluates the model on the same held-out batches each time, and saves the best model so far
-    in `out/best`. `word_options` make the batches in which whole words are masked, for the perplexity."""
+    in `out/best`."""
 
     def __init__(
         self,
         module: LossModule,
-        options: LoaderOptions,
-        word_options: LoaderOptions,
+        options: HeldOutOptions,
         mixed_precision: str,
         held_out: Shards,
         vocabulary: Tokenizer,
@@ -41,7 +47,8 @@ class HeldOutEvaluator:
         self.module, self.mixed_precision, self.best_folder = module, mixed_precision, out / "best"
         self.evaluations = Evaluations(out / EVALUATIONS)
         self.held_out = Loader(held_out, options, vocabulary.get_vocab_size(), seed=0)
-        self.held_out_words = Loader(held_out, word_options, vocabulary.get_vocab_size(), seed=0)
+        words = options.with_whole_word_masking()
+        self.held_out_words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
         self.characters = characters_of(vocabulary, held_out.special.every)
 
     def __call__(self, step: int) -> dict[str, float]:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 Values = dict[str, "torch.Tensor"]
 
+CHUNK_LOGITS = 2**29
+"""Logits in memory at once, unless `architecture.logits_chunk_size` sets the number of their rows: 6 GiB for their
+log-probabilities and two gradients in fp32, whatever the vocabulary and the batch. A chunk is still large enough to
+keep a GPU busy: 8,192 rows with a vocabulary of 65,536."""
+
 
 def token_and_pair_loss(
     architecture: Architecture,
@@ -40,8 +45,8 @@ def token_loss(
     sample: Callable[["torch.Tensor"], "torch.Tensor"] | None = None,
 ) -> tuple["torch.Tensor", "torch.Tensor | None", Values]:
     """Mean cross-entropy over the K tokens to predict; also returns the result of `sample` on their logits ((K, V) ->
-    (K,), without gradient), and `NAME_loss` and, in evaluation, `NAME_accuracy` to log. At most
-    `architecture.logits_chunk_size` rows of logits are in memory at once."""
+    (K,), without gradient), and `NAME_loss` and, in evaluation, `NAME_accuracy` to log. At most `chunk_rows` rows of
+    logits are in memory at once."""
     from kobert_pipeline.pretrain.linear_cross_entropy import linear_cross_entropy
 
     # logits are computed only where something is predicted: with a large vocabulary the output layer would otherwise
@@ -84,7 +89,7 @@ def _loss_in_chunks(
             correct = None if model.training else (logits.argmax(-1) == labels).sum()
             return loss, correct, sample(logits) if sample else None
 
-    size = architecture.logits_chunk_size or max(len(rows), 1)
+    size = chunk_rows(architecture, len(architecture.output_layer(model).weight))
     chunks = list(zip(rows.split(size), labels.split(size), strict=True))
     if len(chunks) > 1 and model.training:  # the backward pass computes the logits of each chunk again
         results = [checkpoint(loss_of_chunk, *chunk, use_reentrant=False) for chunk in chunks]
@@ -95,12 +100,20 @@ def _loss_in_chunks(
     return torch.stack(losses).sum(), correct, torch.cat(samples) if sample else None
 
 
+def chunk_rows(architecture: Architecture, vocab_size: int) -> int:
+    """The number of predicted tokens whose logits are in memory at once."""
+    return architecture.logits_chunk_size or max(1, CHUNK_LOGITS // vocab_size)
+
+
 def _in_one_matrix(architecture: Architecture, model: Any, rows: "torch.Tensor", sample: Any) -> bool:
-    """Whether the loss and its gradient are computed together: in training on a CPU where nobody needs the logits."""
+    """Whether the loss and its gradient are computed together: in training on a CPU where nobody needs the logits, and
+    they fit in one chunk."""
     import torch
 
     plain = architecture.logits_chunk_size or sample or torch.compiler.is_compiling()  # the compiler fuses by itself
-    return bool(rows.device.type == "cpu" and model.training and not plain)
+    if plain or rows.device.type != "cpu" or not model.training:
+        return False
+    return len(rows) <= chunk_rows(architecture, len(architecture.output_layer(model).weight))
 
 
 def pair_loss(

@@ -36,6 +36,11 @@ class Objective(Plugin):
         """The kind of model it needs, one of an architecture's `heads`."""
 
     @property
+    def predicted_share(self) -> float:
+        """The share of a batch's tokens that are predicted: all, unless an objective chooses some."""
+        return 1.0
+
+    @property
     def epochs(self) -> int | None:
         """The number of epochs after which the batches repeat; None: never."""
         return None
@@ -73,6 +78,11 @@ class MaskedObjective(Objective):
     """Share of the chosen tokens that become [MASK]."""
     random_share: ClassVar[float] = 0.1
     """Share of them that becomes a random token; the rest stays."""
+
+    @property
+    def predicted_share(self) -> float:
+        """`mlm_probability`."""
+        return self.mlm_probability
 
     @property
     def epochs(self) -> int | None:

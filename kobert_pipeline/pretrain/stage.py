@@ -155,8 +155,7 @@ def run(
     module = LossModule(model, options.objective, options.architecture).to(device())
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
-    words = options.with_whole_word_masking()
-    evaluator = HeldOutEvaluator(module, options, words, plan.mixed_precision, held_out, vocabulary, out)
+    evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)
     if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
         report("evaluating")
         evaluator(0)

@@ -1,7 +1,6 @@
 """Devices and distributed training: the only module that configures `accelerate`."""
 
 import os
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -43,21 +42,6 @@ def set_matmul_precision(plan: Plan) -> None:
     # set each time, because the setting belongs to the process, which may train several plans
     tf32 = torch.cuda.is_available() and plan.mixed_precision == "no"
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
-
-
-def peak_flops(accelerator: Accelerator) -> float:
-    """Operations per second that a large matrix product reaches on all ranks together: the peak that MFU refers to."""
-    cuda = accelerator.device.type == "cuda"
-    size, dtype = (4096 if cuda else 1024), torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
-    matrix = torch.ones(size, size, device=accelerator.device, dtype=dtype)
-    seconds = []
-    for _ in range(4):
-        started = time.perf_counter()
-        matrix @ matrix
-        if cuda:
-            torch.cuda.synchronize(accelerator.device)  # kernels run asynchronously
-        seconds.append(time.perf_counter() - started)
-    return accelerator.num_processes * 2 * size**3 / min(seconds)
 
 
 def all_reduce_any(accelerator: Accelerator, *flags: bool) -> list[bool]:

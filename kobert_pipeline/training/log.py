@@ -18,13 +18,14 @@ from kobert_pipeline.training.trackers import Tracking, finish
 
 
 class Log:
-    """Appends to `folder/log.jsonl` after `step` steps. `peak_flops()` is called once, when MFU is first computed."""
+    """Appends to `folder/log.jsonl` after `step` steps. `peak_flops()` gives {name of an MFU: the peak it refers to}
+    and is called once, when it is first needed."""
 
     def __init__(
         self,
         folder: Path,
         steps: int,
-        peak_flops: Callable[[], float] | None = None,
+        peak_flops: Callable[[], dict[str, float]] | None = None,
         tracking: Tracking | None = None,
         step: int = 0,
     ) -> None:
@@ -77,8 +78,8 @@ class Log:
             self.paused_seconds += time.monotonic() - paused
 
     def _speed(self, step: int, tokens: float | None, flops: float | None) -> dict[str, float]:
-        """Tokens per second since the last training line, MFU (Chowdhery et al. 2022) and the minutes left. `tokens`
-        and `flops`: the means of a step."""
+        """Tokens per second since the last training line, MFU and the minutes left. `tokens` and `flops`: the means of
+        a step."""
         now, last = time.monotonic() - self.paused_seconds, self.last_line
         self.last_line = (step, now)
         if last is None or step <= last[0]:
@@ -86,7 +87,7 @@ class Log:
         seconds_per_step = (now - last[1]) / (step - last[0])
         speed = {} if tokens is None else {"tokens_per_second": tokens / seconds_per_step}
         if flops and self.peak_flops:
-            speed["mfu"] = flops / seconds_per_step / self.peak_flops()
+            speed |= {name: flops / seconds_per_step / peak for name, peak in self.peak_flops().items()}
         return {**speed, "minutes_left": seconds_per_step * (self.steps - step) / 60}
 
     def close(self) -> None:

@@ -19,16 +19,11 @@ import torch
 from accelerate import Accelerator
 
 from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
-from kobert_pipeline.training.device import (
-    all_reduce_any,
-    all_reduce_sum,
-    check_same_step,
-    make_accelerator,
-    peak_flops,
-)
+from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
 from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import LrScales, learning_rate, optimizer_of, set_learning_rate
+from kobert_pipeline.training.peak_flops import peak_flops
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt, PartsAt, prefetch
 from kobert_pipeline.training.trackers import Tracking

@@ -10,7 +10,7 @@ import torch
 from rows import SMALL, sample_the_likeliest
 from safetensors.torch import load_file
 
-from kobert_pipeline.pretrain import stage
+from kobert_pipeline.pretrain import losses, stage
 from kobert_pipeline.training.evaluations import read_evaluations
 
 ROWS = {
@@ -70,10 +70,13 @@ def test_batches_to_compile_for_come_to_the_same(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("chunk_logits", [losses.CHUNK_LOGITS, 2**14])
 def test_traced_shapes_and_graphs_come_to_the_same(
-    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chunk_logits: int, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everything of compiling but the machine code, which takes most of the time."""
+    """Everything of compiling but the machine code, which takes most of the time; with logits in one chunk, and in
+    several, as a large vocabulary has them."""
+    monkeypatch.setattr(losses, "CHUNK_LOGITS", chunk_logits)
     monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="aot_eager"))
     torch._dynamo.utils.counters.clear()
     assert_equal(*both("bert", folders, tmp_path, layers=1))

@@ -55,9 +55,7 @@ def options(objective: Any = "mlm_nsp", architecture: Any = BERT, **plan: Any) -
 def measure_of(kind: str, out: Path, mixed_precision: str = "no") -> HeldOutEvaluator:
     module, _ = prepared(*ROWS[kind])
     held_out, chosen = shards_of(articles(8), reviews(3)), options(*ROWS[kind])
-    return HeldOutEvaluator(
-        module, chosen, chosen.with_whole_word_masking(), mixed_precision, held_out, vocabulary(), out
-    )
+    return HeldOutEvaluator(module, chosen, mixed_precision, held_out, vocabulary(), out)
 
 
 def test_characters_are_those_of_a_token() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rows import SMALL, assert_same, gradients, prepared, rows, sample_the_likeliest
+from rows import SMALL, VOCAB_SIZE, assert_same, gradients, prepared, rows, sample_the_likeliest
 
+from kobert_pipeline.pretrain import linear_cross_entropy, losses
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.tensor_batch import to_device
@@ -71,15 +72,59 @@ def test_logits_are_never_more_than_so_many_rows(monkeypatch: pytest.MonkeyPatch
 
 def passes_hold_so_many_rows(objective: Any, architecture: Any, patch: pytest.MonkeyPatch) -> None:
     module, loader = prepared(objective, architecture)
-    kind, seen = type(module.architecture), []
-    plain = kind.token_logits
-    patch.setattr(
-        kind, "token_logits", lambda self, model, hidden: (seen.append(len(hidden)), plain(self, model, hidden))[1]
-    )
-    batch = loader.batch(0)
+    batch, seen = loader.batch(0), rows_of_logits(module, patch)
     outcome(module, batch, 16)
     passes = 2  # once more on the way back
     assert max(seen) == 16 and sum(seen) == passes * len(batch.labels), (objective, architecture)
+
+
+def rows_of_logits(module: LossModule, patch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets the number of rows of every matrix of logits from now on."""
+    kind, seen = type(module.architecture), list[int]()
+    plain = kind.token_logits
+
+    def counted(self: Any, model: Any, hidden: torch.Tensor) -> torch.Tensor:
+        seen.append(len(hidden))
+        return plain(self, model, hidden)
+
+    patch.setattr(kind, "token_logits", counted)
+    return seen
+
+
+def test_by_default_a_chunk_has_a_limited_number_of_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven rows of logits, and one row where not even that is within the limit; equal to all rows at once."""
+    for kind, training, (limit, largest) in product(ROWS, [True, False], [(8 * VOCAB_SIZE - 1, 7), (1, 1)]):
+        with monkeypatch.context() as patch:
+            sample_the_likeliest(patch)
+            module, loader = prepared(*ROWS[kind])
+            module.train(training)
+            batch, seen = loader.batch(0), rows_of_logits(module, patch)
+            values, whole = outcome(module, batch, 10_000)
+            seen.clear()
+            patch.setattr(losses, "CHUNK_LOGITS", limit)
+            found, slopes = outcome(module, batch, None)
+            assert max(seen) == largest
+            assert_same(found, values, rtol=1e-5)
+            assert_same(slopes, whole, atol=1e-5)
+
+
+def test_on_a_cpu_logits_within_the_limit_become_their_gradient_in_one_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, calls = linear_cross_entropy.linear_cross_entropy, list[int]()
+
+    def counted(states: torch.Tensor, *rest: Any) -> torch.Tensor:
+        calls.append(len(states))
+        return plain(states, *rest)
+
+    monkeypatch.setattr(linear_cross_entropy, "linear_cross_entropy", counted)
+    for kind in ("clm", "mlm"):
+        module, loader = prepared(*ROWS[kind])
+        batch = loader.batch(0)
+        labels = len(batch.labels)
+        for limit in (2**29, labels * VOCAB_SIZE, labels * VOCAB_SIZE - 1):
+            monkeypatch.setattr(losses, "CHUNK_LOGITS", limit)
+            outcome(module, batch, None)
+        assert calls == [labels, labels]
+        calls.clear()
 
 
 def test_a_batch_with_nothing_to_predict_has_a_finite_loss() -> None:

@@ -254,16 +254,18 @@ def test_evaluations_survive_the_process_and_are_put_in_order(tmp_path: Path) ->
 def test_the_log_tells_speed_and_time_left(tmp_path: Path) -> None:
     from kobert_pipeline.training.log import Log
 
-    log = Log(tmp_path, 40)
+    log = Log(tmp_path, 40, lambda: {"mfu": 800.0, "mfu_measured": 500.0})
     log.write(10, {"loss": 2.0, "tokens": 100.0, "learning_rate": 0.1})
     log.write(10, {"evaluation_loss": 1.0})
     log.last_line = (10, log.last_line[1] - 20)  # as if ten steps took twenty seconds
-    log.write(20, {"loss": 1.0, "tokens": 100.0, "learning_rate": 0.1})
+    log.write(20, {"loss": 1.0, "tokens": 100.0, "flops": 800.0, "learning_rate": 0.1})
     log.close()
     first, evaluation, second = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert "tokens_per_second" not in first and "minutes_left" not in evaluation
     assert second["tokens_per_second"] == pytest.approx(50, rel=0.05)
     assert second["minutes_left"] == pytest.approx(40 / 60, rel=0.05)
+    assert second["mfu"] == pytest.approx(0.5, rel=0.05)  # 400 operations a second
+    assert second["mfu_measured"] == pytest.approx(0.8, rel=0.05)
     assert log.speed == f"{second['tokens_per_second']:,.0f} tokens/s"
     assert list(log.shown.values()) == ["loss 1", "evaluation loss 1"]
 

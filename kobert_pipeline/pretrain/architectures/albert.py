@@ -29,6 +29,17 @@ class Albert(Architecture):
         """The output layer has the width of the embeddings."""
         return self.embedding_size * (self.hidden_size + vocab_size)
 
+    def parameter_count(self, vocab_size: int, head: str) -> int:
+        """One layer's weights, and narrow embeddings."""
+        encoder = self.encoder_weights(head) // self.num_hidden_layers
+        positions = self.max_position_embeddings * self.embedding_size
+        return encoder + self.head_weights(vocab_size, head) + positions
+
+    def activation_bytes(self, head: str) -> int:
+        """`transformers` writes ALBERT's GELU out, in fp32: 16 instead of 4 bytes per number."""
+        inner = self.intermediate_size or 4 * self.hidden_size
+        return super().activation_bytes(head) + self.num_hidden_layers * 12 * inner
+
     def config(self, vocab_size: int) -> Any:
         """An AlbertConfig."""
         from transformers import AlbertConfig

@@ -22,6 +22,11 @@ class Gpt2(Architecture):
         """The output layer, which has no projection before it."""
         return self.hidden_size * vocab_size
 
+    def activation_bytes(self, head: str) -> int:
+        """One 16-bit copy for queries, keys and values together, and a GELU that is written out in fp32."""
+        inner = self.intermediate_size or 4 * self.hidden_size
+        return self.num_hidden_layers * (20 * self.hidden_size + 16 * inner)
+
     def config(self, vocab_size: int) -> Any:
         """A GPT2Config."""
         from transformers import GPT2Config

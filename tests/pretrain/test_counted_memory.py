@@ -1,0 +1,102 @@
+"""The peak memory of a training step of recipe `base`, counted on fake tensors: shapes and types without numbers.
+
+They are on a CPU, with the attention kernel and the chunks of logits of a GPU. What CUDA's autocast does otherwise does
+not matter for BERT: its peaks on fake CUDA tensors are within 2 % (docs/results/engine).
+"""
+
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from kobert_pipeline.pipeline.stages import plan
+from kobert_pipeline.pretrain import losses
+from kobert_pipeline.pretrain.batch import Batch
+from kobert_pipeline.pretrain.memory import MemoryModel
+from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.tensor_batch import to_device
+from kobert_pipeline.training.device import make_accelerator
+from kobert_pipeline.training.loop import take_step
+from kobert_pipeline.training.optimizer import optimizer_of
+
+GIB = 2**30
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts the bytes of all tensors that exist, and their largest number so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live, self.peak = 0, 0
+        self.sizes: dict[int, int] = {}
+
+    def add(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self.sizes:  # else a view
+            self.sizes[storage._cdata] = storage.nbytes()
+            self.live += storage.nbytes()
+            self.peak = max(self.peak, self.live)
+            weakref.finalize(storage, self.remove, storage._cdata)
+
+    def remove(self, key: int) -> None:
+        self.live -= self.sizes.pop(key)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return True  # the loop asks whether loss and gradient are finite
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_iter(result):
+            if isinstance(tensor, torch.Tensor):
+                self.add(tensor)
+        return result
+
+
+def batch_of(options: PretrainOptions, tokens: int, vocab_size: int) -> Batch:
+    """Full sequences of `tokens` tokens in all, of which the objective's share is predicted."""
+    count = tokens // options.max_length
+    predicted = np.arange(round(tokens * options.objective.predicted_share))
+    return Batch(
+        input_ids=np.full(tokens, vocab_size - 1),
+        token_type_ids=np.zeros(tokens, np.int64),
+        position_ids=np.tile(np.arange(options.max_length), count),
+        lengths=np.full(count, options.max_length),
+        masked_positions=predicted,
+        labels=np.full(len(predicted), vocab_size - 1),
+        next_sentence_label=np.zeros(count, np.int64),
+    )
+
+
+def counted_peak(options: PretrainOptions, tokens: int, vocab_size: int) -> int:
+    """The largest number of bytes in the second step, when the optimizer has its moments."""
+    accelerator, fake = make_accelerator(options.plan), FakeTensorMode(allow_non_fake_inputs=True)
+    # on one thread, so that the mode sees the backward pass too
+    with torch.autograd.set_multithreading_enabled(False), fake, LiveBytes() as live:
+        architecture = options.architecture
+        model = architecture.model(architecture.config(vocab_size), options.objective.head)
+        module = LossModule(model, options.objective, architecture)
+        optimizer = optimizer_of(module, options.plan)
+        part = to_device(batch_of(options, tokens, vocab_size), varlen=True)
+        for _ in range(2):
+            live.peak = 0
+            take_step(accelerator, module, optimizer, [part], options.plan)
+    return live.peak
+
+
+def test_a_part_of_recipe_base_fits_an_h100_with_either_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(transformers.PreTrainedModel, "initialize_weights", lambda self: None)
+    monkeypatch.setattr(losses, "_in_one_matrix", lambda *given: False)
+    recipe, _ = plan("base", None, None, None)
+    options, tokens = recipe.pretrain, 131_072
+    for vocab_size, most in ((64_000, 55), (128_000, 59)):
+        counted = counted_peak(options, tokens, vocab_size)
+        estimated = MemoryModel(options.architecture, options.objective, vocab_size, True).peak(tokens).total
+        assert counted < most * GIB
+        assert counted == pytest.approx(estimated, rel=0.05)

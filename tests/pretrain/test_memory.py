@@ -1,0 +1,96 @@
+"""The estimated peak memory of pretraining against counted peaks, and what `kobert check` says of it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kobert_pipeline.cli.formatting import memory_sentence
+from kobert_pipeline.pipeline.check import pretraining_memory
+from kobert_pipeline.pipeline.stages import plan
+from kobert_pipeline.pretrain.memory import USABLE, MemoryModel
+from kobert_pipeline.pretrain.stage import PretrainOptions
+
+COUNTED = Path(__file__).parents[2] / "docs" / "results" / "engine" / "memory.json"
+SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "logits_chunk_size")
+BASE = {"name": "bert", "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12}
+GIB = 2**30
+
+
+def memory_model(row: dict[str, Any]) -> MemoryModel:
+    masked = {"mlm_probability": row["mlm_probability"]} if row["mlm_probability"] else {}
+    options = PretrainOptions(
+        objective={"name": row["objective"], **masked},
+        architecture={"name": row["architecture"], **{name: row[name] for name in SIZES}},
+    )
+    return MemoryModel(options.architecture, options.objective, row["vocab_size"], row["mixed_precision"] == "bf16")
+
+
+def counted_rows() -> Iterator[dict[str, Any]]:
+    yield from json.loads(COUNTED.read_text(encoding="utf-8"))["rows"]
+
+
+def test_estimates_are_within_15_percent_of_every_counted_peak() -> None:
+    rows = list(counted_rows())
+    assert len({(row["objective"], row["architecture"]) for row in rows}) == 7
+    for row in rows:
+        assert memory_model(row).peak(row["tokens"]).total == pytest.approx(row["counted_bytes"], rel=0.15), row
+
+
+def test_parameters_are_those_of_a_built_model() -> None:
+    import torch
+
+    for row in counted_rows():
+        if row["tokens"] == 16384 and row["vocab_size"] == 32_000:
+            architecture, objective, vocab_size, _ = memory_model(row)
+            with torch.device("meta"):
+                model = architecture.model(architecture.config(vocab_size), objective.head)
+            built = sum(parameter.numel() for parameter in model.parameters())
+            estimate = architecture.parameter_count(vocab_size, objective.head)
+            assert estimate == pytest.approx(built, rel=0.08), (
+                row
+            )  # ALBERT's one layer makes its biases and pooler count
+
+
+def test_as_many_tokens_fit_as_the_estimate_allows() -> None:
+    for row in counted_rows():
+        model = memory_model(row)
+        tokens = model.tokens_that_fit(24 * GIB)
+        assert tokens % 1024 == 0
+        assert model.peak(tokens).total <= USABLE * 24 * GIB < model.peak(tokens + 1024).total
+    huge = PretrainOptions(architecture=BASE | {"hidden_size": 12 * 1024, "num_hidden_layers": 96})
+    assert MemoryModel(huge.architecture, huge.objective, 64_000, True).tokens_that_fit(80 * GIB) == 0
+
+
+def test_a_chunk_of_logits_is_all_that_a_larger_vocabulary_adds() -> None:
+    options = PretrainOptions(architecture=BASE)
+    small, large = (MemoryModel(options.architecture, options.objective, v, True).peak(131_072) for v in (2**16, 2**17))
+    assert small.logits == large.logits == 12 * 2**29
+    assert small.activations == large.activations
+
+
+def test_recipe_base_fits_80_gb_and_says_what_fits_less() -> None:
+    given = {(): (53, "fits 80 GB; 38,912 tokens fit 24 GB, 79,872 tokens fit 40 GB (set pretrain.plan.")}
+    given |= {("pretrain.plan.max_tokens_per_device=262_144",): (98, "does not fit 80 GB; 38,912 tokens fit 24 GB, ")}
+    given |= {("pretrain.plan.max_tokens_per_device=16_384",): (10, "fits 24 GB, 40 GB, 80 GB.")}
+    for settings, (gib, verdict) in given.items():
+        recipe, _ = plan("base", list(settings), None, None)
+        memory = pretraining_memory(recipe)
+        assert memory and memory["bytes"] == memory["weights"] + memory["activations"] + memory["logits"]
+        sentence = memory_sentence(memory)
+        assert f"Pretraining needs about {gib} GiB of memory per GPU for {memory['tokens']:,} tokens" in sentence
+        assert verdict in sentence
+        assert "\n" not in sentence
+
+
+def test_check_prints_the_memory_of_a_recipe_that_pretrains(kobert: Any) -> None:
+    printed = kobert("check", "tiny").out
+    memory = kobert("check", "tiny", "--json").json["pretraining_memory"]
+    assert memory["tokens"] == 4096
+    assert f"Pretraining needs about {memory['bytes'] / 2**20:.0f} MiB of memory per GPU for 4,096 tokens" in printed
+    assert "fit" not in printed.splitlines()[-1], "a small model needs no advice"
+    for name in ("nsmc", "korquad"):  # these start from a checkpoint
+        recipe, _ = plan(name, None, None, None)
+        assert pretraining_memory(recipe) is None
