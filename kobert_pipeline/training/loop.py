@@ -26,12 +26,17 @@ from kobert_pipeline.training.device import (
     make_accelerator,
     peak_flops,
 )
+from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import LrScales, learning_rate, optimizer_of, set_learning_rate
 from kobert_pipeline.training.plan import Plan
-from kobert_pipeline.training.prefetch import BatchAt, prefetch
+from kobert_pipeline.training.prefetch import BatchAt, parts_at, prefetch
 from kobert_pipeline.training.trackers import Tracking
+
+PARTS_BETWEEN_CHECKS = {"cuda": 16}
+"""Forward and backward passes after which the host looks whether all was finite, and the ranks ask each other whether
+to stop, by type of device. Elsewhere they do so after every step, since there is nothing to wait for."""
 
 LossModule = torch.nn.Module
 """A module whose `forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log. Over the
@@ -47,7 +52,8 @@ class Stopped(Exception):
 
 
 class NotFinite(Exception):
-    """The loss or the norm of its gradient is NaN or infinite; the optimizer step was not taken."""
+    """The loss or the norm of its gradient is NaN or infinite; neither that optimizer step nor any after it was
+    taken."""
 
 
 @dataclass
@@ -76,8 +82,9 @@ def train(
 
     `evaluate(step)` is called on every rank, every `plan.evaluate_every` steps and after the last one. The training
     ends early where `should_stop(step)` is true after an evaluation; it must be a function of the evaluations so far.
-    `lr_scales`: parameters with a lower learning rate. Raises `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT,
-    and `NotFinite` when the loss is not finite (its message names the step and the file with the step's batch).
+    `lr_scales`: parameters with a lower learning rate. Raises `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT
+    (several ranks: at their next check), and `NotFinite` when the loss is not finite (its message names the step and
+    the file with the step's batch): at the next check, and before anything is logged, evaluated or saved.
     """
     accelerator = make_accelerator(plan)
     if plan.fsdp:
@@ -100,6 +107,8 @@ def train(
         folder / "checkpoints", inner_module, inner_optimizer, accelerator.process_index
     )
     check_same_step(accelerator, step, folder)
+    finite, check_every = FiniteCheck(inner_optimizer, accelerator.device), steps_between_checks(accelerator, plan)
+    look = partial(raise_if_not_finite, finite, parts_at(batch_at, accelerator, plan), folder / "logs", accelerator)
     since_log: list[dict[str, torch.Tensor]] = []
     saved_at = time.monotonic()
     with (
@@ -111,23 +120,20 @@ def train(
         for parts in batches:
             rate = learning_rate(plan, step, steps)
             set_learning_rate(inner_optimizer, rate)
-            try:
-                loss, values = take_step(accelerator, module, optimizer, parts, plan)
-            except NotFinite as error:
-                file_name = f"not-finite-step-{step}-{accelerator.process_index}.safetensors"
-                batch_file = save_tensors(folder / "logs" / file_name, parts)
-                raise NotFinite(
-                    f"{error} at step {step} (not taken); the last checkpoint is step {saved_step}, the batch is in "
-                    f"{batch_file}"
-                ) from None
+            loss, values = take_step(accelerator, module, optimizer, parts, plan, finite)
             step += 1
             last = step == steps
+            check = step % check_every == 0
             since_log.append({"loss": loss, **values})
             log.step(step)
-            if step % plan.log_every == 0 or last:
+            logs = step % plan.log_every == 0 or last
+            if check or logs:
+                look(step, saved_step)
+            if logs:
                 log.write(step, {**all_reduce_sum(accelerator, means(since_log)), "learning_rate": rate})
                 since_log.clear()
             if evaluate and (last or (plan.evaluate_every and step % plan.evaluate_every == 0)):
+                look(step, saved_step)
                 module.eval()  # take_step switches back
                 with log.paused_timer():
                     result.evaluations[step] = evaluate(step)
@@ -136,8 +142,11 @@ def train(
             late = plan.max_minutes is not None and time.monotonic() - started > 60 * plan.max_minutes
             old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
             # ranks have different clocks and get signals at different steps, but must save and stop at the same step
-            stopping, due = all_reduce_any(accelerator, late or bool(signals), old)
+            stopping = due = False
+            if check or accelerator.num_processes == 1:
+                stopping, due = all_reduce_any(accelerator, late or bool(signals), old)
             if not last and (step % plan.checkpoint_every == 0 or due or stopping):
+                look(step, saved_step)
                 with log.paused_timer():
                     save_checkpoint(
                         folder / "checkpoints", step, inner_module, inner_optimizer, plan.keep_checkpoints, accelerator
@@ -163,11 +172,43 @@ def means(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in averaged.items() if not value.isnan()}
 
 
+def steps_between_checks(accelerator: Accelerator, plan: Plan) -> int:
+    """The number of steps between two checks, the same on every rank."""
+    # counted in parts, because a step of many parts takes long, and launchers kill ranks soon after a signal
+    parts = PARTS_BETWEEN_CHECKS.get(accelerator.device.type, 1)
+    return max(1, parts // plan.gradient_accumulation_steps)
+
+
+def raise_if_not_finite(
+    finite: FiniteCheck,
+    parts_of: Callable[[int], list[Any]],
+    folder: Path,
+    accelerator: Accelerator,
+    step: int,
+    saved_step: int,
+) -> None:
+    """Raise `NotFinite` if that has happened in the first `step` steps, and save the batch of the first such step."""
+    if found := finite.first_bad_step(step):
+        bad_step, loss, norm = found
+        # built once more: a batch is a function of its step, and to keep all since the last look would take memory
+        file_name = f"not-finite-step-{bad_step}-{accelerator.process_index}.safetensors"
+        batch_file = save_tensors(folder / file_name, parts_of(bad_step))
+        raise NotFinite(
+            f"the loss is {loss:g} and the norm of its gradient {norm:g} at step {bad_step} (not taken); the last "
+            f"checkpoint is step {saved_step}, the batch is in {batch_file}"
+        )
+
+
 def take_step(
-    accelerator: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, parts: Sequence[Any], plan: Plan
+    accelerator: Accelerator,
+    module: LossModule,
+    optimizer: torch.optim.Optimizer,
+    parts: Sequence[Any],
+    plan: Plan,
+    finite: FiniteCheck,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """One optimizer step over `parts`; returns this rank's part of the loss and of the scalars to log. Raises
-    `NotFinite` before the weights change."""
+    """One optimizer step over `parts`, which changes nothing if it is not `finite`; returns this rank's part of the
+    loss and of the scalars to log. Nothing here waits for the device, except Muon."""
     module.train()
     losses, logged = [], []
     for number, part in enumerate(parts, 1):
@@ -181,8 +222,7 @@ def take_step(
         logged.append(values)
     norm = get_full_tensor(accelerator.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
     loss = torch.stack(losses).sum()
-    if not torch.isfinite(loss + norm):  # the only wait for the GPU in a step, after all its work is queued
-        raise NotFinite(f"the loss is {loss.item():g} and the norm of its gradient {norm.item():g}")
+    finite.add(loss, norm)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return loss, {name: torch.stack([values[name] for values in logged]).sum() for name in logged[0]}

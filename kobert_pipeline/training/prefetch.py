@@ -2,7 +2,7 @@
 any number of threads gives the same ones."""
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -21,17 +21,19 @@ class BatchAt(Protocol):
         """A batch as the training module's `forward` takes it."""
 
 
+def parts_at(batch_at: BatchAt, accelerator: Accelerator, plan: Plan) -> Callable[[int], list[Any]]:
+    """The function from a step to the parts of its batch that this rank computes."""
+    # a step's batch is split over ranks and accumulation steps alike: rank r has parts r * a to r * a + a - 1
+    per_rank = plan.gradient_accumulation_steps
+    parts, first_part = accelerator.num_processes * per_rank, accelerator.process_index * per_rank
+    return lambda step: [batch_at(step, part, parts) for part in range(first_part, first_part + per_rank)]
+
+
 def prefetch(
     batch_at: BatchAt, first_step: int, steps: int, accelerator: Accelerator, plan: Plan
 ) -> Generator[list[Any]]:
     """For each step from `first_step` to `steps` the parts of its batch that this rank computes."""
-    # a step's batch is split over ranks and accumulation steps alike: rank r has parts r * a to r * a + a - 1
-    per_rank = plan.gradient_accumulation_steps
-    parts, first_part = accelerator.num_processes * per_rank, accelerator.process_index * per_rank
-
-    def build(step: int) -> list[Any]:
-        return [batch_at(step, part, parts) for part in range(first_part, first_part + per_rank)]
-
+    build = parts_at(batch_at, accelerator, plan)
     if not plan.dataloader_num_workers:
         yield from (build(step) for step in range(first_step, steps))
         return
