@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
+from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
 from kobert_pipeline.training.device import (
     all_reduce_any,
     all_reduce_sum,
@@ -103,37 +103,38 @@ def train(
     # checkpoints hold the state of the module and optimizer inside accelerate's wrappers
     inner_module, inner_optimizer = accelerator.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     started, result = time.monotonic(), TrainingResult(steps)
-    step = saved_step = load_checkpoint(
-        folder / "checkpoints", inner_module, inner_optimizer, accelerator.process_index
-    )
+    step = load_checkpoint(folder / "checkpoints", inner_module, inner_optimizer, accelerator.process_index)
     check_same_step(accelerator, step, folder)
     finite, check_every = FiniteCheck(inner_optimizer, accelerator.device), steps_between_checks(accelerator, plan)
-    look = partial(raise_if_not_finite, finite, parts_at(batch_at, accelerator, plan), folder / "logs", accelerator)
     since_log: list[dict[str, torch.Tensor]] = []
     saved_at = time.monotonic()
     with (
         stop_on_signal() as signals,
         closing(Log(folder / "logs", steps, partial(peak_flops, accelerator), tracking, step)) as log,
+        CheckpointWriter(folder / "checkpoints", plan.keep_checkpoints, step) as writer,
         closing(prefetch(batch_at, step, steps, accelerator, plan)) as batches,
     ):
+        parts_of = parts_at(batch_at, accelerator, plan)
+        look = partial(raise_if_not_finite, finite, writer, parts_of, folder / "logs", accelerator.process_index)
         log.step(step)
         for parts in batches:
             rate = learning_rate(plan, step, steps)
             set_learning_rate(inner_optimizer, rate)
             loss, values = take_step(accelerator, module, optimizer, parts, plan, finite)
             step += 1
+            writer.raise_error()
             last = step == steps
             check = step % check_every == 0
             since_log.append({"loss": loss, **values})
             log.step(step)
             logs = step % plan.log_every == 0 or last
             if check or logs:
-                look(step, saved_step)
+                look(step)
             if logs:
                 log.write(step, {**all_reduce_sum(accelerator, means(since_log)), "learning_rate": rate})
                 since_log.clear()
             if evaluate and (last or (plan.evaluate_every and step % plan.evaluate_every == 0)):
-                look(step, saved_step)
+                look(step)
                 module.eval()  # take_step switches back
                 with log.paused_timer():
                     result.evaluations[step] = evaluate(step)
@@ -146,13 +147,12 @@ def train(
             if check or accelerator.num_processes == 1:
                 stopping, due = all_reduce_any(accelerator, late or bool(signals), old)
             if not last and (step % plan.checkpoint_every == 0 or due or stopping):
-                look(step, saved_step)
+                look(step)
                 with log.paused_timer():
-                    save_checkpoint(
-                        folder / "checkpoints", step, inner_module, inner_optimizer, plan.keep_checkpoints, accelerator
-                    )
-                saved_step, saved_at = step, time.monotonic()
+                    writer.save(step, inner_module, inner_optimizer, accelerator)
+                saved_at = time.monotonic()
                 if stopping:
+                    writer.wait()
                     # a launcher ends all ranks as soon as one exits, so none may before the checkpoint is complete
                     accelerator.wait_for_everyone()
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command resumes")
@@ -181,21 +181,21 @@ def steps_between_checks(accelerator: Accelerator, plan: Plan) -> int:
 
 def raise_if_not_finite(
     finite: FiniteCheck,
+    writer: CheckpointWriter,
     parts_of: Callable[[int], list[Any]],
     folder: Path,
-    accelerator: Accelerator,
+    rank: int,
     step: int,
-    saved_step: int,
 ) -> None:
     """Raise `NotFinite` if that has happened in the first `step` steps, and save the batch of the first such step."""
     if found := finite.first_bad_step(step):
         bad_step, loss, norm = found
         # built once more: a batch is a function of its step, and to keep all since the last look would take memory
-        file_name = f"not-finite-step-{bad_step}-{accelerator.process_index}.safetensors"
-        batch_file = save_tensors(folder / file_name, parts_of(bad_step))
+        batch_file = save_tensors(folder / f"not-finite-step-{bad_step}-{rank}.safetensors", parts_of(bad_step))
+        writer.wait()
         raise NotFinite(
             f"the loss is {loss:g} and the norm of its gradient {norm:g} at step {bad_step} (not taken); the last "
-            f"checkpoint is step {saved_step}, the batch is in {batch_file}"
+            f"checkpoint is step {writer.saved_step}, the batch is in {batch_file}"
         )
 
 
