@@ -144,41 +144,39 @@ def test_every_ending_waits_until_the_checkpoint_is_complete(
     assert load_checkpoint(tmp_path / "checkpoints", Squared(), adamw(Squared().parameters(), PLAN)) == newest
 
 
+def disk_full(step: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
 @pytest.mark.parametrize("steps", [5, 20])
-def test_an_error_of_the_thread_is_raised_in_the_training(
+def test_an_error_of_the_thread_ends_the_training_before_the_next_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """At one of the next steps, or at the end."""
-
-    def disk_full(step: int) -> None:
-        if step == 4:
-            raise OSError(28, "No space left on device")
-
     before_writing(monkeypatch, disk_full)
     seen: list[int] = []
 
     def slow(step: int, *part: int) -> torch.Tensor:
         seen.append(step)
-        time.sleep(0.02 if step > 3 else 0)
+        time.sleep(0.1 if step > 3 else 0)
         return batch_at(step, *part)
 
     with pytest.raises(OSError, match="No space left"):
-        train(Squared(), slow, PLAN.model_copy(update={"checkpoint_every": 2}), steps, tmp_path)
-    assert max(seen) <= 6, "not later than the next checkpoint"
-    assert saved(tmp_path / "checkpoints") == [2]
+        train(Squared(), slow, PLAN, steps, tmp_path)
+    assert 4 <= max(seen) < 7, "the next checkpoint would be that after step 7"
+    assert saved(tmp_path / "checkpoints") == []
+
+
+def test_a_stop_whose_checkpoint_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before_writing(monkeypatch, disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        train(Squared(), at(2, lambda: os.kill(os.getpid(), signal.SIGTERM)), PLAN, 20, tmp_path)
 
 
 def test_an_error_of_the_training_is_not_replaced_by_one_of_the_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, failed = threading.Event(), list[int]()
-
-    def disk_full(step: int) -> None:
-        slow.wait(SECONDS)
-        failed.append(step)
-        raise OSError(28, "No space left on device")
-
-    before_writing(monkeypatch, disk_full)
+    before_writing(monkeypatch, lambda step: (slow.wait(SECONDS), failed.append(step), disk_full(step)))
     with pytest.raises(RuntimeError, match="a bug"):
         train(Squared(), at(4, lambda: (slow.set(), fails())), PLAN, 8, tmp_path)
     assert failed == [4]
