@@ -187,7 +187,7 @@ def raise_if_not_finite(
     rank: int,
     step: int,
 ) -> None:
-    """After `step` steps: raise `NotFinite` if one since the last look was not finite, and save the first one's batch."""
+    """Raise `NotFinite` if a step since the last look was not finite, and save the batch of the first such step."""
     if found := finite.first_bad_step(step):
         bad_step, loss, norm = found
         # built once more: a batch is a function of its step, and to keep all since the last look would take memory
