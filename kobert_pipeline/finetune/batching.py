@@ -8,6 +8,7 @@ import torch
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
+from kobert_pipeline.training.transfer import copy_to_device
 
 SORTED_BATCHES = 64
 """Batches whose rows are sorted by length together: less padding, and the order is still random."""
@@ -61,10 +62,11 @@ class Batches:
         chosen = own if len(own) else rows[:1]
         share = float(self.weights[own].sum() / self.weights[rows].sum())
         per_token = {name: array for name, array in self.targets.items() if self._per_token(array)}
-        batch = padded(self.features, chosen, device, width, per_token, self.pad_id)
-        batch["share"] = torch.tensor(share, device=device)
+        batch = padded(self.features, chosen, "cpu", width, per_token, self.pad_id)
+        batch["share"] = torch.tensor(share)
         per_row = {name: array[chosen] for name, array in self.targets.items() if name not in per_token}
-        return batch | {name: torch.from_numpy(array).to(device) for name, array in per_row.items()}
+        batch |= {name: torch.from_numpy(array) for name, array in per_row.items()}
+        return copy_to_device(batch, device)
 
     def parts_at(self, step: int, max_tokens: int) -> int:
         """Into how many parts of at most `max_tokens` tokens, padding included, the batch of a step is split, but none
@@ -106,7 +108,7 @@ def padded(
     arrays = {name: np.where(real, features.arrays[name][index], pad) for name, pad in pads.items()}
     arrays |= {"attention_mask": real}
     arrays |= {name: np.where(real, array[index], IGNORE_INDEX) for name, array in (labels or {}).items()}
-    return {name: torch.from_numpy(array.astype(np.int64)).to(device) for name, array in arrays.items()}
+    return copy_to_device({name: torch.from_numpy(array.astype(np.int64)) for name, array in arrays.items()}, device)
 
 
 def cells(features: Features, rows: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ import torch
 
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.training.attention import SequenceLayout
+from kobert_pipeline.training.transfer import copy_to_device
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,12 @@ def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = Fa
     """`batch` on a device. `varlen`: with the layout for PyTorch's kernel for packed sequences."""
 
     def tensor(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(place)
+        return torch.from_numpy(np.ascontiguousarray(array))
 
     def scalar(count: float) -> torch.Tensor:
-        return torch.tensor(float(count), device=place)
+        return torch.tensor(float(count))
 
-    return TensorBatch(
+    in_host_memory = TensorBatch(
         input_ids=tensor(batch.input_ids),
         token_type_ids=tensor(batch.token_type_ids),
         position_ids=tensor(batch.position_ids),
@@ -53,5 +54,6 @@ def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = Fa
         step_tokens=scalar(batch.denominators.tokens),
         step_labels=scalar(batch.denominators.labels),
         step_pairs=scalar(batch.denominators.pairs),
-        layout=SequenceLayout.of(batch.lengths, place, varlen=varlen),
+        layout=SequenceLayout.of(batch.lengths, varlen=varlen),
     )
+    return copy_to_device(in_host_memory, place)

@@ -39,13 +39,11 @@ class SequenceLayout:
     causal: bool = False
 
     @classmethod
-    def of(
-        cls, lengths: np.ndarray, device: torch.device | str = "cpu", causal: bool = False, varlen: bool = False
-    ) -> "SequenceLayout":
-        """The layout of sequences of these `lengths`, (n,), packed in order; with `varlen` for PyTorch's kernel (CUDA,
-        16-bit types)."""
+    def of(cls, lengths: np.ndarray, causal: bool = False, varlen: bool = False) -> "SequenceLayout":
+        """The layout of sequences of these `lengths`, (n,), packed in order, in host memory; with `varlen` for
+        PyTorch's kernel (CUDA, 16-bit types)."""
         if varlen:
-            cu_seqlens = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)).to(device)
+            cu_seqlens = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
             max_seqlen = -(-int(lengths.max()) // 128) * 128  # rounded up: few different values from batch to batch
             return cls([], cu_seqlens=cu_seqlens, max_seqlen=max_seqlen, causal=causal)
         begins = np.cumsum(lengths) - lengths
@@ -60,10 +58,10 @@ class SequenceLayout:
             # padding cells read the sequence's first token: any valid index will do, since the mask hides them
             index = np.where(real, begins[rows, None] + column, begins[rows, None])
             inverse[index[real]] = cells + np.flatnonzero(real)
-            mask = None if real.all() else torch.from_numpy(real[:, None, None, :]).to(device)
-            rectangles.append((torch.from_numpy(index.reshape(-1)).to(device), len(rows), longest, mask))
+            mask = None if real.all() else torch.from_numpy(real[:, None, None, :])
+            rectangles.append((torch.from_numpy(index.reshape(-1)), len(rows), longest, mask))
             cells += real.size
-        return cls(rectangles, torch.from_numpy(inverse).to(device), causal=causal)
+        return cls(rectangles, torch.from_numpy(inverse), causal=causal)
 
 
 def has_varlen() -> bool:

@@ -6,9 +6,10 @@ A checkpoint is a folder `step-00000500` with `model.safetensors`, `optimizer.sa
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from accelerate import Accelerator
@@ -30,50 +31,75 @@ from kobert_pipeline.training.plan import CHECKPOINT_FILES
 *TENSORS, INDEX = CHECKPOINT_FILES
 
 
-def save_checkpoint(
-    folder: Path,
-    step: int,
-    module: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    keep: int,
-    accelerator: Accelerator | None = None,
-) -> Path:
-    """Write the state after `step` steps to `folder`, and delete all but the newest `keep` checkpoints.
+class CheckpointWriter:
+    """Writes checkpoints to `folder` in a thread, one after another, and deletes all but the newest `keep`.
 
-    In distributed training (given an `accelerator`) every rank must call it, and rank 0 writes.
+    Within a `with` block, whose end waits for the thread. `saved_step`: the step of the newest checkpoint, complete
+    after `wait`. In distributed training every rank has a writer, and rank 0's writes.
     """
-    # collective calls, so they come before anything that only rank 0 does
-    random = _random_states(accelerator)
-    moments = _optimizer_state(module, optimizer)
-    path = folder / f"step-{step:08d}"
-    with full_params(module):
+
+    def __init__(self, folder: Path, keep: int, saved_step: int = 0) -> None:
+        self.folder, self.keep, self.saved_step = folder, keep, saved_step
+        self.thread = ThreadPoolExecutor(1)
+        self.writing: Future[None] | None = None
+
+    def save(
+        self,
+        step: int,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        accelerator: Accelerator | None = None,
+    ) -> None:
+        """Copy the state after `step` steps, which the training may change afterwards, and let the thread write it.
+
+        Waits for the checkpoint before. Every rank must call it, given an `accelerator`.
+        """
+        self.wait()
+        # collective calls, so they come before anything that only rank 0 does
+        random = _random_states(accelerator)
+        moments = _optimizer_state(module, optimizer)
+        with full_params(module):
+            weights = _weights(module) if is_main_process() else {}
         if is_main_process():
-            _write(folder, path, step, module, moments, random)
-    if is_main_process():
-        for old in checkpoints(folder)[:-keep]:
-            _remove(old)
-    return path
+            tensors = dict(zip(TENSORS, (weights, moments, random), strict=True))
+            self.writing = self.thread.submit(_write, self.folder, step, tensors, self.keep)
+        self.saved_step = step
+
+    def wait(self) -> None:
+        """Wait for the thread. Raises its error, once."""
+        if self.writing:
+            writing, self.writing = self.writing, None
+            writing.result()
+
+    def raise_error(self) -> None:
+        """Raise the thread's error if there is one already."""
+        if self.writing and self.writing.done():
+            self.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *others: object) -> None:
+        self.thread.shutdown()
+        if kind is None:  # another error is not replaced by that of the thread
+            self.wait()
 
 
-def _write(
-    folder: Path,
-    path: Path,
-    step: int,
-    module: torch.nn.Module,
-    moments: dict[str, torch.Tensor],
-    random: dict[str, torch.Tensor],
-) -> None:
+def _write(folder: Path, step: int, tensors: dict[str, dict[str, torch.Tensor]], keep: int) -> None:
+    """Write the tensors of each file as the checkpoint of `step`, and delete old checkpoints."""
     # written under a hidden name and renamed once complete: after a kill there is no half-written `step-*` folder
+    path = folder / f"step-{step:08d}"
     part = folder / f".{path.name}{PART_SUFFIX}"
     _remove(part)
     part.mkdir(parents=True, exist_ok=True)
-    save_weights(part / "model.safetensors", module)
-    save_file(moments, part / "optimizer.safetensors")
-    save_file(random, part / "random.safetensors")
+    for name in TENSORS:
+        save_file(tensors[name], part / name)
     files = {name: sha256(part / name) for name in TENSORS}
     write_json_with_digest(part / INDEX, {"step": step, "files": files})
     _remove(path)
     part.rename(path)
+    for old in checkpoints(folder)[:-keep]:
+        _remove(old)
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -127,7 +153,18 @@ def verify(path: Path) -> None:
 
 def save_weights(path: Path, module: torch.nn.Module) -> None:
     """Save the parameters of `module`, each once (tied ones under their first name)."""
-    save_file({name: parameter.detach().cpu().contiguous() for name, parameter in module.named_parameters()}, path)
+    save_file(_weights(module), path)
+
+
+def _weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Copies of the parameters by name."""
+    return {name: _host_copy(parameter) for name, parameter in module.named_parameters()}
+
+
+def _host_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy in host memory that changes no more, even if `tensor` is there, too."""
+    # not in pinned memory, which would be faster, but stays allocated: three times the model's size or more
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
 
 
 def load_weights(path: Path, module: torch.nn.Module) -> None:
@@ -139,14 +176,14 @@ def load_weights(path: Path, module: torch.nn.Module) -> None:
 
 
 def _optimizer_state(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """The optimizer's tensors, whole, as `PARAMETER:KEY`; empty on other ranks than 0."""
+    """Copies of the optimizer's tensors, whole, as `PARAMETER:KEY`; empty on other ranks than 0."""
     reshard(module)  # the optimizer's state is keyed by the sharded parameters, which must be in place
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in module.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
             full = get_full_tensor(value.detach())
             if is_main_process():
-                tensors[f"{name}:{key}"] = full.cpu().contiguous()
+                tensors[f"{name}:{key}"] = _host_copy(full)
     return tensors
 
 
@@ -191,7 +228,7 @@ def save_tensors(path: Path, value: Any) -> Path:
 def _named_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
         # a copy, because safetensors refuses tensors that share memory, as those of a batch may
-        yield name or "batch", value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        yield name or "batch", _host_copy(value)
     elif is_dataclass(value) and not isinstance(value, type):
         yield from _named_tensors(vars(value), name)
     elif isinstance(value, (list, tuple, dict)):

@@ -18,15 +18,21 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint, save_tensors
+from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
 from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
+from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
 from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import LrScales, learning_rate, optimizer_of, set_learning_rate
 from kobert_pipeline.training.peak_flops import peak_flops
 from kobert_pipeline.training.plan import Plan
-from kobert_pipeline.training.prefetch import BatchAt, PartsAt, prefetch
+from kobert_pipeline.training.prefetch import BatchAt, PartsAt, parts_of_rank, prefetch
 from kobert_pipeline.training.trackers import Tracking
+
+PARTS_BETWEEN_CHECKS = {"cuda": 16}
+"""Forward and backward passes after which the host looks whether all was finite, and the ranks ask each other whether
+to stop, by type of device. Elsewhere they do so after every step, since there is nothing to wait for. Counted in parts
+of batches, because a step of many parts takes long, and launchers kill ranks soon after a signal."""
 
 LossModule = torch.nn.Module
 """A module whose `forward(batch)` returns (loss, {name: value}): a scalar to minimise and scalars to log. Over the
@@ -42,7 +48,8 @@ class Stopped(Exception):
 
 
 class NotFinite(Exception):
-    """The loss or the norm of its gradient is NaN or infinite; the optimizer step was not taken."""
+    """The loss or the norm of its gradient is NaN or infinite; neither that optimizer step nor any after it was
+    taken."""
 
 
 @dataclass
@@ -73,8 +80,9 @@ def train(
     `evaluate(step)` is called on every rank, every `plan.evaluate_every` steps and after the last one. The training
     ends early where `should_stop(step)` is true after an evaluation; it must be a function of the evaluations so far.
     `lr_scales`: parameters with a lower learning rate. `parts_at` is required by `plan.max_tokens_per_device`. Raises
-    `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT, and `NotFinite` when the loss is not finite (its message
-    names the step and the file with the step's batch).
+    `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT (several ranks: at their next check), and `NotFinite` when
+    the loss is not finite (its message names the step and the file with the step's batch): at the next check, and
+    before anything is logged, evaluated or saved.
     """
     accelerator = make_accelerator(plan)
     if plan.fsdp:
@@ -93,38 +101,40 @@ def train(
     # checkpoints hold the state of the module and optimizer inside accelerate's wrappers
     inner_module, inner_optimizer = accelerator.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     started, result = time.monotonic(), TrainingResult(steps)
-    step = saved_step = load_checkpoint(
-        folder / "checkpoints", inner_module, inner_optimizer, accelerator.process_index
-    )
+    step = load_checkpoint(folder / "checkpoints", inner_module, inner_optimizer, accelerator.process_index)
     check_same_step(accelerator, step, folder)
+    finite, unchecked_parts = FiniteCheck(inner_optimizer, accelerator.device), 0
     since_log: list[dict[str, torch.Tensor]] = []
     saved_at = time.monotonic()
     with (
         stop_on_signal() as signals,
         closing(Log(folder / "logs", steps, partial(peak_flops, accelerator), tracking, step)) as log,
+        CheckpointWriter(folder / "checkpoints", plan.keep_checkpoints, step) as writer,
         closing(prefetch(batch_at, step, steps, accelerator, plan, parts_at)) as batches,
     ):
+        parts_of = parts_of_rank(batch_at, accelerator, plan, parts_at)
+        look = partial(raise_if_not_finite, finite, writer, parts_of, folder / "logs", accelerator.process_index)
         log.step(step)
         for parts in batches:
             rate = learning_rate(plan, step, steps)
             set_learning_rate(inner_optimizer, rate)
-            try:
-                loss, values = take_step(accelerator, module, optimizer, parts, plan)
-            except NotFinite as error:
-                file_name = f"not-finite-step-{step}-{accelerator.process_index}.safetensors"
-                batch_file = save_tensors(folder / "logs" / file_name, parts)
-                raise NotFinite(
-                    f"{error} at step {step} (not taken); the last checkpoint is step {saved_step}, the batch is in "
-                    f"{batch_file}"
-                ) from None
+            loss, values = take_step(accelerator, module, optimizer, parts, plan, finite)
             step += 1
+            writer.raise_error()
             last = step == steps
+            unchecked_parts += len(parts)  # on all ranks the same number
+            check = unchecked_parts >= PARTS_BETWEEN_CHECKS.get(accelerator.device.type, 1)
+            unchecked_parts *= not check
             since_log.append({"loss": loss, **values})
             log.step(step)
-            if step % plan.log_every == 0 or last:
+            logs = step % plan.log_every == 0 or last
+            if check or logs:
+                look(step)
+            if logs:
                 log.write(step, {**all_reduce_sum(accelerator, means(since_log)), "learning_rate": rate})
                 since_log.clear()
             if evaluate and (last or (plan.evaluate_every and step % plan.evaluate_every == 0)):
+                look(step)
                 module.eval()  # take_step switches back
                 with log.paused_timer():
                     result.evaluations[step] = evaluate(step)
@@ -133,14 +143,16 @@ def train(
             late = plan.max_minutes is not None and time.monotonic() - started > 60 * plan.max_minutes
             old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
             # ranks have different clocks and get signals at different steps, but must save and stop at the same step
-            stopping, due = all_reduce_any(accelerator, late or bool(signals), old)
+            stopping = due = False
+            if check or accelerator.num_processes == 1:
+                stopping, due = all_reduce_any(accelerator, late or bool(signals), old)
             if not last and (step % plan.checkpoint_every == 0 or due or stopping):
+                look(step)
                 with log.paused_timer():
-                    save_checkpoint(
-                        folder / "checkpoints", step, inner_module, inner_optimizer, plan.keep_checkpoints, accelerator
-                    )
-                saved_step, saved_at = step, time.monotonic()
+                    writer.save(step, inner_module, inner_optimizer, accelerator)
+                saved_at = time.monotonic()
                 if stopping:
+                    writer.wait()
                     # a launcher ends all ranks as soon as one exits, so none may before the checkpoint is complete
                     accelerator.wait_for_everyone()
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command resumes")
@@ -160,11 +172,36 @@ def means(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in averaged.items() if not value.isnan()}
 
 
+def raise_if_not_finite(
+    finite: FiniteCheck,
+    writer: CheckpointWriter,
+    parts_of: Callable[[int], list[Any]],
+    folder: Path,
+    rank: int,
+    step: int,
+) -> None:
+    """Raise `NotFinite` if a step since the last look was not finite, and save the batch of the first such step."""
+    if found := finite.first_bad_step(step):
+        bad_step, loss, norm = found
+        # built once more: a batch is a function of its step, and to keep all since the last look would take memory
+        batch_file = save_tensors(folder / f"not-finite-step-{bad_step}-{rank}.safetensors", parts_of(bad_step))
+        writer.wait()
+        raise NotFinite(
+            f"the loss is {loss:g} and the norm of its gradient {norm:g} at step {bad_step} (not taken); the last "
+            f"checkpoint is step {writer.saved_step}, the batch is in {batch_file}"
+        )
+
+
 def take_step(
-    accelerator: Accelerator, module: LossModule, optimizer: torch.optim.Optimizer, parts: Sequence[Any], plan: Plan
+    accelerator: Accelerator,
+    module: LossModule,
+    optimizer: torch.optim.Optimizer,
+    parts: Sequence[Any],
+    plan: Plan,
+    finite: FiniteCheck,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """One optimizer step over `parts`; returns this rank's part of the loss and of the scalars to log. Raises
-    `NotFinite` before the weights change."""
+    """One optimizer step over `parts`, which changes nothing if it is not `finite`; returns this rank's part of the
+    loss and of the scalars to log. Nothing here waits for the device, except Muon."""
     module.train()
     losses, logged = [], []
     for number, part in enumerate(parts, 1):
@@ -178,8 +215,7 @@ def take_step(
         logged.append(values)
     norm = get_full_tensor(accelerator.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
     loss = torch.stack(losses).sum()
-    if not torch.isfinite(loss + norm):  # the only wait for the GPU in a step, after all its work is queued
-        raise NotFinite(f"the loss is {loss.item():g} and the norm of its gradient {norm.item():g}")
+    finite.add(loss, norm)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return loss, {name: torch.stack([values[name] for values in logged]).sum() for name in logged[0]}

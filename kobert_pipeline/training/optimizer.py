@@ -100,6 +100,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self.parts: list[torch.optim.Optimizer] = [muon, adamw(others, plan, lr_scales)]
         self.param_groups = [group for part in self.parts for group in part.param_groups]
         self.state: Any = defaultdict(dict)
+        self.found_inf: torch.Tensor | None = None
         self._link_parts()
 
     def _link_parts(self) -> None:
@@ -116,6 +117,10 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self._link_parts()
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step of both. `closure` is not called, because the loop has computed the gradients already."""
+        """One step of both, or none where `found_inf` is 1. `closure` is not called, because the loop has computed the
+        gradients already."""
+        # this waits for the device at every step: unlike fused AdamW, Muon cannot skip a step there
+        if self.found_inf is not None and self.found_inf.item():
+            return
         for part in self.parts:
             part.step()

@@ -26,6 +26,24 @@ PartsAt = Callable[[int, int], int]
 function of its arguments alone, so that all ranks agree."""
 
 
+def parts_of_rank(
+    batch_at: BatchAt, accelerator: Accelerator, plan: Plan, parts_at: PartsAt | None = None
+) -> Callable[[int], list[Any]]:
+    """The function from a step to the parts of its batch that this rank computes: one, or as many as
+    `plan.max_tokens_per_device` requires, which needs `parts_at`."""
+    ranks, max_tokens = accelerator.num_processes, plan.max_tokens_per_device
+    if max_tokens is not None and parts_at is None:
+        raise TypeError("plan.max_tokens_per_device needs parts_at")
+
+    def parts_of(step: int) -> list[Any]:
+        # a batch is split over ranks and one after another alike: rank r has parts r * n to r * n + n - 1
+        per_rank = -(-parts_at(step, max_tokens) // ranks) if parts_at and max_tokens else 1
+        first_part = accelerator.process_index * per_rank
+        return [batch_at(step, part, ranks * per_rank) for part in range(first_part, first_part + per_rank)]
+
+    return parts_of
+
+
 def prefetch(
     batch_at: BatchAt,
     first_step: int,
@@ -34,17 +52,8 @@ def prefetch(
     plan: Plan,
     parts_at: PartsAt | None = None,
 ) -> Generator[list[Any]]:
-    """For each step from `first_step` to `steps` the parts of its batch that this rank computes: one, or as many as
-    `plan.max_tokens_per_device` requires, which needs `parts_at`."""
-    ranks, max_tokens = accelerator.num_processes, plan.max_tokens_per_device
-    if max_tokens is not None and parts_at is None:
-        raise TypeError("plan.max_tokens_per_device needs parts_at")
-
-    def build(step: int) -> list[Any]:
-        per_rank = -(-parts_at(step, max_tokens) // ranks) if parts_at and max_tokens else 1
-        first_part = accelerator.process_index * per_rank
-        return [batch_at(step, part, ranks * per_rank) for part in range(first_part, first_part + per_rank)]
-
+    """For each step from `first_step` to `steps` the parts of its batch that this rank computes."""
+    build = parts_of_rank(batch_at, accelerator, plan, parts_at)
     if not plan.dataloader_num_workers:
         yield from (build(step) for step in range(first_step, steps))
         return

@@ -25,6 +25,7 @@ from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 from kobert_pipeline.training.attention import packed_attention
 from kobert_pipeline.training.device import device, make_accelerator
+from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.loop import take_step
 from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
@@ -111,7 +112,9 @@ class Bench:
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
         parts = [to_device(batch, device(), uses_varlen(device(), plan))]
-        take_step(make_accelerator(plan), self.module, self.optimizer, parts, plan)
+        take_step(
+            make_accelerator(plan), self.module, self.optimizer, parts, plan, FiniteCheck(self.optimizer, device())
+        )
         return len(batch.input_ids)
 
     def compiled(self, step: int) -> int:
@@ -121,7 +124,14 @@ class Bench:
         padded_batch = batch.pad_to(self.case.tokens + self.case.max_length, self.case.max_length)
         plan = Plan(mixed_precision=best_dtype())
         parts = [to_device(padded_batch, device(), uses_varlen(device(), plan))]
-        take_step(make_accelerator(plan), self.compiled_module, self.optimizer, parts, plan)
+        take_step(
+            make_accelerator(plan),
+            self.compiled_module,
+            self.optimizer,
+            parts,
+            plan,
+            FiniteCheck(self.optimizer, device()),
+        )
         return len(batch.input_ids)
 
     @cached_property

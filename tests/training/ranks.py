@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models
 from kobert_pipeline.distributed import destroy_process_group
 from kobert_pipeline.pretrain import stage
 from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, write_shard
+from kobert_pipeline.training import loop
 from kobert_pipeline.training.loop import Stopped
 
 MODELS = {
@@ -66,9 +67,13 @@ def shard_of(rng: np.random.Generator, documents: int) -> Shard:
     return Shard(ids, np.concatenate(boundaries).astype(np.uint8), np.array(starts, np.int64), np.ones(documents, bool))
 
 
-def pretrained(place: Path, name: str, objective: str, stops: int = 0, ends: bool = True, **changes: Any) -> None:
-    """Train into `place/name`; stop after a step and resume, `stops` times, and then to the end if it `ends`."""
+def pretrained(
+    place: Path, name: str, objective: str, stops: int = 0, ends: bool = True, check_every: int = 1, **changes: Any
+) -> None:
+    """Train into `place/name`; stop at the first check and resume, `stops` times, and then to the end if it `ends`.
+    `check_every`: parts between two checks, as on GPUs."""
     torch.set_num_threads(1)
+    loop.PARTS_BETWEEN_CHECKS["cpu"] = check_every
     given = (place / "shards", place / "tokenizer", place, place / name)
     for _ in range(stops):
         try:

@@ -8,10 +8,10 @@ import torch
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.training.checkpoint import (
+    CheckpointWriter,
     checkpoints,
     load_checkpoint,
     load_weights,
-    save_checkpoint,
     save_weights,
 )
 from kobert_pipeline.training.optimizer import adamw
@@ -33,6 +33,15 @@ def advance(module: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: in
         optimizer.zero_grad()
         module(torch.randn(3, 4)).square().sum().backward()
         optimizer.step()
+
+
+def save_checkpoint(
+    folder: Path, step: int, module: torch.nn.Module, optimizer: torch.optim.Optimizer, keep: int
+) -> Path:
+    """Write one checkpoint, and wait for it."""
+    with CheckpointWriter(folder, keep) as writer:
+        writer.save(step, module, optimizer)
+    return folder / f"step-{step:08d}"
 
 
 def test_training_resumes_from_a_checkpoint_as_if_never_stopped(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_resumed_optimizer_goes_on_as_if_never_stopped(tmp_path) -> None:
     for number, name in enumerate(["adamw", "muon"]):
         place = tmp_path / str(number)
         place.mkdir()
-        from kobert_pipeline.training.checkpoint import load_checkpoint, save_checkpoint
+        from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint
 
         def steps(module: torch.nn.Module, optimizer: torch.optim.Optimizer, count: range) -> None:
             for step in count:
@@ -185,7 +185,8 @@ def test_a_resumed_optimizer_goes_on_as_if_never_stopped(tmp_path) -> None:
         first, second = a_network(), a_network()
         optimizer = optimizer_of(first, plan)
         steps(first, optimizer, range(3))
-        save_checkpoint(place, 3, first, optimizer, keep=1)
+        with CheckpointWriter(place, keep=1) as writer:
+            writer.save(3, first, optimizer)
         resumed = optimizer_of(second, plan)
         assert load_checkpoint(place, second, resumed) == 3, name
         steps(second, resumed, range(3, 6))

@@ -34,6 +34,8 @@ CASES: list[dict[str, Any]] = [
     {"name": "few sequences by two", "objective": "mlm_nsp", "batch_tokens": 100, "max_tokens_per_device": 48},
     {"name": "stopped", "objective": "mlm_nsp", "stops": 3},
     {"name": "left over", "objective": "mlm_nsp", "stops": 3, "ends": False},
+    {"name": "stopped at every third step", "objective": "mlm_nsp", "stops": 2, "check_every": 3},
+    {"name": "left over at a third step", "objective": "mlm_nsp", "stops": 2, "check_every": 3, "ends": False},
 ]
 """What two processes do, in one go."""
 
@@ -93,8 +95,14 @@ def test_processes_without_a_sequence_of_their_own_change_nothing(place: Path) -
 
 
 def test_two_processes_that_were_stopped_go_on_to_the_same_bits(place: Path) -> None:
-    models = [sha256(place / name / "model" / "model.safetensors") for name in ("stopped", "mlm_nsp by two")]
-    assert models[0] == models[1]
+    names = ("mlm_nsp by two", "stopped", "stopped at every third step")
+    models = [sha256(place / name / "model" / "model.safetensors") for name in names]
+    assert models == models[:1] * 3
+
+
+def test_processes_that_ask_each_other_every_third_step_stop_there(place: Path) -> None:
+    saved = [path.name for path in checkpoints(place / "left over at a third step" / "checkpoints")]
+    assert saved[-1] == "step-00000006"
 
 
 def test_one_process_resumes_where_two_stopped(place: Path) -> None:

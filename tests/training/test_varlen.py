@@ -18,6 +18,7 @@ from kobert_pipeline.pretrain.model import attention_kernel
 from kobert_pipeline.training import attention
 from kobert_pipeline.training.attention import SequenceLayout, has_varlen, packed_attention
 from kobert_pipeline.training.plan import Plan
+from kobert_pipeline.training.transfer import copy_to_device
 
 VOCAB_SIZE, REACH = 50, 8
 LENGTHS = [3, 30, 1, 17, 40, 16, 2]
@@ -284,7 +285,9 @@ def test_the_installed_kernel_takes_what_it_is_given() -> None:
 def test_the_real_kernel_gives_the_same_as_rectangles_in_bf16(name: str) -> None:
     """The yardstick is how far rectangles in bf16 are from rectangles in fp32."""
     build, causal = MODELS[name]
-    layouts = {varlen: SequenceLayout.of(np.array(LENGTHS), "cuda", causal, varlen) for varlen in (True, False)}
+    layouts = {
+        varlen: copy_to_device(SequenceLayout.of(np.array(LENGTHS), causal, varlen), "cuda") for varlen in (True, False)
+    }
     exact = states_and_slopes(build, layouts[False], "cuda")
     with torch.autocast("cuda", torch.bfloat16):
         ours, theirs = (states_and_slopes(build, layouts[varlen], "cuda") for varlen in (True, False))
