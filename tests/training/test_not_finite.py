@@ -122,9 +122,7 @@ def test_however_late_the_host_looks_the_training_ends_in_the_same(
     tmp_path: Path, bad_steps: set[int], optimizer: str
 ) -> None:
     """The error names the same step and checkpoint, nothing later is saved, and the weights are equal bit for bit."""
-    for number, changes in enumerate(
-        [{}, {"checkpoint_every": 7}, {"log_every": 3}, {"max_tokens_per_device": 1}]
-    ):
+    for number, changes in enumerate([{}, {"checkpoint_every": 7}, {"log_every": 3}, {"max_tokens_per_device": 1}]):
         plan = Plan(learning_rate=0.01, optimizer=optimizer, keep_checkpoints=9, **{"checkpoint_every": 4, **changes})
         said, weights, saved = outcome(tmp_path / f"{number} at once", 1, bad_steps, plan)
         assert bool(said) == bool(bad_steps)
