@@ -84,7 +84,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def said(place, kobert_process) -> dict[str, str]:
     """What every command of the guide printed, run one after the other in `place`."""
-    lines = [line.removeprefix("$ kobert ") for block in blocks("console") for line in block.splitlines()]
+    listed = [line for block in blocks("console") for line in block.splitlines()]
+    lines = [line.removeprefix("$ kobert ") for line in listed if line.startswith("$ kobert ")]
     assert len(lines) > 5
     said: dict[str, str] = {}
     for line in lines:

@@ -108,6 +108,9 @@ def _run(app: typer.Typer) -> None:
 
 def _output_is_closed() -> bool:
     """Whether the reader of standard output or error has gone."""
+    # rich has noticed it already and pointed standard output to /dev/null
+    if os.path.samestat(os.fstat(1), os.stat(os.devnull)):
+        return True
     poll = select.poll()
     for stream in (1, 2):
         poll.register(stream, 0)

@@ -23,6 +23,7 @@ from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.training.device import make_accelerator
+from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.loop import take_step
 from kobert_pipeline.training.optimizer import optimizer_of
 
@@ -82,10 +83,11 @@ def counted_peak(options: PretrainOptions, tokens: int, vocab_size: int) -> int:
         model = architecture.model(architecture.config(vocab_size), options.objective.head)
         module = LossModule(model, options.objective, architecture)
         optimizer = optimizer_of(module, options.plan)
+        finite = FiniteCheck(optimizer, accelerator.device)
         part = to_device(batch_of(options, tokens, vocab_size), varlen=True)
         for _ in range(2):
             live.peak = 0
-            take_step(accelerator, module, optimizer, [part], options.plan)
+            take_step(accelerator, module, optimizer, [part], options.plan, finite)
     return live.peak
 
 
