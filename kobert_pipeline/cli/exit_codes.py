@@ -19,6 +19,7 @@ import sys
 import threading
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -109,7 +110,7 @@ def _run(app: typer.Typer) -> None:
 def _output_is_closed() -> bool:
     """Whether the reader of standard output or error has gone."""
     # rich has noticed it already and pointed standard output to /dev/null
-    if os.path.samestat(os.fstat(1), os.stat(os.devnull)):
+    if os.path.samestat(os.fstat(1), Path(os.devnull).stat()):
         return True
     poll = select.poll()
     for stream in (1, 2):

@@ -48,7 +48,7 @@ def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:
         return None
     options, plan = recipe.pretrain, recipe.pretrain.plan
     vocab_size, bf16 = recipe.tokenizer.subword.vocab_size, plan.mixed_precision == "bf16"
-    model = MemoryModel(options.architecture, options.objective, vocab_size, bf16)
+    model = MemoryModel(options.architecture, options.objective, vocab_size, bf16, plan.optimizer == "muon")
     batches = [part.batch_tokens for _, part in options.parts()]
     limit = plan.max_tokens_per_device or max(batches)
     # a batch is split into ceil(batch / limit) parts

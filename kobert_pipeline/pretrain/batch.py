@@ -86,16 +86,19 @@ class Batch:
             step_denominators=self.denominators,
         )
 
-    def pad_to(self, tokens: int, max_length: int, multiple: int = 256, pad_id: int = PAD_ID) -> "Batch":
-        """The same batch padded to a multiple of `tokens` tokens, so that all batches have one shape to compile.
+    def pad_to(
+        self, tokens: int, max_length: int, labels: int = 256, sequences: int = 256, pad_id: int = PAD_ID
+    ) -> "Batch":
+        """The same batch with its numbers of tokens, labels and sequences rounded up to multiples of these, so that
+        batches have one shape to compile, or few.
 
-        Sequences of [PAD], of at most `max_length` tokens each, are added at the end, and the numbers of sequences and
-        labels are rounded up to a `multiple`; the added labels are ignored by losses and point at the last [PAD].
+        Sequences of [PAD], of at most `max_length` tokens each, are added at the end, and then empty ones; the added
+        labels are ignored by losses and point at the last [PAD].
         """
         more = -len(self.input_ids) % tokens or tokens  # at least one [PAD], for the added labels to point at
         lengths = [max_length] * (more // max_length) + [more % max_length] * (more % max_length > 0)
-        rows = -(len(self.lengths) + len(lengths)) % multiple
-        missing = -len(self.labels) % multiple
+        rows = -(len(self.lengths) + len(lengths)) % sequences
+        missing = -len(self.labels) % labels
         positions = np.concatenate([np.arange(length) for length in lengths])
         return Batch(
             input_ids=np.append(self.input_ids, np.full(more, pad_id)),

@@ -1,11 +1,13 @@
-"""The cross-entropy of a large output layer on a CPU, computed together with its gradient.
+"""The cross-entropy of a large output layer, computed together with its gradient (as in Liger Kernel, Hsu et al. 2024).
 
-The plain way holds five matrices of K rows (predicted tokens) and V columns (vocabulary): logits, their copy in fp32,
-log-probabilities, and the gradients of the last two. With V in the ten thousands none of them fits into the cache, so
-reading and writing them takes longer than the matrix products. Here the logits are turned into their own gradient, a
-few rows at a time, and one matrix remains (Liger Kernel, Hsu et al. 2024, does the same on GPUs).
+The plain way holds five matrices of K rows (predicted tokens) and V columns (vocabulary) until the backward pass:
+logits, their copy in fp32, log-probabilities, and the gradients of the last two. Here logits are turned into their own
+gradient and multiplied with the layer at once, some rows at a time, so that of a matrix with K x V numbers only a part
+exists at any time, and nothing is computed twice. On a CPU reading and writing those matrices would take longer than
+the products; on a GPU they would be most of the memory.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,50 +15,80 @@ from torch.autograd.function import once_differentiable
 
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
-CHUNK_NUMBERS = 2**20
-"""Logits that are worked on at once: 4 MiB in fp32, which the caches of a core hold."""
+CACHED_LOGITS = 2**20
+"""Logits that a CPU turns into their gradient at once: 4 MiB in fp32, which the caches of a core hold."""
+
+Sample = Callable[[torch.Tensor], torch.Tensor]
+"""Draws a token from each row of logits, (K, V) -> (K,)."""
 
 
-def linear_cross_entropy(states: torch.Tensor, layer: torch.nn.Linear, labels: torch.Tensor) -> torch.Tensor:
-    """The sum of the cross-entropies of `layer(states)`, (K, H) -> (K, V), with `labels`, (K,); rows with the label
-    IGNORE_INDEX count nothing. Equals the plain computation up to rounding, under autocast too."""
-    loss: torch.Tensor = _LinearCrossEntropy.apply(states, layer.weight, layer.bias, labels)
-    return loss
+def linear_cross_entropy(
+    states: torch.Tensor, layer: torch.nn.Linear, labels: torch.Tensor, rows_at_once: int, sample: Sample | None = None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The sum of the cross-entropies of `layer(states)`, (K, H) -> (K, V), with `labels`, (K,), and what `sample` gives
+    for the logits, (K,).
+
+    Rows with the label IGNORE_INDEX count nothing. Logits of `rows_at_once` rows exist at a time. Equals the plain
+    computation up to rounding, under autocast too. For training: the gradient is computed whether it is needed or not.
+    """
+    loss, sampled = _LinearCrossEntropy.apply(states, layer.weight, layer.bias, labels, rows_at_once, sample)
+    return loss, sampled if sample else None
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor
-    ) -> torch.Tensor:
-        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else states.dtype
+        ctx: Any,
+        states: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        labels: torch.Tensor,
+        rows_at_once: int,
+        sample: Sample | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        place = states.device.type
+        dtype = torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else states.dtype
         rows, matrix = states.to(dtype), weight.to(dtype)
-        logits = torch.nn.functional.linear(rows, matrix, None if bias is None else bias.to(dtype))
-        loss = torch.zeros((), dtype=torch.float32)
-        bias_gradient = None if bias is None else torch.zeros_like(bias)
-        size = max(1, CHUNK_NUMBERS // len(weight))
-        for chunk, targets in zip(logits.split(size), labels.split(size), strict=True):
-            log_probabilities = chunk.float().log_softmax(-1)
-            counted = (targets != IGNORE_INDEX)[:, None]
-            places = targets.clamp(min=0)[:, None]
-            loss -= (log_probabilities.gather(1, places) * counted).sum()
-            # the gradient of a row's loss: its probabilities, less one at the label
-            gradient = log_probabilities.exp_()
-            gradient.scatter_(1, places, gradient.gather(1, places) - 1)
-            gradient *= counted
-            if bias_gradient is not None:
-                bias_gradient += gradient.sum(0)
-            chunk.copy_(gradient)
-        ctx.save_for_backward(logits, rows, matrix, bias_gradient)
-        ctx.dtypes = states.dtype, weight.dtype
-        return loss
+        offset = None if bias is None else bias.to(dtype)
+        loss, sampled = states.new_zeros((), dtype=torch.float32), [labels.new_empty(0)]
+        of_states, of_weight = torch.empty_like(states), torch.zeros_like(weight)
+        of_bias = None if bias is None else torch.zeros_like(bias)
+        for start in range(0, len(rows), rows_at_once):
+            chunk = slice(start, start + rows_at_once)
+            logits = torch.nn.functional.linear(rows[chunk], matrix, offset)
+            if sample:
+                sampled.append(sample(logits))
+            loss += _turn_into_gradient(logits, labels[chunk], of_bias)
+            of_states[chunk] = logits @ matrix
+            of_weight += logits.t() @ rows[chunk]  # in full precision from chunk to chunk
+        samples = torch.cat(sampled)
+        ctx.save_for_backward(of_states, of_weight, of_bias)
+        ctx.mark_non_differentiable(samples)
+        return loss, samples
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        gradient, rows, matrix, bias_gradient = ctx.saved_tensors
-        states_dtype, weight_dtype = ctx.dtypes
-        # scaled after the products, in full precision: in bf16 the factor itself would be rounded
-        of_states = (gradient @ matrix).to(states_dtype) * outer
-        of_weight = (gradient.t() @ rows).to(weight_dtype) * outer
-        return of_states, of_weight, None if bias_gradient is None else bias_gradient * outer, None
+    def backward(ctx: Any, outer: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        of_states, of_weight, of_bias = ctx.saved_tensors
+        # scaled here, in full precision: in bf16 the factor itself would be rounded
+        return of_states * outer, of_weight * outer, None if of_bias is None else of_bias * outer, None, None, None
+
+
+def _turn_into_gradient(logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None) -> torch.Tensor:
+    """The summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; that for the bias is added
+    to `of_bias`, (V,)."""
+    loss = logits.new_zeros((), dtype=torch.float32)
+    size = max(1, CACHED_LOGITS // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
+    for chunk, targets in zip(logits.split(size), labels.split(size), strict=True):
+        log_probabilities = chunk.log_softmax(-1, dtype=torch.float32)
+        counted = (targets != IGNORE_INDEX)[:, None]
+        places = targets.clamp(min=0)[:, None]
+        loss -= (log_probabilities.gather(1, places) * counted).sum()
+        # the gradient of a row's loss: its probabilities, less one at the label
+        gradient = log_probabilities.exp_()
+        gradient.scatter_(1, places, gradient.gather(1, places) - 1)
+        gradient *= counted
+        if of_bias is not None:
+            of_bias += gradient.sum(0)
+        chunk.copy_(gradient)
+    return loss

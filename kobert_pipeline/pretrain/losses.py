@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 Values = dict[str, "torch.Tensor"]
 
 CHUNK_LOGITS = 2**29
-"""Logits in memory at once, unless `architecture.logits_chunk_size` sets the number of their rows: 6 GiB for their
-log-probabilities and two gradients in fp32, whatever the vocabulary and the batch. A chunk is still large enough to
-keep a GPU busy: 8,192 rows with a vocabulary of 65,536."""
+"""Logits in memory at once, unless `architecture.logits_chunk_size` sets the number of their rows: 5 GiB with a copy in
+fp32 and log-probabilities, whatever the vocabulary and the batch. A chunk is still large enough to keep a GPU busy:
+8,192 rows with a vocabulary of 65,536."""
 
 
 def token_and_pair_loss(
@@ -53,12 +53,12 @@ def token_loss(
     # dominate the step
     rows = hidden.index_select(0, batch.masked_positions)  # (T, H) -> (K, H)
     denominator = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
-    correct, sampled = None, None
-    if _in_one_matrix(architecture, model, rows, sample):
+    size, correct = chunk_rows(architecture, len(architecture.output_layer(model).weight)), None
+    if model.training:
         states = architecture.token_states(model, rows)
-        loss = linear_cross_entropy(states, architecture.output_layer(model), batch.labels)
+        loss, sampled = linear_cross_entropy(states, architecture.output_layer(model), batch.labels, size, sample)
     else:
-        loss, correct, sampled = _loss_in_chunks(architecture, model, rows, batch.labels, sample)
+        loss, correct, sampled = _evaluate(architecture, model, rows, batch.labels, size, sample)
     loss = loss / denominator
     values = {f"{name}_loss": loss.detach()}
     if correct is not None:
@@ -66,54 +66,31 @@ def token_loss(
     return loss, sampled, values
 
 
-def _loss_in_chunks(
+def _evaluate(
     architecture: Architecture,
     model: Any,
     rows: "torch.Tensor",
     labels: "torch.Tensor",
+    size: int,
     sample: Callable[["torch.Tensor"], "torch.Tensor"] | None,
-) -> tuple["torch.Tensor", "torch.Tensor | None", "torch.Tensor | None"]:
-    """The summed cross-entropy of `rows` (K, H) with `labels` (K,); in evaluation the number of right predictions; and
-    the result of `sample`."""
+) -> tuple["torch.Tensor", "torch.Tensor", "torch.Tensor | None"]:
+    """The summed cross-entropy of `rows` (K, H) with `labels` (K,), computed for `size` rows at a time; the number of
+    right predictions; and the result of `sample`."""
     import torch
     from torch.nn.functional import cross_entropy
-    from torch.utils.checkpoint import checkpoint
 
-    def loss_of_chunk(
-        rows: torch.Tensor, labels: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        logits = architecture.token_logits(model, rows)  # (K, H) -> (K, V)
-        loss = cross_entropy(logits.float(), labels, reduction="sum", ignore_index=IGNORE_INDEX)
-        with torch.no_grad():
-            # not in training, where an argmax over V logits costs as much as a layer
-            correct = None if model.training else (logits.argmax(-1) == labels).sum()
-            return loss, correct, sample(logits) if sample else None
-
-    size = chunk_rows(architecture, len(architecture.output_layer(model).weight))
-    chunks = list(zip(rows.split(size), labels.split(size), strict=True))
-    if len(chunks) > 1 and model.training:  # the backward pass computes the logits of each chunk again
-        results = [checkpoint(loss_of_chunk, *chunk, use_reentrant=False) for chunk in chunks]
-    else:
-        results = [loss_of_chunk(*chunk) for chunk in chunks]
-    losses, rights, samples = zip(*results, strict=True)
-    correct = None if model.training else torch.stack(rights).sum()
-    return torch.stack(losses).sum(), correct, torch.cat(samples) if sample else None
+    losses, correct, samples = [], [], []
+    for chunk, targets in zip(rows.split(size), labels.split(size), strict=True):
+        logits = architecture.token_logits(model, chunk)  # (K, H) -> (K, V)
+        losses.append(cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORE_INDEX))
+        correct.append((logits.argmax(-1) == targets).sum())
+        samples += [sample(logits.detach())] if sample else []
+    return torch.stack(losses).sum(), torch.stack(correct).sum(), torch.cat(samples) if sample else None
 
 
 def chunk_rows(architecture: Architecture, vocab_size: int) -> int:
     """The number of predicted tokens whose logits are in memory at once."""
     return architecture.logits_chunk_size or max(1, CHUNK_LOGITS // vocab_size)
-
-
-def _in_one_matrix(architecture: Architecture, model: Any, rows: "torch.Tensor", sample: Any) -> bool:
-    """Whether the loss and its gradient are computed together: in training on a CPU where nobody needs the logits, and
-    they fit in one chunk."""
-    import torch
-
-    plain = architecture.logits_chunk_size or sample or torch.compiler.is_compiling()  # the compiler fuses by itself
-    if plain or rows.device.type != "cpu" or not model.training:
-        return False
-    return len(rows) <= chunk_rows(architecture, len(architecture.output_layer(model).weight))
 
 
 def pair_loss(

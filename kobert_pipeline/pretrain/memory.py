@@ -1,11 +1,10 @@
 """The peak memory of pretraining on a GPU, estimated from shapes alone.
 
-The peak is at the start of the backward pass, in a chunk of logits. Three things exist then: weights and what the
+The peak is at the end of the forward pass, in a chunk of logits. Three things exist then: weights and what the
 optimizer keeps of them; what every layer has saved for its backward pass (`Architecture.activation_bytes`), which grows
 with the number of tokens processed at once; and the matrices of the chunk. Everything else (inputs, embeddings, the
 prediction head before its output layer, gradients on their way) is a few percent. The estimate is one of code that is
-not compiled: torch.compile fuses activation functions and saves less of them, most of all where `transformers` writes
-them out (ALBERT, GPT-2).
+not compiled; torch.compile saves less.
 """
 
 from bisect import bisect_right
@@ -17,12 +16,13 @@ from kobert_pipeline.pretrain.objective import Objective
 
 PARAMETER_BYTES = 18
 """Bytes per parameter: weight, gradient and AdamW's two moments in fp32, and the 16-bit copy that the backward pass
-needs. That Muon has one moment less for the matrices of hidden layers is not taken into account."""
-LOGIT_BYTES = 12
-"""Bytes per logit of a chunk, all in fp32: log-probabilities, their gradient, and that of the logits. The logits in 16
-bits and their fp32 copy are freed as soon as there are log-probabilities."""
-KEPT_LOGIT_BYTES = 4
-"""Bytes per logit between forward and backward pass: log-probabilities in fp32. Of several chunks none are kept."""
+needs."""
+MOMENT_BYTES = 4
+"""Those of them that Muon saves: it has one moment for the matrices of hidden layers."""
+LOGIT_BYTES = 10
+"""Bytes per logit of a chunk: in 16 bits, in fp32, and its log-probability, which becomes the gradient in place."""
+FULL_LOGIT_BYTES = 8
+"""The same without mixed precision, where no copy is made."""
 FULL_PRECISION = 1.6
 """How much more activations take without mixed precision: less than twice, since the inputs of layer norms are fp32 in
 both and no 16-bit copies are made."""
@@ -52,20 +52,21 @@ class MemoryModel(NamedTuple):
     objective: Objective
     vocab_size: int
     bf16: bool
+    muon: bool = False
 
     def peak(self, tokens: int) -> PeakMemory:
         """The peak where `tokens` tokens are processed at once: the part of a step's batch that a rank takes between
         two backward passes."""
         head, predicted = self.objective.head, round(tokens * self.objective.predicted_share)
         rows = min(predicted, chunk_rows(self.architecture, self.vocab_size))
-        kept = predicted if rows == predicted else 0
         weights = PARAMETER_BYTES * self.architecture.parameter_count(self.vocab_size, head)
+        weights -= MOMENT_BYTES * self.architecture.encoder_weights(head) * self.muon
         per_number = tokens * (1.0 if self.bf16 else FULL_PRECISION)
         at_logits = round(per_number * self.architecture.activation_bytes_at_logits(head))
         in_all = round(per_number * self.architecture.activation_bytes(head))
         return max(
-            PeakMemory(weights, at_logits, LOGIT_BYTES * rows * self.vocab_size),
-            PeakMemory(weights, in_all, KEPT_LOGIT_BYTES * kept * self.vocab_size),  # larger with a discriminator
+            PeakMemory(weights, at_logits, rows * self.vocab_size * (LOGIT_BYTES if self.bf16 else FULL_LOGIT_BYTES)),
+            PeakMemory(weights, in_all, 0),  # may be larger with a discriminator
             key=lambda peak: peak.total,
         )
 

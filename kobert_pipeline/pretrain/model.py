@@ -1,5 +1,6 @@
 """The objective's loss as a module, and batches on a device: the torch side of pretraining."""
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,11 @@ from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt
 
+LABELS_SPREAD = 8.0
+"""How many times the square root of their expected number is added to the labels of a compiled part: some five standard
+deviations, because whole morphemes or eojeols are masked."""
+FULL_SEQUENCES = 1 / 3
+"""Compiled parts have room for sequences of this mean share of `max_length`, which are rarely shorter."""
 CPU_MULTIPLE = 64
 """On a CPU in bf16, numbers of tokens, labels and sequences are rounded up to a multiple of this."""
 
@@ -78,6 +84,14 @@ def attention_kernel(place: torch.device, plan: Plan) -> str:
     return "scaled_dot_product_attention"
 
 
+def most_labels(tokens: int, objective: Objective) -> int:
+    """More labels than a part of a batch with so many tokens is likely to have, so that all parts have one shape to
+    compile."""
+    expected = objective.predicted_share * tokens
+    most = 64 * math.ceil((expected + LABELS_SPREAD * math.sqrt(expected)) / 64)  # a size that matrix products like
+    return min(tokens, most)
+
+
 def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
     """The batches of a schedule by step and part, on this rank's device."""
     place = device()
@@ -88,13 +102,14 @@ def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
         batch = batch.part(part, parts) if parts > 1 else batch
         if plan.torch_compile:
             # a part holds whole sequences, so it exceeds its share of the tokens by less than max_length
-            multiple, rows = -(-loader.batch_tokens // parts) + loader.max_length, 256
+            tokens = -(-loader.batch_tokens // parts) + loader.max_length
+            sequences = math.ceil(tokens / loader.max_length / FULL_SEQUENCES)
+            shape = (tokens, loader.max_length, most_labels(tokens, loader.objective), sequences)
         elif place.type == "cpu" and plan.mixed_precision == "bf16":
             # oneDNN makes and keeps a kernel for every shape that it meets
-            multiple = rows = CPU_MULTIPLE
+            shape = (CPU_MULTIPLE, loader.max_length, CPU_MULTIPLE, CPU_MULTIPLE)
         else:
             return to_device(batch, place, varlen)
-        batch = batch.pad_to(multiple, loader.max_length, rows, pad_id=loader.shards.special.pad)
-        return to_device(batch, place, varlen)
+        return to_device(batch.pad_to(*shape, pad_id=loader.shards.special.pad), place, varlen)
 
     return batch_at

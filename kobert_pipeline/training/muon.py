@@ -1,5 +1,5 @@
-"""Muon (Jordan et al. 2024) with all matrices of one shape in one stack: a small model has dozens of small matrices,
-and orthogonalizing them one by one costs a tenth of a step."""
+"""Muon (Jordan et al. 2024) with all matrices of one shape in one stack, which ranks share out: a small model has
+dozens of small matrices, and orthogonalizing them one by one, on every rank, costs a tenth of a step."""
 
 import math
 from collections import defaultdict
@@ -22,7 +22,7 @@ class StackedMuon(torch.optim.Muon):
                 if parameter.grad is not None:
                     stacks[min(parameter.shape), max(parameter.shape)].append(parameter)
             for (_, longer), parameters in stacks.items():
-                updates = orthogonalized(torch.stack([self._momentum(one, group) for one in parameters]), group)
+                updates = orthogonalized_by_all_ranks([self._momentum(one, group) for one in parameters], group)
                 rate = group["lr"] * 0.2 * math.sqrt(longer)  # "match_rms_adamw", Liu et al. 2025
                 for parameter, update in zip(parameters, updates, strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
@@ -37,6 +37,21 @@ class StackedMuon(torch.optim.Muon):
         state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
         update = gradient.lerp(state["momentum_buffer"], group["momentum"]).bfloat16()
         return update.T if is_tall(parameter) else update
+
+
+def orthogonalized_by_all_ranks(matrices: list[torch.Tensor], group: dict[str, Any]) -> torch.Tensor:
+    """`orthogonalized` for a list of n matrices (R, C), the same on every rank, (n, R, C): each rank computes its share
+    of them and gets the others, so that all take the same step bit for bit."""
+    if not torch.distributed.is_initialized() or (ranks := torch.distributed.get_world_size()) == 1:
+        return orthogonalized(torch.stack(matrices), group)
+    # every rank computes as many, because a collective exchanges tensors of one size; those at the end repeat the last
+    share = -(-len(matrices) // ranks)
+    first = torch.distributed.get_rank() * share
+    own = [matrices[min(number, len(matrices) - 1)] for number in range(first, first + share)]
+    computed = orthogonalized(torch.stack(own), group)
+    gathered = computed.new_empty(ranks * share, *computed.shape[1:])
+    torch.distributed.all_gather_into_tensor(gathered, computed.contiguous())
+    return gathered[: len(matrices)]
 
 
 def is_tall(matrix: torch.Tensor) -> bool:

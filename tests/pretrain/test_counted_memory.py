@@ -94,11 +94,11 @@ def counted_peak(options: PretrainOptions, tokens: int, vocab_size: int) -> int:
 def test_a_part_of_recipe_base_fits_an_h100_with_either_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(transformers.PreTrainedModel, "initialize_weights", lambda self: None)
-    monkeypatch.setattr(losses, "_in_one_matrix", lambda *given: False)
     recipe, _ = plan("base", None, None, None)
     options, tokens = recipe.pretrain, 131_072
     for vocab_size, most in ((64_000, 55), (128_000, 59)):
         counted = counted_peak(options, tokens, vocab_size)
         estimated = MemoryModel(options.architecture, options.objective, vocab_size, True).peak(tokens).total
         assert counted < most * GIB
-        assert counted == pytest.approx(estimated, rel=0.05)
+        # a CPU turns logits into their gradient a few rows at a time, without a copy of the chunk in fp32
+        assert counted == pytest.approx(estimated - 4 * losses.CHUNK_LOGITS, rel=0.05)

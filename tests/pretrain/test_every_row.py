@@ -264,6 +264,7 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts() -> None:
     """All products of matrices going forward, but for what is done once a sequence: poolers and heads for pairs."""
     for objective, architecture in rows():
         module, loader = prepared(objective, architecture)
+        module.eval()  # in training the output layer's gradient is computed on the way forward, too
         batch = loader.batch(0)
         tensors = to_device(batch, "cpu")
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):

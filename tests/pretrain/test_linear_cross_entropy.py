@@ -1,4 +1,6 @@
-"""The loss and gradient that the CPU computes in one matrix equal PyTorch's cross-entropy of a linear layer."""
+"""The loss that is computed together with its gradient equals PyTorch's cross-entropy of a linear layer."""
+
+from itertools import product
 
 import pytest
 import torch
@@ -10,14 +12,15 @@ from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 ROWS, WIDTH, VOCABULARY = 13, 8, 50
 
 
-def results(fast: bool, bias: bool, dtype: torch.dtype, labels: torch.Tensor) -> list[torch.Tensor]:
-    """The loss, and its gradients for the states and every weight."""
+def results(rows_at_once: int | None, bias: bool, dtype: torch.dtype, labels: torch.Tensor) -> list[torch.Tensor]:
+    """The loss, and its gradients for the states and every weight; by PyTorch where `rows_at_once` is None."""
     torch.manual_seed(0)
     layer = torch.nn.Linear(WIDTH, VOCABULARY, bias=bias)
     states = torch.randn(ROWS, WIDTH, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        if fast:
-            loss = module.linear_cross_entropy(states, layer, labels)
+        if rows_at_once:
+            loss, sampled = module.linear_cross_entropy(states, layer, labels, rows_at_once)
+            assert sampled is None
         else:
             loss = cross_entropy(layer(states).float(), labels, reduction="sum", ignore_index=IGNORE_INDEX)
     (0.3 * loss).backward()
@@ -29,20 +32,32 @@ def test_loss_and_gradients_equal_those_of_the_plain_way(monkeypatch: pytest.Mon
     some_ignored = labels.masked_fill(torch.arange(ROWS) % 3 == 0, IGNORE_INDEX)
     all_ignored = torch.full_like(labels, IGNORE_INDEX)
     tolerance = {torch.float32: 1e-6, torch.bfloat16: 2e-2}
-    for chunk in (1, 4 * VOCABULARY, 2**20):  # one row at a time, chunks with a rest, all rows
-        monkeypatch.setattr(module, "CHUNK_NUMBERS", chunk)
+    # one row at a time, chunks with a rest, all rows
+    for rows_at_once, cached in ((ROWS, 1), (ROWS, 4 * VOCABULARY), (ROWS, 2**20), (1, 2**20), (5, 2 * VOCABULARY)):
+        monkeypatch.setattr(module, "CACHED_LOGITS", cached)
         for given in (labels, some_ignored, all_ignored):
-            for bias in (True, False):
-                for dtype, largest in tolerance.items():
-                    found, expected = (results(fast, bias, dtype, given) for fast in (True, False))
-                    assert [one.dtype for one in found] == [one.dtype for one in expected]
-                    for one, other in zip(found, expected, strict=True):
-                        torch.testing.assert_close(one, other, rtol=largest, atol=largest)
+            for bias, (dtype, largest) in product((True, False), tolerance.items()):
+                found, expected = (results(rows, bias, dtype, given) for rows in (rows_at_once, None))
+                assert [one.dtype for one in found] == [one.dtype for one in expected]
+                for one, other in zip(found, expected, strict=True):
+                    torch.testing.assert_close(one, other, rtol=largest, atol=largest)
+
+
+def test_samples_are_of_the_logits_and_have_no_gradient() -> None:
+    torch.manual_seed(0)
+    layer, states = torch.nn.Linear(WIDTH, VOCABULARY), torch.randn(ROWS, WIDTH, requires_grad=True)
+    labels = torch.randint(VOCABULARY, (ROWS,))
+    for rows_at_once in (1, 5, ROWS):
+        _, sampled = module.linear_cross_entropy(states, layer, labels, rows_at_once, lambda logits: logits.argmax(-1))
+        assert sampled is not None and not sampled.requires_grad
+        assert torch.equal(sampled, layer(states).argmax(-1))
 
 
 def test_nothing_to_predict_costs_nothing() -> None:
     layer = torch.nn.Linear(WIDTH, VOCABULARY)
     states = torch.empty(0, WIDTH, requires_grad=True)
-    loss = module.linear_cross_entropy(states, layer, torch.empty(0, dtype=torch.int64))
+    none = torch.empty(0, dtype=torch.int64)
+    loss, sampled = module.linear_cross_entropy(states, layer, none, 5, lambda logits: logits.argmax(-1))
     loss.backward()
     assert loss == 0 and not layer.weight.grad.any()
+    assert sampled is not None and sampled.shape == (0,) and sampled.dtype == torch.int64

@@ -48,7 +48,7 @@ def test_loss_gradients_and_values_are_those_of_all_rows_at_once(monkeypatch: py
 
 
 def test_in_bf16_they_are_about_as_near_to_fp32_as_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Autocast sums the gradients of the output layer up in bf16, chunk by chunk, and there are up to fifty here."""
+    """The gradients of the output layer are rounded to bf16 in each chunk, and there are up to fifty here."""
     for kind in ROWS:
         with monkeypatch.context() as patch:
             sample_the_likeliest(patch)
@@ -73,21 +73,28 @@ def test_logits_are_never_more_than_so_many_rows(monkeypatch: pytest.MonkeyPatch
 def passes_hold_so_many_rows(objective: Any, architecture: Any, patch: pytest.MonkeyPatch) -> None:
     module, loader = prepared(objective, architecture)
     batch, seen = loader.batch(0), rows_of_logits(module, patch)
-    outcome(module, batch, 16)
-    passes = 2  # once more on the way back
-    assert max(seen) == 16 and sum(seen) == passes * len(batch.labels), (objective, architecture)
+    for training in (True, False):
+        module.train(training)
+        outcome(module, batch, 16)
+        assert max(seen) == 16 and sum(seen) == len(batch.labels), (objective, architecture, training)
+        seen.clear()
 
 
 def rows_of_logits(module: LossModule, patch: pytest.MonkeyPatch) -> list[int]:
-    """A list that gets the number of rows of every matrix of logits from now on."""
+    """A list that gets the number of rows of every matrix of logits from now on, of training and of evaluation."""
     kind, seen = type(module.architecture), list[int]()
-    plain = kind.token_logits
+    in_training, in_evaluation = linear_cross_entropy._turn_into_gradient, kind.token_logits
 
-    def counted(self: Any, model: Any, hidden: torch.Tensor) -> torch.Tensor:
+    def counted(logits: torch.Tensor, *rest: Any) -> torch.Tensor:
+        seen.append(len(logits))
+        return in_training(logits, *rest)
+
+    def counted_too(self: Any, model: Any, hidden: torch.Tensor) -> torch.Tensor:
         seen.append(len(hidden))
-        return plain(self, model, hidden)
+        return in_evaluation(self, model, hidden)
 
-    patch.setattr(kind, "token_logits", counted)
+    patch.setattr(linear_cross_entropy, "_turn_into_gradient", counted)
+    patch.setattr(kind, "token_logits", counted_too)
     return seen
 
 
@@ -108,25 +115,6 @@ def test_by_default_a_chunk_has_a_limited_number_of_logits(monkeypatch: pytest.M
             assert_same(slopes, whole, atol=1e-5)
 
 
-def test_on_a_cpu_logits_within_the_limit_become_their_gradient_in_one_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, calls = linear_cross_entropy.linear_cross_entropy, list[int]()
-
-    def counted(states: torch.Tensor, *rest: Any) -> torch.Tensor:
-        calls.append(len(states))
-        return plain(states, *rest)
-
-    monkeypatch.setattr(linear_cross_entropy, "linear_cross_entropy", counted)
-    for kind in ("clm", "mlm"):
-        module, loader = prepared(*ROWS[kind])
-        batch = loader.batch(0)
-        labels = len(batch.labels)
-        for limit in (2**29, labels * VOCAB_SIZE, labels * VOCAB_SIZE - 1):
-            monkeypatch.setattr(losses, "CHUNK_LOGITS", limit)
-            outcome(module, batch, None)
-        assert calls == [labels, labels]
-        calls.clear()
-
-
 def test_a_batch_with_nothing_to_predict_has_a_finite_loss() -> None:
     for kind, logits_chunk_size, training in product(ROWS, [None, 5], [True, False]):
         module, loader = prepared(*ROWS[kind])
@@ -138,18 +126,3 @@ def test_a_batch_with_nothing_to_predict_has_a_finite_loss() -> None:
         assert torch.isfinite(values["loss"]), (training, logits_chunk_size, kind)
         assert values["clm_loss" if kind == "clm" else "mlm_loss"] == 0, (training, logits_chunk_size, kind)
         assert all(torch.isfinite(slope).all() for slope in slopes.values()), (training, logits_chunk_size, kind)
-
-
-def test_the_generator_samples_the_same_tokens_again_on_the_way_back() -> None:
-    """The chunks' logits are computed twice; the second time must give the same samples, and leave the random state of
-    the training unchanged."""
-    module, loader = prepared(*ROWS["rtd"])
-    states = []
-    for logits_chunk_size in (10_000, 7):
-        torch.manual_seed(3)
-        module.architecture = module.architecture.model_copy(update={"logits_chunk_size": logits_chunk_size})
-        loss, _ = module(to_device(loader.batch(0)))
-        before = torch.get_rng_state()
-        loss.backward()
-        states.append(torch.equal(before, torch.get_rng_state()))
-    assert states == [True, True]

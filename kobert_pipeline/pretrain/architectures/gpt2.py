@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.architecture import FUSED_GELU, Architecture
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, PAD_ID, SEP_ID
 
 if TYPE_CHECKING:
@@ -23,9 +23,8 @@ class Gpt2(Architecture):
         return self.hidden_size * vocab_size
 
     def activation_bytes(self, head: str) -> int:
-        """One 16-bit copy for queries, keys and values together, and a GELU that is written out in fp32."""
-        inner = self.intermediate_size or 4 * self.hidden_size
-        return self.num_hidden_layers * (20 * self.hidden_size + 16 * inner)
+        """One 16-bit copy for queries, keys and values together."""
+        return super().activation_bytes(head) - self.num_hidden_layers * 4 * self.hidden_size
 
     def config(self, vocab_size: int) -> Any:
         """A GPT2Config."""
@@ -38,6 +37,7 @@ class Gpt2(Architecture):
             n_head=self.num_attention_heads,
             n_inner=self.intermediate_size or 4 * self.hidden_size,
             n_positions=self.max_position_embeddings,
+            activation_function=FUSED_GELU,
             embd_pdrop=0.0,
             attn_pdrop=0.0,
             resid_pdrop=0.0,

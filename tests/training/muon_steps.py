@@ -1,0 +1,31 @@
+"""Three steps of Muon: `torchrun muon_steps.py FOLDER` takes them with several ranks, `steps` with one."""
+
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from kobert_pipeline.training.muon import StackedMuon
+
+SHAPES = [(24, 16), (16, 24), (24, 16), (16, 16), (24, 16), (16, 24), (32, 16)]
+"""Stacks of five, of one and of one: not as many as three ranks could share evenly."""
+
+
+def steps() -> dict[str, torch.Tensor]:
+    """The matrices after three steps with the same gradients wherever they are computed."""
+    drawn = torch.Generator().manual_seed(0)
+    matrices = [torch.nn.Parameter(torch.randn(shape, generator=drawn)) for shape in SHAPES]
+    optimizer = StackedMuon(matrices, lr=0.1, adjust_lr_fn="match_rms_adamw")
+    for _ in range(3):
+        for matrix in matrices:
+            matrix.grad = torch.randn(matrix.shape, generator=drawn)
+        optimizer.step()
+    return {str(number): matrix.detach() for number, matrix in enumerate(matrices)}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    save_file(steps(), Path(sys.argv[1]) / f"{torch.distributed.get_rank()}.safetensors")
+    torch.distributed.destroy_process_group()
