@@ -3,7 +3,8 @@ dozens of small matrices, and orthogonalizing them one by one, on every rank, co
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ import torch
 class StackedMuon(torch.optim.Muon):
     """`torch.optim.Muon`, equal to it up to the rounding of bf16. Always with Nesterov momentum, and with its updates
     scaled to the RMS of AdamW's."""
+
+    found_inf: torch.Tensor | None = None
+    """Where this is 1 a step changes nothing, as with fused AdamW; only the device reads it."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -25,8 +29,19 @@ class StackedMuon(torch.optim.Muon):
                 updates = orthogonalized_by_all_ranks([self._momentum(one, group) for one in parameters], group)
                 rate = group["lr"] * 0.2 * math.sqrt(longer)  # "match_rms_adamw", Liu et al. 2025
                 for parameter, update in zip(parameters, updates, strict=True):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(update.T if is_tall(parameter) else update, alpha=-rate)
+                    with self._changing(parameter) as weights:
+                        weights.mul_(1 - group["lr"] * group["weight_decay"])
+                        weights.add_(update.T if is_tall(parameter) else update, alpha=-rate)
+
+    @contextmanager
+    def _changing(self, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+        """What to change instead of `tensor`: itself or, with `found_inf`, a copy that replaces it unless that is 1."""
+        if self.found_inf is None:
+            yield tensor
+        else:
+            changed = tensor.clone()
+            yield changed
+            tensor.copy_(torch.where(self.found_inf > 0, tensor, changed))
 
     def _momentum(self, parameter: torch.nn.Parameter, group: dict[str, Any]) -> torch.Tensor:
         """The gradient with Nesterov momentum, in bf16, lying on its longer side."""
@@ -34,7 +49,8 @@ class StackedMuon(torch.optim.Muon):
         assert gradient is not None
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(gradient)
-        state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
+        with self._changing(state["momentum_buffer"]) as moment:
+            moment.lerp_(gradient, 1 - group["momentum"])
         update = gradient.lerp(state["momentum_buffer"], group["momentum"]).bfloat16()
         return update.T if is_tall(parameter) else update
 

@@ -119,8 +119,11 @@ class MuonAndAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One step of both, or none where `found_inf` is 1. `closure` is not called, because the loop has computed the
         gradients already."""
-        # this waits for the device at every step: unlike fused AdamW, Muon cannot skip a step there
-        if self.found_inf is not None and self.found_inf.item():
-            return
+        if self.found_inf is not None and self.found_inf.device.type == "cpu":
+            if self.found_inf.item():  # there is no device to wait for
+                return
+        else:
+            for part in self.parts:
+                part.found_inf = self.found_inf  # type: ignore[attr-defined]
         for part in self.parts:
             part.step()

@@ -14,6 +14,7 @@ from kobert_pipeline.training.checkpoint import checkpoints, load_checkpoint, sa
 from kobert_pipeline.training.device import make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.loop import PARTS_BETWEEN_CHECKS, NotFinite, take_step, train
+from kobert_pipeline.training.muon import StackedMuon
 from kobert_pipeline.training.optimizer import adamw, optimizer_of
 from kobert_pipeline.training.plan import Plan
 
@@ -190,6 +191,28 @@ def test_every_optimizer_changes_nothing_where_found_inf_is_one(name: str) -> No
     assert len(states[0]) > 4
     for later in states[1:]:
         assert all(torch.equal(one, other) for one, other in zip(states[0], later, strict=True))
+
+
+def test_muon_on_a_gpu_skips_a_step_without_asking_the_host() -> None:
+    """The way of a GPU on the CPU: with the flag at 0 it is the plain one bit for bit, and with 1 nothing changes."""
+
+    def weights_after(flag: float | None) -> tuple[torch.Tensor, torch.Tensor, int]:
+        torch.manual_seed(0)
+        weights = torch.nn.Parameter(torch.randn(24, 16))
+        optimizer = StackedMuon([weights], lr=0.1)
+        with Reads() as reads:
+            for step in range(3):
+                # the first step is always taken
+                optimizer.found_inf = None if flag is None else torch.tensor(flag if step else 0.0)
+                weights.grad = torch.full_like(weights, torch.nan) if flag and step else torch.randn(24, 16)
+                optimizer.step()
+        return weights.detach(), optimizer.state[weights]["momentum_buffer"], reads.count
+
+    plain, skipping, skipped = (weights_after(flag) for flag in (None, 0.0, 1.0))
+    assert torch.equal(plain[0], skipping[0]) and torch.equal(plain[1], skipping[1])
+    assert skipped[0].isfinite().all() and not torch.equal(skipped[0], plain[0])
+    assert skipped[1].isfinite().all()
+    assert plain[2] == skipping[2] == skipped[2] == 0
 
 
 @dataclass(frozen=True)
