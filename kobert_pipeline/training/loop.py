@@ -201,7 +201,7 @@ def take_step(
     finite: FiniteCheck,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """One optimizer step over `parts`, which changes nothing if it is not `finite`; returns this rank's part of the
-    loss and of the scalars to log. Nothing here waits for the device, except Muon."""
+    loss and of the scalars to log. Nothing here waits for the device."""
     module.train()
     losses, logged = [], []
     for number, part in enumerate(parts, 1):
