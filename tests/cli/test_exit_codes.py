@@ -20,6 +20,8 @@ def command() -> None:
     interrupt_on_sigterm()
 {}
 
+# a shell without job control starts what it runs in the background with Ctrl-C ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 app = typer.Typer()
 app.command()(command)
 run_app(app)

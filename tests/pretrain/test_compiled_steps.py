@@ -29,8 +29,7 @@ PHASES = [
     {"share": 0.1, "batch_tokens": 2048, "max_length": 64},
 ]
 """As in recipe `base`: batches grow, and the last phase has longer sequences."""
-ROWS = {"bert": "mlm_nsp", "gpt2": "clm", "electra": "rtd"}
-SLOW = {"albert": "mlm_sop", "roberta": "mlm", "modernbert": "mlm"}
+ROWS = {"gpt2": "clm", "electra": "rtd", "albert": "mlm_sop", "roberta": "mlm", "modernbert": "mlm"}
 
 
 @pytest.fixture(autouse=True)
@@ -72,12 +71,11 @@ def compiles_to_few_graphs(name: str, objective: str) -> None:
     assert 1 < counters["stats"]["unique_graphs"] <= len(PHASES)
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_a_compiled_step_has_no_break_and_at_most_one_graph_a_phase(name: str) -> None:
-    compiles_to_few_graphs(name, ROWS[name])
+def test_a_compiled_step_has_no_break_and_at_most_one_graph_a_phase() -> None:
+    compiles_to_few_graphs("bert", "mlm_nsp")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", ROWS)
 def test_so_have_the_steps_of_the_other_architectures(name: str) -> None:
-    compiles_to_few_graphs(name, SLOW[name])
+    compiles_to_few_graphs(name, ROWS[name])
