@@ -58,13 +58,13 @@ class Loader:
         """The epoch whose random numbers are used: with static masking, epochs repeat."""
         return epoch if self.distinct_epochs is None else epoch % self.distinct_epochs
 
-    def batch(self, step: int) -> Batch:
-        """The batch of step `step`, from 0."""
+    def batch(self, step: int, progress: float = 1.0) -> Batch:
+        """The batch of step `step`, from 0, as the objective is at `progress` in the training, from 0 to 1."""
         with self.planning_lock:
             epoch, inside = self._locate(step)
             sequences, batches = self.epoch(epoch)
         rng = generator(self.seed, self._seed_epoch(epoch), 1 + inside)
-        return self.objective.batch(self.shards, sequences, batches[inside], self.vocab_size, rng)
+        return self.objective.at(progress).batch(self.shards, sequences, batches[inside], self.vocab_size, rng)
 
     def _locate(self, step: int) -> tuple[int, int]:
         """(epoch, number of the step within it)."""

@@ -2,7 +2,7 @@
 on a batch (torch)."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import torch
 
     from kobert_pipeline.pretrain.tensor_batch import TensorBatch
+
+
+Probability = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Objective(Plugin):
@@ -45,6 +48,10 @@ class Objective(Plugin):
         """The number of epochs after which the batches repeat; None: never."""
         return None
 
+    def at(self, progress: float) -> "Objective":
+        """The objective at a point of the training, from 0 (the first step) to 1 (the last)."""
+        return self
+
     @abstractmethod
     def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
         """The sequences of one epoch, each of at most `max_length` tokens."""
@@ -66,8 +73,9 @@ class MaskedObjective(Objective):
     """Base class of objectives that mask tokens and predict them; not a variant itself."""
 
     name: str
-    mlm_probability: float = Field(0.15, gt=0, lt=1)
-    """Share of the tokens that are predicted."""
+    mlm_probability: Probability | tuple[Probability, Probability] = 0.15
+    """Share of the tokens that are predicted. Two values, such as [0.3, 0.15], are those of the first and the last
+    step, between which it changes linearly (Ankner et al. 2023); held-out batches have the last."""
     mask_unit: Unit = "morpheme"
     """The unit whose tokens are masked together."""
     dupe_factor: int | None = Field(None, gt=0)
@@ -81,8 +89,21 @@ class MaskedObjective(Objective):
 
     @property
     def predicted_share(self) -> float:
-        """`mlm_probability`."""
-        return self.mlm_probability
+        """`mlm_probability`, the larger one of two."""
+        return max(self._rates)
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        """`mlm_probability` at the first and the last step."""
+        rate = self.mlm_probability
+        return rate if isinstance(rate, tuple) else (rate, rate)
+
+    def at(self, progress: float) -> "MaskedObjective":
+        """The objective with the `mlm_probability` of that point."""
+        if not isinstance(self.mlm_probability, tuple):
+            return self
+        first, last = self.mlm_probability
+        return self.model_copy(update={"mlm_probability": (1 - progress) * first + progress * last})
 
     @property
     def epochs(self) -> int | None:
@@ -94,7 +115,8 @@ class MaskedObjective(Objective):
     ) -> Batch:
         """The sequences packed, with a share of their tokens masked."""
         packed = pack(shards, sequences, rows)
-        positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, self.mlm_probability, rng)
+        rate = self._rates[-1]
+        positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, rate, rng)
         return Batch(
             input_ids=replace(
                 packed.input_ids, positions, vocab_size, rng, self.mask_share, self.random_share, shards.special

@@ -7,6 +7,7 @@ both sequences of phases.
 from collections.abc import Sequence
 from itertools import accumulate
 from threading import local
+from typing import Protocol
 
 from pydantic import Field
 
@@ -25,18 +26,33 @@ class Phase(Options):
     """Tokens per sequence in this phase; null: pretrain.max_length."""
     batch_tokens: int | None = Field(None, ge=64)
     """Tokens per step in this phase; null: pretrain.batch_tokens."""
+    sources: tuple[str, ...] | None = None
+    """Names of the files whose texts this phase sees, so that a training may end on the domain that matters (Gururangan
+    et al. 2020); null: pretrain.sources."""
+
+
+class PhaseOptions(LoaderOptions, Protocol):
+    """The part of the stage's options that a phase uses."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Patterns of the sources whose documents are seen; none: all."""
 
 
 class PhaseSchedule:
     """The batches of all phases by the number of the step, a function of (seed, step). `phases`: the number of tokens
-    that each sees, and its loader's options."""
+    that each sees, and its loader's options. Raises UserError for a phase whose sources are not in the shards."""
 
-    def __init__(self, shards: Shards, phases: Sequence[tuple[int, LoaderOptions]], vocab_size: int, seed: int) -> None:
+    def __init__(self, shards: Shards, phases: Sequence[tuple[int, PhaseOptions]], vocab_size: int, seed: int) -> None:
         # the first phase uses the seed itself, as a training without phases would; Philox keys have 128 bits, so the
         # upper 64 distinguish the phases
         self.loaders = [
-            Loader(shards, options, vocab_size, seed + (number << 64)) for number, (_, options) in enumerate(phases)
-        ]
+            Loader(
+                shards.of_sources(options.sources) if options.sources else shards,
+                options, vocab_size, seed + (number << 64),
+            )
+            for number, (_, options) in enumerate(phases)
+        ]  # fmt: skip
         steps = (loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True))
         self.ends = list(accumulate(steps))  # the number of the first step after each phase
         # the last batch of each prefetching thread, because the parts of a step are requested one by one
@@ -65,7 +81,7 @@ class PhaseSchedule:
 
     def _build(self, step: int) -> Batch:
         number = self._phase_at(step)
-        return self.loaders[number].batch(step - self._first_step(number))
+        return self.loaders[number].batch(step - self._first_step(number), step / max(1, self.steps - 1))
 
     def _phase_at(self, step: int) -> int:
         return next(number for number, end in enumerate(self.ends) if step < end)

@@ -192,7 +192,7 @@ def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
         boundaries = sentences.starts_document | (~sentences.ordered & sentences.is_first_part)
         # each boundary inside a sequence takes the room of a [SEP], as if the text after it were shifted by one token
         shifts = np.cumsum(boundaries)
-        opens = np.arange(len(boundaries)) == 0 if across else boundaries
+        opens = sentences.follows_gap if across else boundaries  # a sequence has no gaps
         after = sequence_ends(sentences.starts + shifts, sentences.ends + shifts, max_length - 2, opens)
         firsts = sequence_starts(after)
         spans.append(offset + np.stack([sentences.starts[firsts], sentences.ends[after[firsts] - 1]], 1))

@@ -56,9 +56,12 @@ class PretrainOptions(Options):
     """Tokens per step, over all ranks and the parts that they compute."""
     total_tokens: int = Field(16_000_000, gt=0)
     """Token budget: how many tokens are seen in total."""
+    sources: tuple[str, ...] = ()
+    """Names of the files whose texts are trained on, such as [raw_reviews.jsonl, news-*]; none: all of the corpus. The
+    held-out loss is always that of all files."""
     phases: tuple[Phase, ...] = ()
-    """Parts of the budget with their own sequence length or batch size, in order: [{share: 0.9, max_length: 128},
-    {share: 0.1, max_length: 512}]."""
+    """Parts of the budget with their own sequence length, batch size or sources, in order: [{share: 0.9, max_length:
+    128}, {share: 0.1, max_length: 512}]."""
     base: str | None = None
     """Continue from the weights of this checkpoint, a folder below data_dir: one that kobert published, or a BERT in
     the format of transformers. Tokens missing from its vocabulary start as the mean of the tokens that spell them."""
@@ -79,8 +82,8 @@ class PretrainOptions(Options):
 
     def of_phase(self, phase: Phase) -> "PretrainOptions":
         """These options with the values that a phase sets."""
-        own = {name: value for name in ("max_length", "batch_tokens") if (value := getattr(phase, name)) is not None}
-        return self.model_copy(update=own)
+        names = ("max_length", "batch_tokens", "sources")
+        return self.model_copy(update={name: own for name in names if (own := getattr(phase, name)) is not None})
 
     def with_whole_word_masking(self) -> "PretrainOptions":
         """These options with whole eojeols masked together, because visible parts of a word would give away the

@@ -3,11 +3,13 @@ of them as one sequence.
 
 Files of a shard of N tokens and D documents: `NAME.ids.npy` (N,) uint16 or uint32; `NAME.boundaries.npy` (N,) uint8,
 the bits below; `NAME.documents.npy` (D + 1,) int64, the first token of each document, and N; `NAME.ordered.npy` (D,)
-bool, whether a document's paragraphs have a meaningful order.
+bool, whether a document's paragraphs have a meaningful order; `NAME.sources.npy` (D,) uint32, the number of the source
+that a document is from, and `NAME.source_names.npy` (S,) text, the names of these sources.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +22,27 @@ MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
 """Bits of the first token of each unit. The start of a document is also the start of a paragraph, that of a paragraph
 also the start of a sentence and an eojeol, and so on down."""
 
-FIELDS = ("ids", "boundaries", "documents", "ordered")
+FIELDS = ("ids", "boundaries", "documents", "ordered", "sources", "source_names")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """N tokens of D documents; the module docstring gives the shapes."""
+    """N tokens of D documents; the module docstring gives the shapes. `chosen` (D,) bool says which documents sequences
+    are made of; None: all of them."""
 
     ids: np.ndarray
     boundaries: np.ndarray
     documents: np.ndarray
     ordered: np.ndarray
+    sources: np.ndarray
+    source_names: np.ndarray
+    chosen: np.ndarray | None = None
+
+
+def number_sources(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    """`sources` and `source_names` of a shard, from the name of each document's source."""
+    distinct, numbers = np.unique(np.array(list(names), np.str_), return_inverse=True)
+    return numbers.astype(np.uint32), distinct
 
 
 def shard_path(folder: Path, name: str, field: str) -> Path:
@@ -52,7 +64,8 @@ def open_shard(folder: Path, name: str) -> Shard:
         raise UserError(f"shard {name} in {folder} cannot be read ({error}); rebuild it with --redo shards") from None
     tokens = len(shard.ids)
     ends = shard.documents[-1:].tolist()
-    if len(shard.boundaries) != tokens or ends != [tokens] or len(shard.ordered) != len(shard.documents) - 1:
+    per_document = {len(shard.ordered), len(shard.sources), len(shard.documents) - 1}
+    if len(shard.boundaries) != tokens or ends != [tokens] or len(per_document) > 1:
         raise UserError(f"the arrays of shard {name} in {folder} do not fit together; rebuild it with --redo shards")
     return shard
 
@@ -79,6 +92,22 @@ class Shards:
     def __iter__(self) -> Iterator[tuple[int, Shard]]:
         """The global position of each shard's first token, and the shard."""
         return zip(self.offsets.tolist(), self.shards, strict=False)
+
+    def of_sources(self, patterns: Sequence[str]) -> "Shards":
+        """These shards, of which only the documents are chosen whose source has a name that matches a pattern (as in a
+        shell: `*` is any text). Positions stay the same. Raises UserError for a pattern that matches no source."""
+        names = sorted({str(name) for shard in self.shards for name in shard.source_names})
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise UserError(
+                    f"no document of the shards is from {pattern!r}; they are from {', '.join(names[:10])}"
+                    f"{' and others' * (len(names) > 10)}"
+                )
+        chosen = []
+        for shard in self.shards:
+            fits = [any(fnmatchcase(str(name), pattern) for pattern in patterns) for name in shard.source_names]
+            chosen.append(replace(shard, chosen=np.array(fits, bool)[shard.sources]))
+        return Shards(chosen, self.special)
 
     def tokens(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Ids and boundaries of the tokens from `start` to `end` (exclusive), which must be in one shard: two arrays of

@@ -29,13 +29,14 @@ from kobert_pipeline.shards.format import (
     PARAGRAPH,
     SENTENCE,
     Shard,
+    number_sources,
     shard_path,
     write_shard,
 )
 from kobert_pipeline.shards.unanalyzed import make_shard as make_unanalyzed_shard
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
 
-VERSION = 1
+VERSION = 2
 SPLITS = ("train", "held_out")
 WRITES = tuple(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS)
 """Patterns of every file that the stage writes to its folder."""
@@ -134,11 +135,14 @@ def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
     kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
     words = [np.array(encoding.word_ids, np.int64) for encoding in encodings]
     boundaries = [boundaries_of(document, word) for document, word in zip(documents, words, strict=True)]
+    sources, source_names = number_sources(document.document.source for document in documents)
     return Shard(
         ids=_concatenate([np.array(encoding.ids, kind) for encoding in encodings], kind),
         boundaries=_concatenate(boundaries, np.uint8),
         documents=np.cumsum([0] + [len(word) for word in words], dtype=np.int64),
         ordered=np.array([document.document.ordered for document in documents], bool),
+        sources=sources,
+        source_names=source_names,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard
+from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, number_sources
 
 EOJEOL_SPAN = re.compile(r"\S+")
 SENTENCE_END = re.compile(r"[.!?…。]['\"”’)\]]*\Z")
@@ -31,11 +31,14 @@ def make_shard(backend: Any, documents: list[Document]) -> Shard:
         bits[:1] |= DOCUMENT
         boundaries.append(bits)
         lengths.append(len(bits))
+    sources, source_names = number_sources(row.source for row in documents)
     return Shard(
         ids=np.concatenate(ids),
         boundaries=np.concatenate(boundaries),
         documents=np.cumsum(lengths, dtype=np.int64),
         ordered=np.array([row.ordered for row in documents], bool),
+        sources=sources,
+        source_names=source_names,
     )
 
 

@@ -28,6 +28,8 @@ def shard_of(documents: list[Described], vocab_size: int = 200, seed: int = 0) -
         boundaries=np.array(boundaries, np.uint8),
         documents=np.array(starts, np.int64),
         ordered=np.array([ordered for ordered, _ in documents], bool),
+        sources=np.array([ordered for ordered, _ in documents], np.uint32),
+        source_names=np.array(["reviews.jsonl", "articles.jsonl"]),
     )
 
 

@@ -95,7 +95,9 @@ def test_phases_that_do_not_fit_are_refused(phases, said) -> None:
 def test_the_parts_of_a_step_are_cut_from_one_batch_made_once(threads, monkeypatch) -> None:
     course, made = course_of(shards_of(articles(20)), options()), Counter()
     plain = Loader.batch
-    monkeypatch.setattr(Loader, "batch", lambda self, step: (made.update([step]), plain(self, step))[1])
+    monkeypatch.setattr(
+        Loader, "batch", lambda self, step, progress: (made.update([step]), plain(self, step, progress))[1]
+    )
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda step: [(course.batch(step), time.sleep(0.001)) for _ in range(6)], range(course.steps)))
     assert made == Counter(range(course.steps))

@@ -27,6 +27,7 @@ from kobert_pipeline.shards.format import (
     SENTENCE,
     Shard,
     Shards,
+    number_sources,
     open_shard,
     shard_path,
     write_shard,
@@ -223,7 +224,9 @@ def numbered(first, lengths):
     """A shard of documents with these numbers of tokens, ids counting up from `first`."""
     documents = np.cumsum([0, *lengths], dtype=np.int64)
     ids = np.arange(first, first + documents[-1], dtype=np.uint16)
-    return Shard(ids, (ids % 32).astype(np.uint8), documents, np.ones(len(lengths), bool))
+    return Shard(
+        ids, (ids % 32).astype(np.uint8), documents, np.ones(len(lengths), bool), *number_sources("x" * len(lengths))
+    )
 
 
 def test_a_shard_comes_back_as_it_was(tmp_path):

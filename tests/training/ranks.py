@@ -12,7 +12,16 @@ from tokenizers import Tokenizer, models
 
 from kobert_pipeline.distributed import destroy_process_group
 from kobert_pipeline.pretrain import stage
-from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, write_shard
+from kobert_pipeline.shards.format import (
+    DOCUMENT,
+    EOJEOL,
+    MORPHEME,
+    PARAGRAPH,
+    SENTENCE,
+    Shard,
+    number_sources,
+    write_shard,
+)
 from kobert_pipeline.training import loop
 from kobert_pipeline.training.loop import Stopped
 
@@ -64,7 +73,10 @@ def shard_of(rng: np.random.Generator, documents: int) -> Shard:
             boundaries.append(run)
         starts.append(sum(map(len, boundaries)))
     ids = rng.integers(5, 200, starts[-1]).astype(np.uint16)
-    return Shard(ids, np.concatenate(boundaries).astype(np.uint8), np.array(starts, np.int64), np.ones(documents, bool))
+    return Shard(
+        ids, np.concatenate(boundaries).astype(np.uint8), np.array(starts, np.int64), np.ones(documents, bool),
+        *number_sources(["articles.jsonl"] * documents),
+    )  # fmt: skip
 
 
 def pretrained(
