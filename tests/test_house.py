@@ -28,7 +28,7 @@ ROOMS = {
     "training":   f"{GROUND}",
     "checkpoint": f"{GROUND} morphemes tokenizer training",
     "pretrain":   f"{GROUND} morphemes tokenizer shards training",
-    "finetune":   f"{GROUND} tokenizer features training",
+    "finetune":   f"{GROUND} tokenizer shards features training",
     "publish":    f"{GROUND} morphemes tokenizer training checkpoint",
     "runs":       f"{GROUND}",
     "inference":  f"{GROUND} config.recipe_file tokenizer features training checkpoint finetune runs.manifest",

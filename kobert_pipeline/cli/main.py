@@ -134,8 +134,9 @@ def publish(
         )
     upload_checkpoint = None
     if push:
+        from kobert_pipeline.cli.run_results import published_folder
         from kobert_pipeline.inference.checkpoint import files_to_upload
-        from kobert_pipeline.pipeline.stages import plan, published_folder
+        from kobert_pipeline.pipeline.stages import plan
         from kobert_pipeline.publish.hub import refuse_bad_name, upload
 
         # checked before the stage runs: a wrong name should not cost the time of publishing

@@ -1,4 +1,5 @@
-"""What `kobert run` prints at its end: for each stage what it found or reached, and where the result is."""
+"""What `kobert run` prints at its end: for each stage what it found or reached, and where the result is; and where a
+published checkpoint is."""
 
 import sys
 from collections import Counter
@@ -6,10 +7,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.markdown import mean, spread
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.progress_lines import WIDTH, clock_time
-from kobert_pipeline.runs.runner import Outcome
+from kobert_pipeline.runs.runner import Job, Outcome
 
 TRUNCATED_SHARE = 0.03
 """Truncated training examples are mentioned if their share is larger than this."""
@@ -101,8 +103,9 @@ def result_of(counts: dict[str, Any]) -> str:
 def finetune_result(group: list[Outcome]) -> str:
     """The scores of a fine-tuning over its seeds, on test, or on dev where there is no test set. Trials of a grid
     search are only counted."""
-    seeds = [outcome.counts for outcome in group if "grid" not in outcome.job.name.split("/")]
-    trials = len(group) - len(seeds)
+    trained = [outcome for outcome in group if "seed" in outcome.job.options]  # not the soft labels of a distillation
+    seeds = [outcome.counts for outcome in trained if "grid" not in outcome.job.name.split("/")]
+    trials = len(trained) - len(seeds)
     parts = []
     if seeds:
         split = "test" if all("test" in counts for counts in seeds) else "dev"
@@ -126,3 +129,16 @@ def published(folder: Path) -> str:
     """The folder of a published checkpoint and the size of its files."""
     size = sum(file["size"] for file in manifest.read(folder)["files"].values())
     return f"{folder}, {size / 1e6:,.1f} MB"
+
+
+def published_folder(planned: list[Job], name: str | None) -> Path:
+    """The folder of the checkpoint `name`, or of the recipe's only checkpoint. Raises UserError if there is none."""
+    folders = {job.name: job.folder for job in planned if job.stage == "publish"}
+    if name is None and len(folders) == 1:
+        return next(iter(folders.values()))
+    if name not in folders:
+        problem = f"has no checkpoint {name!r}" if name else f"publishes {len(folders)} checkpoints"
+        raise UserError(
+            f"the recipe {problem}; choose one with --name (allowed: {', '.join(sorted(folders)) or 'nothing'})"
+        )
+    return folders[name]

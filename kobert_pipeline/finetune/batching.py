@@ -1,7 +1,10 @@
 """Windows -> padded batches of about equal length, as a function of (seed, step). The windows of one example's answer
 choices stay in one batch."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -84,6 +87,34 @@ class Batches:
 
     def _per_token(self, array: np.ndarray) -> bool:
         return len(array) != len(self.features)  # every row has at least two tokens, [CLS] and [SEP]
+
+
+class Course:
+    """Several sets of batches after one another, each for a number of epochs, by the number of the step."""
+
+    def __init__(self, parts: Sequence[tuple[Batches, int]]) -> None:
+        self.batches = [batches for batches, _ in parts]
+        self.ends = list(accumulate(batches.per_epoch * epochs for batches, epochs in parts))
+
+    @property
+    def steps(self) -> int:
+        """Number of steps in all."""
+        return self.ends[-1]
+
+    def batch(self, step: int, part: int, parts: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
+        """As `Batches.batch`."""
+        batches, inside = self._locate(step)
+        return batches.batch(inside, part, parts, device)
+
+    def parts_at(self, step: int, max_tokens: int) -> int:
+        """As `Batches.parts_at`."""
+        batches, inside = self._locate(step)
+        return batches.parts_at(inside, max_tokens)
+
+    def _locate(self, step: int) -> tuple[Batches, int]:
+        """The batches that a step belongs to, and its number among theirs."""
+        number = bisect_right(self.ends, step)
+        return self.batches[number], step - (self.ends[number - 1] if number else 0)
 
 
 def by_length(features: Features, batch_size: int) -> list[np.ndarray]:

@@ -8,7 +8,8 @@ from typing import Any
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.batching import Batches
+from kobert_pipeline.finetune.batching import Batches, Course
+from kobert_pipeline.finetune.distill import SOFT_LABELS
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, pad_id_of, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
@@ -67,19 +68,30 @@ def train_and_select(
     out: Path,
     best_folder: Path | None = None,
     tracking: Tracking | None = None,
+    soft: tuple[Features, int] | None = None,
 ) -> dict[str, Any]:
-    """Train `model` with `plan`, whose seed is that of the run, and select the best step on dev. Returns steps, loss,
-    the best step and its scores; its weights are in `best_folder` afterwards."""
+    """Train `model` with `plan`, whose seed is that of the run, and select the best step on dev.
+
+    `soft`: texts with soft labels that are learned before the training set, and for how many epochs. Returns steps,
+    loss, the best step and its scores; its weights are in `best_folder` afterwards.
+    """
     # in bf16 oneDNN keeps memory on the CPU for every shape it has seen: gigabytes, if every width may occur
-    multiple = 8 if plan.mixed_precision == "bf16" else 1
-    targets, pad_id = task.targets(train_set), pad_id_of(model)
-    batches = Batches(train_set, targets, plan.batch_size, plan.seed, pad_to_multiple_of=multiple, pad_id=pad_id)
+    make_batches = partial(
+        Batches, batch_size=plan.batch_size, seed=plan.seed, pad_id=pad_id_of(model),
+        pad_to_multiple_of=8 if plan.mixed_precision == "bf16" else 1,
+    )  # fmt: skip
+    batches = make_batches(train_set, task.targets(train_set))
+    parts = [(batches, plan.epochs)]
+    if soft:
+        labelled, epochs = soft
+        parts.insert(0, (make_batches(labelled, {SOFT_LABELS: labelled.arrays[SOFT_LABELS]}), epochs))
+    course = Course(parts)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
     trained = train(
-        TaskModule(model), partial(batches.batch, device=device()), plan, plan.epochs * batches.per_epoch, out, on_dev,
-        lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking, parts_at=batches.parts_at,
+        TaskModule(model), partial(course.batch, device=device()), plan, course.steps, out, on_dev,
+        lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking, parts_at=course.parts_at,
     )  # fmt: skip
     best, evaluations = on_dev.best(trained.steps), on_dev.evaluations
     if best_folder and is_main_process():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
@@ -40,8 +41,9 @@ DROPOUTS = (
 
 
 class TaskModule(torch.nn.Module):
-    """`forward(batch)` is the loss that the `transformers` model computes itself, times the batch's `share` of its
-    step, so that the losses of a step's parts add up to its mean."""
+    """`forward(batch)` is the loss that the `transformers` model computes itself, or the cross-entropy against a
+    batch's `soft_labels`, times the batch's `share` of its step, so that the losses of a step's parts add up to its
+    mean."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -49,8 +51,11 @@ class TaskModule(torch.nn.Module):
 
     def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """(loss, {}): there is nothing else to log."""
-        inputs = {name: tensor for name, tensor in batch.items() if name != "share"}
-        return self.model(**drop_unsupported_inputs(self.model, inputs)).loss * batch.get("share", 1), {}
+        inputs = {name: tensor for name, tensor in batch.items() if name not in ("share", "soft_labels")}
+        outputs = self.model(**drop_unsupported_inputs(self.model, inputs))
+        soft = batch.get("soft_labels")
+        loss = outputs.loss if soft is None else cross_entropy(outputs.logits.float(), soft)
+        return loss * batch.get("share", 1), {}
 
 
 def pad_id_of(model: Any) -> int:
@@ -125,7 +130,9 @@ def load(folder: Path) -> Any:
 
 
 @torch.no_grad()
-def logits(model: Any, features: Features, batch_size: int, device: torch.device | str) -> dict[str, list[np.ndarray]]:
+def logits(
+    model: Any, features: Features, batch_size: int, device: torch.device | str, bf16: bool = False
+) -> dict[str, list[np.ndarray]]:
     """Each output of the model as one array per row (a window, or one example's choices). Outputs per token are as long
     as the window, without padding."""
     model.eval()
@@ -133,7 +140,7 @@ def logits(model: Any, features: Features, batch_size: int, device: torch.device
     batches = by_length(features, batch_size)
     for rows in track(batches, "predicting", len(batches), "batches"):
         # in fp32 even within a bf16 training: selection and scores must be what a user of the saved model gets
-        with torch.autocast(torch.device(device).type, enabled=False):
+        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=bf16):
             outputs = model(**drop_unsupported_inputs(model, padded(features, rows, device, pad_id=pad_id_of(model))))
         for name, value in outputs.items():
             if not isinstance(value, torch.Tensor):  # GPT-2 returns its cache, too

@@ -13,6 +13,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json_lines
+from kobert_pipeline.finetune import distill
+from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
@@ -23,6 +25,8 @@ VERSION = 1
 MODEL = "model"
 """Folder of the best model, inside the run's."""
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
+SOFT_LABELS = "soft-labels"
+"""Folder of the texts and soft labels of a distillation, beside those of the seeds."""
 WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), "predictions.jsonl", *TRAINING_WRITES)
 """Patterns of all files that the stage writes to its folder."""
 
@@ -41,6 +45,8 @@ class FinetuneOptions(Options):
     """`tuned`: train all weights; `frozen`: the feature-based approach (Devlin et al. 2019, section 5.3) for tagging
     tasks, in which a BiLSTM is trained over the last four layers of an unchanged encoder. Such a model cannot be
     published."""
+    distill: Distillation | None = Field(None, exclude_if=lambda value: value is None)
+    """Learn from soft labels of unlabelled texts first; null: from the training set alone."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
 
@@ -62,14 +68,15 @@ def run(
     out: Path,
     trials: Mapping[str, Path] | None = None,
     tracking: Tracking | None = None,
+    soft_labels: Path | None = None,
 ) -> dict[str, Any]:
     """Train with `seed`, keep the model of the best evaluation in `out/model`, and write `predictions.jsonl` for the
-    test set. `trials`: {setting: folder} of a grid search, of which the best setting is used. Returns the counts and
-    scores for the manifest."""
+    test set. `trials`: {setting: folder} of a grid search, of which the best setting is used; `soft_labels`: the folder
+    that `options.distill` needs. Returns the counts and scores for the manifest."""
     task = task_of(features)
     plan = chosen_plan(options, task, trials or {})
     selected = {name: getattr(plan, name) for name in options.plan.varied}
-    counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking)
+    counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking, soft_labels)
     if not is_main_process():
         return {}  # rank 0 alone evaluates the test set and writes
     return counts | evaluate_test(task, features, out)
@@ -83,13 +90,14 @@ def trial(
     pretrained: Path,
     out: Path,
     tracking: Tracking | None = None,
+    soft_labels: Path | None = None,
 ) -> dict[str, Any]:
     """Train with one setting of a grid search, as `run` does, but keep only the scores on dev, and no model. The test
     set is not opened."""
     from kobert_pipeline.training.loop import NotFinite
 
     try:
-        return _train_seed(options, plan, seed, features, pretrained, out, None, tracking)
+        return _train_seed(options, plan, seed, features, pretrained, out, None, tracking, soft_labels)
     except NotFinite as error:
         # as happens when a learning rate is too high: this setting is not selected, but the search continues. Without
         # its evaluations `best_of` leaves it out
@@ -138,6 +146,7 @@ def _train_seed(
     out: Path,
     model_folder: str | None,
     tracking: Tracking | None,
+    soft_labels: Path | None,
 ) -> dict[str, Any]:
     """Train on train and select on dev; the test split is not opened. The best model is saved in `out/model_folder`, if
     that is given."""
@@ -162,7 +171,8 @@ def _train_seed(
     torch.manual_seed(seed)
     model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen")
     best_folder = out / model_folder if model_folder else None
-    return train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking)
+    soft = (distill.load(soft_labels), options.distill.epochs) if soft_labels and options.distill else None
+    return train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft)
 
 
 def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def publish_model(
         results = results_of(options.source, task, by_seed, controls)
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
-        related = related_manifests(run_dir, options.source, features)
+        related = related_manifests(recipe, run_dir, options.source, features)
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     facts = card_facts(
         recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
@@ -200,10 +200,17 @@ def finished_controls(controls: dict[str, list[Path]]) -> dict[str, list[Manifes
     return {name: [manifest.read(folder) for folder in folders] for name, folders in finished.items()}
 
 
-def related_manifests(run_dir: Path, source: str, features: str) -> dict[str, Manifest]:
-    """The manifests of jobs that a fine-tuned model cost without being part of it: its features and the trials of its
-    grid."""
-    folders = [run_dir / "features" / features, *sorted((run_dir / "finetune" / source / "grid").glob("*"))]
+def related_manifests(recipe: Recipe, run_dir: Path, source: str, features: str) -> dict[str, Manifest]:
+    """The manifests of jobs that a fine-tuned model cost without being part of it: its features, the trials of its
+    grid, and where it was distilled, the soft labels and what their teachers cost."""
+    tuned = run_dir / "finetune"
+    folders = [run_dir / "features" / features]
+    chain: list[str] = [source]
+    while distillation := recipe.finetune[chain[-1]].distill:  # a teacher may have had teachers
+        chain.append(distillation.teacher)
+    for name in chain:
+        folders += [*sorted((tuned / name / "grid").glob("*")), tuned / name / finetune_stage.SOFT_LABELS]
+    folders += [tuned / name / str(seed) for name in chain[1:] for seed in recipe.finetune[name].seeds]
     return {
         folder.relative_to(run_dir).as_posix(): manifest.read(folder)
         for folder in folders

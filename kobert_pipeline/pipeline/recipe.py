@@ -21,6 +21,7 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.tagging import TaggingTask
+from kobert_pipeline.finetune.distill import Distillation, can_be_distilled
 from kobert_pipeline.publish.licences import NOT_STATED, refusal
 from kobert_pipeline.training.trackers import Tracker
 
@@ -151,8 +152,26 @@ class Recipe(Options):
                 f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
                 f"(transformers' {task.auto_class}); choose another pretrain.architecture"
             )
+        if tuned.distill:
+            self._check_distillation(name, tuned.distill, features)
         if tuned.encoder == "frozen" and not isinstance(task, TaggingTask):
             raise ValueError(f"finetune.{name}.encoder is 'frozen', which only tagging tasks support; leave it out")
+
+    def _check_distillation(self, name: str, options: Distillation, features: str) -> None:
+        where, earlier = f"finetune.{name}.distill", list(self.finetune)[: list(self.finetune).index(name)]
+        teachers = [other for other in earlier if (self.finetune[other].features or other) == features]
+        if options.teacher not in teachers:
+            raise ValueError(
+                f"{where}.teacher is '{options.teacher}', which is not an earlier fine-tuning on the features "
+                f"'{features}'{did_you_mean(options.teacher, teachers)}"
+            )
+        if not can_be_distilled(self.features[features].task):
+            raise ValueError(
+                f"{where} needs a task that gives a single text one of several labels, but {features} is for "
+                f"{self.features[features].task.name}; leave it out"
+            )
+        if self.corpus is None:
+            raise ValueError(f"{where} labels texts of the corpus, but the recipe has none; name its sources")
 
     def _check_checkpoint(self, name: str, published: publish_stage.PublishOptions) -> None:
         sources = [*(["pretrain"] if self.corpus else []), *self.finetune]

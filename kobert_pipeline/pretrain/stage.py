@@ -10,7 +10,6 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.files import remove_files, remove_if_empty
-from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.continued import load as load_checkpoint
@@ -20,8 +19,7 @@ from kobert_pipeline.pretrain.phases import Phase, PhaseSchedule
 from kobert_pipeline.pretrain.starting import base_files, start_from
 from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import Shards
-from kobert_pipeline.tokenizer.loading import load_tokenizer, special_ids
-from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
+from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.training.plan import TRAINING_WRITES, Plan
 from kobert_pipeline.training.trackers import Tracking
 
@@ -153,7 +151,7 @@ def run(
     from kobert_pipeline.training.fsdp import full_params
     from kobert_pipeline.training.loop import train
 
-    plan, (vocabulary, special) = options.plan, _vocabulary(tokenizer)
+    plan, (vocabulary, special) = options.plan, vocabulary_in(tokenizer)
     options, model, started = _initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
     module = LossModule(model, options.objective, options.architecture).to(device())
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
@@ -199,14 +197,6 @@ def _initial_model(
         return options.model_copy(update={"architecture": architecture}), model, started
     model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
     return options, model, start_from(model, data_dir / options.base, tokenizer) if options.base else {}
-
-
-def _vocabulary(tokenizer: Path) -> tuple[Tokenizer, SpecialIds]:
-    """The backend of the tokenizer in a folder, and the ids of its special tokens."""
-    if (tokenizer / VOCABULARY_FILE).is_file():  # read without transformers' class, which needs the analyzer
-        return Tokenizer.from_file(str(tokenizer / VOCABULARY_FILE)), OUR_IDS
-    loaded = load_tokenizer(tokenizer)
-    return loaded.backend_tokenizer, special_ids(loaded)
 
 
 def _settle_best(evaluations: "Evaluations", last_is_best: bool, folder: Path) -> None:

@@ -74,7 +74,8 @@ def scores_by_metric(runs: list[dict[str, Any]], split: str) -> dict[str, list[f
 
 def _scores(folder: Path) -> dict[str, Any]:
     """The entries of a row that belong to one fine-tuning: scores over its seeds, and the trials of its grid."""
-    runs = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))]
+    records = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))]
+    runs = [record for record in records if "seed" in record["options"]]  # not the soft labels of a distillation
     split = final_split(runs)
     values = scores_by_metric(runs, split) if runs else {}
     summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
-from kobert_pipeline.tokenizer.special_tokens import SpecialIds
+from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 
 
 def is_morpheme_tokenizer(tokenizer: Any) -> bool:
@@ -53,3 +55,11 @@ def special_ids(tokenizer: Any) -> SpecialIds:
         )
     pad, cls, sep, mask = ids
     return SpecialIds(pad, cls, sep, mask, tuple(sorted(set(tokenizer.all_special_ids))))
+
+
+def vocabulary_in(folder: Path) -> tuple[Tokenizer, SpecialIds]:
+    """The backend of the tokenizer in a folder, and the ids of its special tokens."""
+    if (folder / VOCABULARY_FILE).is_file():  # read without transformers' class, which needs the analyzer
+        return Tokenizer.from_file(str(folder / VOCABULARY_FILE)), OUR_IDS
+    loaded = load_tokenizer(folder)
+    return loaded.backend_tokenizer, special_ids(loaded)

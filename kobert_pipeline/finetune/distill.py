@@ -1,0 +1,135 @@
+"""Distillation (Hinton et al. 2015): fine-tuned models, the teachers, give unlabelled texts of the corpus their
+probabilities as soft labels, and another model learns these first and the labelled examples afterwards. A student no
+smaller than its teachers is self-training (Xie et al. 2020)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from kobert_pipeline.config.options import Options
+from kobert_pipeline.distributed import is_main_process
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.sequence import SequenceTask
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.files import read_json, write_array
+from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
+from kobert_pipeline.tokenizer.loading import vocabulary_in
+
+SOFT_LABELS = "soft_labels"
+"""The array of the teachers' mean probabilities, (n, classes) float32."""
+ARRAYS = ("windows", "input_ids", "token_type_ids", SOFT_LABELS)
+WRITES = tuple(f"{name}.npy" for name in ARRAYS)
+"""Every file of a folder of soft labels."""
+DRAW_SEED = 1
+"""Random seed of the choice of texts."""
+LABELLING_BATCH_SIZE = 128
+"""Texts per batch when teachers label."""
+
+
+class Distillation(Options):
+    """How a fine-tuning learns from the soft labels of other models."""
+
+    teacher: str
+    """Name of an earlier fine-tuning on the same features; all its seeds are teachers, and their probabilities are
+    averaged."""
+    sources: tuple[str, ...] = ()
+    """Names of the corpus files whose paragraphs are labelled, such as [raw_reviews.jsonl]; none: all of the corpus."""
+    texts: int = Field(250_000, gt=0)
+    """Number of different paragraphs, drawn at random; all there are if there are fewer."""
+    epochs: int = Field(1, gt=0)
+    """Passes over them, before the `epochs` over the training set; the learning-rate schedule covers both."""
+
+
+def can_be_distilled(task: Task) -> bool:
+    """Whether the task gives a single text one of several classes, so that unlabelled texts are enough."""
+    single = isinstance(task, SequenceTask) and not task.paired and task.auto_class == SequenceTask.auto_class
+    return single and task.config().get("problem_type") != "regression"
+
+
+def run(
+    options: Distillation, features: Path, shards: Path, tokenizer: Path, teachers: list[Path], bf16: bool, out: Path
+) -> dict[str, Any]:
+    """Draw paragraphs from the training shards and write them to `out` with the mean probabilities of the models in
+    the folders `teachers`. With `bf16` these compute in bf16. Returns counts."""
+    if not is_main_process():
+        return {}  # rank 0 alone writes
+    special = vocabulary_in(tokenizer)[1]
+    chosen = Shards.open(shards, "train", special)
+    chosen = chosen.of_sources(options.sources) if options.sources else chosen
+    max_length = read_json(features / "task.json")["max_length"]
+    unlabelled = draw_paragraphs(chosen, options.texts, max_length)
+    labels = mean_probabilities(unlabelled, teachers, bf16)
+    for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
+        write_array(out / f"{name}.npy", array)
+    return {
+        "texts": len(unlabelled),
+        "tokens": len(unlabelled.arrays["input_ids"]),
+        "teachers": len(teachers),
+        "mean_confidence": round(float(labels.max(1).mean()), 4),
+    }
+
+
+def load(folder: Path) -> Features:
+    """The texts and soft labels that `run` wrote."""
+    return Features({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}, [])
+
+
+def draw_paragraphs(shards: Shards, count: int, max_length: int) -> Features:
+    """`count` different paragraphs of the chosen documents in the order of the shards, each as [CLS] text [SEP] of at
+    most `max_length` tokens."""
+    starts, lengths = paragraphs(shards)
+    lengths = np.minimum(lengths, max_length - 2)
+    order = np.random.default_rng(DRAW_SEED).permutation(len(starts))
+    seen: set[bytes] = set()
+    drawn: list[int] = []
+    for begin in range(0, len(order), 10_000):
+        if len(drawn) == count:
+            break
+        rows = order[begin : begin + 10_000]
+        texts = np.split(shards.gather(starts[rows], lengths[rows])[0], np.cumsum(lengths[rows])[:-1])
+        for row, text in zip(rows.tolist(), texts, strict=True):
+            if len(drawn) < count and text.tobytes() not in seen:
+                seen.add(text.tobytes())
+                drawn.append(row)
+    rows = np.sort(np.array(drawn, np.int64))
+    windows = np.concatenate([[0], np.cumsum(lengths[rows] + 2)])
+    input_ids = np.full(windows[-1], shards.special.sep, np.int32)
+    input_ids[windows[:-1]] = shards.special.cls
+    input_ids[ranges(windows[:-1] + 1, lengths[rows])] = shards.gather(starts[rows], lengths[rows])[0]
+    arrays = {"windows": windows, "input_ids": input_ids, "token_type_ids": np.zeros(len(input_ids), np.uint8)}
+    return Features(arrays, [])
+
+
+def paragraphs(shards: Shards) -> tuple[np.ndarray, np.ndarray]:
+    """The global position of the first token of each paragraph of a chosen document, and the paragraph's number of
+    tokens: (P,) each."""
+    found: list[np.ndarray] = [np.empty((2, 0), np.int64)]
+    for offset, shard in shards:
+        starts = np.flatnonzero(shard.boundaries & PARAGRAPH)
+        lengths = np.diff(starts, append=len(shard.ids))
+        if shard.chosen is not None:
+            of_chosen = shard.chosen[np.searchsorted(shard.documents, starts, side="right") - 1]
+            starts, lengths = starts[of_chosen], lengths[of_chosen]
+        found.append(np.stack([offset + starts, lengths]))
+    starts, lengths = np.concatenate(found, 1)
+    return starts, lengths
+
+
+def mean_probabilities(unlabelled: Features, teachers: list[Path], bf16: bool) -> np.ndarray:
+    """The mean of the teachers' probabilities for each text, (n, classes) float32."""
+    # torch only from here on: `kobert check` reads the options above without it
+    import torch
+
+    from kobert_pipeline.finetune.model import load as load_model
+    from kobert_pipeline.finetune.model import logits, refuse_not_finite
+    from kobert_pipeline.training.device import device
+
+    total: Any = 0.0
+    for folder in teachers:
+        model = load_model(folder).to(device())
+        outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16)
+        refuse_not_finite(model, outputs)
+        total += torch.from_numpy(np.stack(outputs["logits"])).double().softmax(1).numpy()
+    return (total / len(teachers)).astype(np.float32)

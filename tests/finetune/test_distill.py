@@ -1,0 +1,156 @@
+"""Distillation: texts drawn from the shards, the teachers' probabilities, and a student that learns both kinds of
+labels."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import cross_entropy
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune import distill
+from kobert_pipeline.finetune.batching import Batches, Course
+from kobert_pipeline.finetune.model import TaskModule, build, load
+from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards, number_sources
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
+
+Documents = list[tuple[str, list[list[int]]]]
+"""The source of each document, and the ids of its paragraphs."""
+documents = st.lists(
+    st.tuples(st.sampled_from("ab"), st.lists(st.lists(st.integers(5, 8), min_size=1, max_size=9), max_size=4)),
+    max_size=6,
+)
+
+
+def shard_of(content: Documents) -> Shard:
+    paragraphs = [paragraph for _, each in content for paragraph in each]
+    ends = np.cumsum([0, *(sum(map(len, each)) for _, each in content)], dtype=np.int64)
+    boundaries = [PARAGRAPH * (i == 0) for paragraph in paragraphs for i in range(len(paragraph))]
+    return Shard(
+        np.array([id_ for paragraph in paragraphs for id_ in paragraph], np.uint16),
+        np.array(boundaries, np.uint8), ends, np.ones(len(content), bool),
+        *number_sources(source for source, _ in content),
+    )  # fmt: skip
+
+
+def texts_of(features: Features) -> list[list[int]]:
+    windows = features.arrays["windows"]
+    return [features.arrays["input_ids"][start:end].tolist() for start, end in pairwise(windows)]
+
+
+@given(st.lists(documents, min_size=1, max_size=3), st.integers(1, 12))
+def test_the_texts_are_different_paragraphs_of_the_sources(parts: list[Documents], count: int) -> None:
+    shards = Shards([shard_of(content) for content in parts])
+    own = {tuple(paragraph[:6]) for content in parts for source, each in content if source == "a" for paragraph in each}
+    if not any(source == "a" for content in parts for source, _ in content):
+        return
+    drawn = texts_of(distill.draw_paragraphs(shards.of_sources(["a"]), count, max_length=8))
+    assert all(text[0] == CLS_ID and text[-1] == SEP_ID for text in drawn)
+    inner = [tuple(text[1:-1]) for text in drawn]
+    assert len(inner) == len(set(inner)) == min(count, len(own))
+    assert set(inner) <= own
+
+
+@pytest.fixture(scope="module")
+def teachers(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two models with random heads."""
+    folders = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        folders.append(tmp_path_factory.mktemp("teacher") / "model")
+        build(Task.choose("nsmc"), pretrained, False, FinetunePlan(), 32).save_pretrained(folders[-1])
+    return folders
+
+
+def test_soft_labels_are_the_mean_of_the_teachers_probabilities(prepared: Path, teachers: list[Path]) -> None:
+    dev = Features.load(prepared / "nsmc" / "dev")
+    texts = texts_of(dev)
+    with torch.no_grad():
+        plain = [
+            sum(load(folder)(input_ids=torch.tensor([text])).logits.softmax(1)[0] for folder in teachers) / 2
+            for text in texts
+        ]
+    found = distill.mean_probabilities(dev, teachers, bf16=False)
+    np.testing.assert_allclose(found, torch.stack(plain).numpy(), atol=1e-6)
+    np.testing.assert_allclose(distill.mean_probabilities(dev, teachers, bf16=True), found, atol=0.02)
+
+
+def test_the_loss_of_certain_soft_labels_is_that_of_gold_labels(prepared: Path, teachers: list[Path]) -> None:
+    train = Features.load(prepared / "nsmc" / "train")
+    module = TaskModule(load(teachers[0]))
+    labels = train.arrays["labels"]
+    certain = np.eye(2, dtype=np.float32)[labels]
+    gold, soft, doubtful = (
+        Batches(train, targets, 16, seed=1).batch(0, 0, 1)
+        for targets in ({"labels": labels}, {"soft_labels": certain}, {"soft_labels": np.full_like(certain, 0.5)})
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(module(soft)[0], module(gold)[0])
+        inputs = {name: value for name, value in doubtful.items() if name not in ("soft_labels", "share")}
+        expected = cross_entropy(module.model(**inputs).logits, doubtful["soft_labels"])
+        torch.testing.assert_close(module(doubtful)[0], expected)
+
+
+def test_a_course_gives_the_batches_of_each_part_in_turn(prepared: Path) -> None:
+    splits = [Features.load(prepared / "nsmc" / name) for name in ("dev", "train")]
+    first, second = (Batches(split, {"labels": split.arrays["labels"]}, 16, seed=1) for split in splits)
+    course = Course([(first, 2), (second, 1)])
+    assert course.steps == 2 * first.per_epoch + second.per_epoch
+    expected = [first.batch(step, 0, 1) for step in range(2 * first.per_epoch)]
+    expected += [second.batch(step, 0, 1) for step in range(second.per_epoch)]
+    for step, batch in enumerate(expected):
+        assert torch.equal(course.batch(step, 0, 1)["input_ids"], batch["input_ids"])
+        assert course.parts_at(step, 100) > 1
+
+
+def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
+    """The soft labels are a job of their own, found finished by a second call; the student has scores of its own, and
+    its card counts what the teacher cost."""
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    plan = recipe["finetune"]["nsmc"]["plan"]
+    recipe["finetune"] = {
+        "nsmc": recipe["finetune"]["nsmc"],
+        "student": {
+            "features": "nsmc",
+            "distill": {"teacher": "nsmc", "sources": ["*.txt"], "texts": 60},
+            "plan": plan,
+        },
+    }
+    recipe["publish"] = {"student": {"source": "student"}}
+    path = tmp_path / "student.yaml"
+    path.write_text(yaml.safe_dump(recipe, allow_unicode=True), encoding="utf-8")
+    run_dir = tiny.copy(tmp_path / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "features", "pretrain")
+    tiny.copy(run_dir, "finetune")
+    first = kobert("run", path, "--run-dir", run_dir)
+    assert first.code == 0, first.err
+    manifests = tiny.manifests(run_dir)
+    assert manifests["finetune/student/soft-labels"]["counts"]["texts"] == 60
+    steps = {name: manifests[f"finetune/{name}/1"]["counts"]["steps"] for name in ("nsmc", "student")}
+    assert steps["student"] == steps["nsmc"] + -(-60 // plan["batch_size"])
+    assert "finetune/nsmc" in (run_dir / "publish" / "student" / "README.md").read_text(encoding="utf-8")
+    again = kobert("run", path, "--run-dir", run_dir, "--json").json
+    assert {stage["status"] for stage in again["stages"]} == {"skipped"}
+    compared = kobert("compare", run_dir)
+    assert "student" in compared.out
+
+
+def test_a_distillation_that_cannot_be_is_refused(tiny: Any) -> None:
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    tuned = recipe["finetune"]
+    for changes, said in (
+        ({"nsmc": {"distill": {"teacher": "nsmc"}}}, "not an earlier fine-tuning"),
+        ({"nsmc": {}, "qa": {"features": "korquad", "distill": {"teacher": "nsmc"}}}, "on the features 'korquad'"),
+        ({"korquad": {}, "qa": {"features": "korquad", "distill": {"teacher": "korquad"}}}, "a task that gives"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Recipe.model_validate(recipe | {"finetune": changes, "publish": {}})
+    assert tuned == yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))["finetune"]
