@@ -9,7 +9,9 @@ from kobert_pipeline.config.options import Options, Seed
 from kobert_pipeline.corpus.data_files import data_file, data_files
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import synthesize
 from kobert_pipeline.features.format import Features, concatenate
+from kobert_pipeline.features.synthesize import Synthesis
 from kobert_pipeline.features.task import Example, Task, refuse_empty
 from kobert_pipeline.files import in_split, write_json
 from kobert_pipeline.progress import report
@@ -43,6 +45,9 @@ class FeaturesOptions(Options):
     """Seed of the split into train and dev."""
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
+    synthesize: Synthesis | None = Field(None, exclude_if=lambda value: value is None)
+    """Also train on questions that are made from the corpus by rules, for tasks that answer questions; null: on those
+    of the training files alone."""
     license: str | None = Field(None, exclude=True)
     """Licence of the training files, for the model cards; does not affect the features."""
 
@@ -57,13 +62,22 @@ def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
     return data_files(data_dir, [name for name in (*train_files(options), options.dev, options.test) if name])
 
 
-def run(options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Write `train/`, `dev/` and `test/` to `out`; return the counts."""
+def run(
+    options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path, corpus: Path | None = None
+) -> dict[str, Any]:
+    """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents that
+    `options.synthesize` needs."""
     from kobert_pipeline.tokenizer.loading import load_tokenizer
 
     report("reading")
     # with the labels of the training files filled in, which task.json then passes on to fine-tuning
     options, splits, counts = prepare(options, data_dir)
+    if options.synthesize and corpus:
+        evaluated = [*splits["dev"], *splits.get("test", [])]
+        known = EvaluationTexts({options.task.content(example) for example in evaluated})
+        made = synthesize.run(options.synthesize, corpus, known)
+        splits["train"] = [*made, *splits["train"]]
+        counts["train_examples_synthetic"] = len(made)
     loaded = load_tokenizer(tokenizer)
     for name, examples in splits.items():
         features = featurize(options, examples, loaded, name)

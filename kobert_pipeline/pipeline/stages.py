@@ -145,13 +145,15 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     """Labelled data and a tokenizer -> arrays for fine-tuning, one folder per data set."""
     stage, tokenizer = origin(recipe).tokenizer
     for name, options in recipe.features.items():
+        corpus = {"corpus": run.run_dir / "corpus"} if options.synthesize else {}
         yield Job(
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
-            writes=features_stage.WRITES, inputs={stage: run.run_dir / stage},
+            writes=features_stage.WRITES, inputs={stage: run.run_dir / stage} | corpus,
             source_files=partial(features_stage.raw_files, options, run.data_dir),
             validate=partial(features_stage.prepare, options, run.data_dir),
             preflight=partial(refuse_unfit_checkpoint, recipe, run.run_dir),
-            run=partial(features_stage.run, options, run.folder(tokenizer), run.data),
+            run=partial(features_stage.run, options, run.folder(tokenizer), run.data,
+                        corpus=run.folder("corpus") if corpus else None),
         )  # fmt: skip
 
 

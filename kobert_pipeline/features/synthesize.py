@@ -1,0 +1,150 @@
+"""Training questions from the texts of the corpus, for those who have texts and no questions.
+
+Half of the questions are asked about a sentence of their own context. For the others the sentence is taken out of the
+context, where another sentence has the answer and some of the words, so that a model learns to match words and not to
+copy (Lewis et al., ACL 2019, recommend the same against overlap).
+"""
+
+import random
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from kobert_pipeline.config.options import Options
+from kobert_pipeline.corpus.document import Document, document_parts, read_documents
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.cloze import Answer, Tagged, answers, question
+from kobert_pipeline.features.task import Example
+from kobert_pipeline.progress import report
+
+SHORTEST, LONGEST = 150, 800
+"""Characters of a paragraph that becomes a context."""
+SHORTEST_SENTENCE = 8
+"""Morphemes of a sentence that is asked about."""
+TRIES = 3
+"""Answers that are tried per question of a paragraph."""
+SHARED_WORDS = 2
+"""Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
+CONTENT = ("NN", "VV", "VA", "SN", "SL")
+"""Tags of words that count as shared."""
+SEED = 1
+"""Random seed of all choices."""
+
+
+class Synthesis(Options):
+    """How many questions to make from the corpus."""
+
+    questions: int = Field(40_000, gt=0)
+    """Number of questions; all that can be made if there are fewer."""
+    per_context: int = Field(2, gt=0)
+    """Largest number of questions on one paragraph."""
+    sources: tuple[str, ...] = ()
+    """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
+
+
+def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
+    """Questions about paragraphs of the documents in the folder `corpus`. Paragraphs that overlap the texts `known`
+    (an `EvaluationTexts`) are left out. Raises UserError where no question can be made."""
+    found: list[Example] = []
+    contexts = list(paragraphs(options, corpus))
+    random.Random(SEED).shuffle(contexts)
+    for number, (identity, context) in enumerate(contexts):
+        if len(found) >= options.questions:
+            break
+        if number % 500 == 0:
+            report("asking", len(found), options.questions, "questions")
+        if not known.overlaps(context):
+            found += examples_of(identity, context, options.per_context)
+    if not found:
+        where = f" of {', '.join(options.sources)}" if options.sources else ""
+        raise UserError(
+            f"features: no question can be made from the corpus{where}; it needs paragraphs of {SHORTEST} to {LONGEST} "
+            "characters in documents whose order means something"
+        )
+    return found[: options.questions]
+
+
+def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str]]:
+    """The identity and the text of each paragraph of suitable length, of ordered documents of the sources."""
+    for part in document_parts(corpus):
+        for document in read_documents(part):
+            wanted = not options.sources or any(fnmatchcase(document.source, name) for name in options.sources)
+            if wanted and document.ordered:
+                yield from _paragraphs_of(document)
+
+
+def _paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(document.text.split("\n")):
+        if SHORTEST <= len(line) <= LONGEST:
+            yield f"{document.id}#{number}", line
+
+
+def examples_of(identity: str, context: str, count: int) -> list[Example]:
+    """Up to `count` questions about a paragraph, a function of its identity and text."""
+    rng = random.Random(f"{SEED}\n{identity}")
+    sentences = tagged_sentences(context)
+    candidates = [
+        (number, answer)
+        for number, sentence in enumerate(sentences)
+        if len(sentence) >= SHORTEST_SENTENCE
+        for answer in answers(context, sentence)
+    ]
+    rng.shuffle(candidates)
+    found: list[Example] = []
+    seen: set[str] = set()
+    for number, answer in candidates[: count * TRIES]:
+        text = context[answer.start : answer.end]
+        morphemes = question(sentences[number], answer, rng)
+        asked = joined(morphemes) + "?" if morphemes else ""
+        if len(found) == count or not asked or text in seen or text in asked:
+            continue
+        seen.add(text)
+        shown, start = context, answer.start
+        if rng.random() < 0.5 and (elsewhere := other_sentence(context, sentences, number, answer)):
+            shown, start = elsewhere
+        found.append(
+            {
+                "id": f"synthetic-{identity}-{len(found)}", "group": context, "question": asked,
+                "context": shown, "answers": [[text, start]],
+            }
+        )  # fmt: skip
+    return found
+
+
+def other_sentence(context: str, sentences: list[list[Tagged]], number: int, answer: Answer) -> tuple[str, int] | None:
+    """The context without the sentence that is asked about, and where the answer is in another one that shares some
+    words with it; None where there is no such sentence."""
+    text = context[answer.start : answer.end]
+    own = {m.form for m in sentences[number] if m.tag.startswith(CONTENT) and not answer.start <= m.start < answer.end}
+    start, end = sentences[number][0].start, sentences[number][-1].end
+    shown = context[:start] + context[end:].lstrip()
+    for other, sentence in enumerate(sentences):
+        words = {morpheme.form for morpheme in sentence if morpheme.tag.startswith(CONTENT)}
+        first, after = sentence[0].start, sentence[-1].end
+        place = context.find(text, first, after)
+        if other != number and place >= 0 and len(own & words) >= SHARED_WORDS:
+            moved = len(context) - len(shown) if place > start else 0
+            return (shown, place - moved) if shown[place - moved :].startswith(text) else None
+    return None
+
+
+def tagged_sentences(context: str) -> list[list[Tagged]]:
+    """The morphemes of each sentence with Kiwi's tags."""
+    from kobert_pipeline.morphemes.analyzers.kiwi import instance
+
+    tokens = instance().tokenize(context)
+    return [
+        [Tagged(token.form, token.tag, token.start, token.end) for token in of_sentence]
+        for _, of_sentence in groupby(tokens, key=lambda token: token.sent_position)
+    ]
+
+
+def joined(morphemes: list[tuple[str, str]]) -> str:
+    """The morphemes as text, with Kiwi's spacing and joined forms."""
+    from kobert_pipeline.morphemes.analyzers.kiwi import instance
+
+    return str(instance().join(morphemes))

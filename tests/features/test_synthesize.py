@@ -1,0 +1,137 @@
+"""Questions made from statements: the rules on single sentences, and what holds for every question of a corpus."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import synthesize
+from kobert_pipeline.features.cloze import Tagged, answers, question
+from kobert_pipeline.features.synthesize import Synthesis, examples_of, joined, other_sentence, tagged_sentences
+from kobert_pipeline.pipeline.recipe import Recipe
+
+NOTHING = EvaluationTexts(set())
+PARAGRAPH = (
+    "세종대왕은 1443년에 훈민정음을 창제하였다. 훈민정음은 세종대왕이 백성을 위해 만든 글자이며, 1446년에 반포하였다. "
+    "집현전의 학자 8명이 해설서를 지었고, 이 책은 1940년 경상북도 안동에서 발견되어 1962년 국보로 지정되었다. "
+    "오늘날 훈민정음은 유네스코가 정한 기록유산이며, 높이 33cm의 책은 서울에 있다."
+)
+
+
+def questions(text: str, seed: int = 1) -> dict[str, str]:
+    """{answer: question} of a text."""
+    found = {}
+    for sentence in tagged_sentences(text):
+        for answer in answers(text, sentence):
+            asked = question(sentence, answer, random.Random(seed))
+            found[text[answer.start : answer.end]] = joined(asked) + "?" if asked else ""
+    return found
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("이 절은 충청북도 보은군에 있으며, 높이는 22m이다.",
+         {"충청북도 보은군": "이 절은 어디에 있는가?", "22m": "높이는 얼마인가?"}),
+        ("김유신은 595년에 태어났고, 화랑이 되어 군사 10명을 이끌었다.",
+         {"595년": "김유신은 언제 태어났는가?", "10명": "김유신은 군사 몇 명을 이끌었는가?"}),
+        ("한강(漢江)은 서울을 지나 서해로 흐른다.",
+         {"서울": "한강은 무엇을 지나는가?", "서해": "한강은 어디로 흐르는가?"}),
+        ("배우가 무대에 올랐다.", {}),
+    ],
+)  # fmt: skip
+def test_the_question_word_fits_the_answer_and_its_particle(statement: str, expected: dict[str, str]) -> None:
+    found = questions(statement)
+    assert {answer: found[answer] for answer in expected} == expected
+    assert bool(found) == bool(expected)
+
+
+def test_subjects_are_asked_for_with_a_word_for_people_things_or_places() -> None:
+    asked = {questions("세종대왕은 훈민정음을 창제하였다.", seed)["세종대왕"].split()[0] for seed in range(30)}
+    assert asked == {"누가", "무엇이", "어디가"}
+
+
+def test_what_is_no_statement_gives_no_question() -> None:
+    sentence = [Tagged("서울", "NNP", 0, 2), Tagged("에서", "JKB", 2, 4)]
+    [answer] = answers("서울에서", sentence)
+    assert question(sentence, answer, random.Random(1)) is None
+
+
+def corpus_of(folder: Path, *documents: Document) -> Path:
+    folder.mkdir()
+    write_documents(folder / "part-00000.parquet", documents)
+    return folder
+
+
+def test_every_question_of_a_corpus_has_its_answer_in_its_context(tiny: Any) -> None:
+    corpus = tiny.run_dir / "corpus"
+    made = synthesize.run(Synthesis(questions=200, per_context=3), corpus, NOTHING)
+    texts = {document.id: document.text for part in document_parts(corpus) for document in read_documents(part)}
+    assert len(made) > 20 and len({example["id"] for example in made}) == len(made)
+    moved = 0
+    for example in made:
+        [(text, start)] = example["answers"]
+        assert example["context"][start : start + len(text)] == text
+        assert text not in example["question"] and example["question"].endswith("?")
+        assert any(example["group"] in text for text in texts.values())
+        moved += example["context"] != example["group"]
+    assert synthesize.run(Synthesis(questions=200, per_context=3), corpus, NOTHING) == made
+    assert synthesize.run(Synthesis(questions=7, per_context=3), corpus, NOTHING) == made[:7]
+
+
+def test_the_answer_may_be_in_another_sentence_that_shares_words() -> None:
+    sentences = tagged_sentences(PARAGRAPH)
+    [answer] = [a for a in answers(PARAGRAPH, sentences[0]) if PARAGRAPH[a.start : a.end] == "세종대왕"]
+    shown = other_sentence(PARAGRAPH, sentences, 0, answer)
+    assert shown and shown[0].startswith("훈민정음은") and shown[0][shown[1] :].startswith("세종대왕이 백성을")
+    moved = [
+        example
+        for number in range(40)
+        for example in examples_of(f"d#{number}", PARAGRAPH, 3)
+        if example["context"] != PARAGRAPH
+    ]
+    assert moved
+    for example in moved:
+        [(text, start)] = example["answers"]
+        assert len(example["context"]) < len(PARAGRAPH) and example["context"][start:].startswith(text)
+        assert example["group"] == PARAGRAPH
+
+
+def test_sources_evaluation_texts_and_unordered_documents_are_left_out(tmp_path: Path) -> None:
+    corpus = corpus_of(
+        tmp_path / "corpus",
+        Document("a", "wiki.jsonl", PARAGRAPH),
+        Document("b", "reviews.jsonl", PARAGRAPH, ordered=False),
+    )
+    assert synthesize.run(Synthesis(sources=("wiki*",)), corpus, NOTHING)
+    for options, known in (
+        (Synthesis(sources=("reviews*",)), NOTHING),
+        (Synthesis(), EvaluationTexts({PARAGRAPH})),
+    ):
+        with pytest.raises(UserError, match="no question can be made from the corpus"):
+            synthesize.run(options, corpus, known)
+
+
+def test_a_run_learns_from_made_questions_too(tiny: Any, kobert: Any, tmp_path: Path) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "tiny", "corpus", "analysis", "tokenizer")
+    given = ["--run-dir", run_dir, "--set", "features.korquad.synthesize={questions: 30}"]
+    assert kobert("features", tiny.recipe, *given).code == 0
+    counts = tiny.manifests(run_dir)["features/korquad"]["counts"]
+    plain = tiny.manifests()["features/korquad"]["counts"]
+    assert counts["train_examples_synthetic"] == 30
+    assert counts["train_examples"] == plain["train_examples"] + 30
+    assert {name: counts[name] for name in ("dev_windows", "test_windows")} == {
+        name: plain[name] for name in ("dev_windows", "test_windows")
+    }
+
+
+def test_questions_for_another_task_are_refused(tiny: Any) -> None:
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    recipe["features"]["nsmc"]["synthesize"] = {}
+    with pytest.raises(ValueError, match=r"features\.nsmc\.synthesize makes questions"):
+        Recipe.model_validate(recipe)
