@@ -18,6 +18,7 @@ from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.batching import padded
 from kobert_pipeline.finetune.model import EAGER_MAX_LENGTH, TaskModule, build, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
 
 TASKS = ["nsmc", "korquad"]
 
@@ -166,3 +167,17 @@ def test_steps_are_taken_in_bf16_and_everything_is_measured_in_full_precision(
     )
     with torch.autocast("cpu", torch.bfloat16):
         assert predict(model, task, dev, "cpu", batch_size=7).scores == pytest.approx(counts["dev"], abs=1e-4)
+
+
+def test_modernbert_reads_the_pooling_that_it_was_pretrained_with(tmp_path: Path) -> None:
+    """A folder says itself how its head reads the states, so the mean needs no code of ours to load."""
+    ids = torch.tensor([[2, 7, 8, 3]])
+    for pooling in ("cls", "mean"):
+        torch.manual_seed(0)
+        sizes = ModernBert(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, classifier_pooling=pooling)
+        sizes.save(sizes.model(sizes.config(50), "masked"), tmp_path / pooling)
+        model = build(Task.choose("nsmc"), tmp_path / pooling, False, FinetunePlan(), 16).eval()
+        with torch.no_grad():
+            states = model.base_model(ids).last_hidden_state
+            pooled = states[:, 0] if pooling == "cls" else states.mean(1)
+            torch.testing.assert_close(model(ids).logits, model.classifier(model.drop(model.head(pooled))))

@@ -24,6 +24,8 @@ class ModernBert(Architecture):
     """Window of local attention in tokens, half of it on each side."""
     global_attn_every_n_layers: int = Field(3, gt=0)
     """Every n-th layer attends to the whole sequence, beginning with the first."""
+    classifier_pooling: Literal["cls", "mean"] = "cls"
+    """What heads for whole texts read after fine-tuning: the state of [CLS], or the mean of all tokens' states."""
 
     def encoder_weights(self, head: str) -> int:
         """Gated feed-forward layers have three matrices."""
@@ -49,6 +51,7 @@ class ModernBert(Architecture):
             intermediate_size=self.intermediate_size or 3 * self.hidden_size // 2,
             max_position_embeddings=self.max_position_embeddings,
             local_attention=self.local_attention,
+            classifier_pooling=self.classifier_pooling,
             # layers 0, n, 2n, ... are global
             layer_types=[
                 "sliding_attention" if layer % self.global_attn_every_n_layers else "full_attention"
