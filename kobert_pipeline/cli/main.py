@@ -22,6 +22,7 @@ from kobert_pipeline.cli.arguments import (
 from kobert_pipeline.cli.clean import clean
 from kobert_pipeline.cli.compare import compare
 from kobert_pipeline.cli.download import download
+from kobert_pipeline.cli.embed import embed
 from kobert_pipeline.cli.evaluate import evaluate
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
 from kobert_pipeline.cli.formatting import (
@@ -233,6 +234,7 @@ def explain(
 app.command()(compare)
 app.command()(tokenize)
 app.command()(predict)
+app.command()(embed)
 app.command()(evaluate)
 
 
