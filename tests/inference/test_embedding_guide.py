@@ -1,0 +1,53 @@
+"""The commands and the code of docs/embedding.md work one after the other, and it names every pooling."""
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kobert_pipeline.inference.pooling import POOLINGS
+
+REPO = Path(__file__).resolve().parents[2]
+GUIDE = (REPO / "docs" / "embedding.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.M | re.S)
+
+
+def test_the_guide_does_what_it_says(
+    tiny: Any,
+    corpora: Path,
+    tmp_path: Path,
+    kobert: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reviews = (corpora / "reviews_test.txt").read_text(encoding="utf-8").splitlines()[:20]
+    Path("reviews.txt").write_text("\n".join(reviews), encoding="utf-8")
+    Path("love.txt").write_text(blocks("text")[0], encoding="utf-8")
+    Path("runs").mkdir()
+    Path("runs", "quickstart").symlink_to(tiny.run_dir)
+    for block in blocks("console"):
+        for line in block.splitlines():
+            result = kobert(*shlex.split(line.removeprefix("$ kobert ")))
+            assert result.code == 0, (line, result.err)
+    assert np.load("layers.npy").shape == (20, 64)
+    assert np.load("weighted.npy").shape == np.load("reviews.npy").shape == (20, 32)
+    distances, vectors = blocks("python")
+    exec(distances, {})
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) >= 3 and re.match(r"\[\[-?0\. ", printed)
+    exec(vectors, {})
+    assert capsys.readouterr().out == "(2, 32)\n"
+
+
+def test_the_guide_names_every_pooling() -> None:
+    for folder in ("docs", "docs/ko"):
+        guide = (REPO / folder / "embedding.md").read_text(encoding="utf-8")
+        assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)) == set(POOLINGS), folder
