@@ -10,7 +10,6 @@ import typer
 from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.input_lines import count_lines, file_batches, refuse_missing
-from kobert_pipeline.cli.progress_bar import progress_display
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.progress import shown_on
 
@@ -99,6 +98,7 @@ def _learn_weights(embedder: "Embedder", files: list[str], path: Path) -> None:
 
 
 def _write(embedder: "Embedder", files: list[str], out: Path, tokens: bool) -> None:
+    from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.inference.embed import write_embeddings
 
     with progress_display() as display, shown_on(display):

@@ -98,8 +98,8 @@ class Embedder:
         vectors = np.zeros((len(texts), self.encoder.config.hidden_size * len(self.layers)), np.float32)
         pool = POOLINGS[self.pooling]
         for rows, states, mask in self._states(ids):
-            token_weights = mask if self.weights is None else self._weights(ids, rows, mask)
-            vectors[rows] = pool(states, token_weights.to(states.dtype)).cpu().numpy()
+            weights = mask if self.weights is None else self.weights.of_batch([ids[row] for row in rows])
+            vectors[rows] = pool(states, torch.as_tensor(weights, dtype=states.dtype, device=states.device)).cpu()
         self._refuse_not_finite(vectors)
         return vectors
 
@@ -156,14 +156,6 @@ class Embedder:
             with torch.no_grad():
                 outputs = self.encoder(**drop_unsupported_inputs(self.encoder, batch), output_hidden_states=True)
             yield rows, combine_layers(outputs.hidden_states, self.layers, self.pooling), batch["attention_mask"]
-
-    def _weights(self, ids: list[list[int]], rows: np.ndarray, mask: torch.Tensor) -> torch.Tensor:
-        """The weights of a batch's tokens, (B, S)."""
-        assert self.weights is not None
-        weights = np.zeros(mask.shape, np.float32)
-        for place, row in enumerate(rows):
-            weights[place, : len(ids[row])] = self.weights.of(ids[row])
-        return torch.from_numpy(weights).to(mask.device)
 
     def _refuse_not_finite(self, vectors: np.ndarray) -> None:
         refuse_not_finite(self.encoder, {"embedding": [vectors]}, "vectors")

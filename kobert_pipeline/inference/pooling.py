@@ -25,8 +25,8 @@ def maximum(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 POOLINGS = {
     "cls": first_token, "mean": weighted_mean, "max": maximum, "first-last": weighted_mean, "weighted": weighted_mean,
 }  # fmt: skip
-"""`first-last` averages the first and the last layer before (Li et al., EMNLP 2020); `weighted` takes the weights of
-`token_weights`."""
+"""`first-last` averages the first and the last layer before (Su et al. 2021, Whitening Sentence Representations);
+`weighted` takes the weights of `token_weights`."""
 
 
 def combine_layers(hidden_states: tuple[torch.Tensor, ...], layers: tuple[int, ...], pooling: str) -> torch.Tensor:

@@ -80,3 +80,10 @@ class TokenWeights(BaseModel, frozen=True):
         _, inverse, counts = np.unique(np.array(ids, np.int64), return_inverse=True, return_counts=True)
         relative_length = len(ids) * self.documents / self.tokens
         return self.idf[np.array(ids)] * (K1 + 1) / (counts[inverse] + K1 * (1 - B + B * relative_length))
+
+    def of_batch(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
+        """`of` each text, with 0 for padding: (B, S) float32."""
+        weights = np.zeros((len(texts), max(map(len, texts))), np.float32)
+        for row, ids in zip(weights, texts, strict=True):
+            row[: len(ids)] = self.of(ids)
+        return weights

@@ -120,11 +120,7 @@ def refuse_unwritable(out: Path) -> None:
 
 
 def write_vectors(
-    out: Path,
-    record: dict[str, Any],
-    chunks: Iterable[list[str]],
-    embed: Embed,
-    total: int | None,
+    out: Path, record: dict[str, Any], chunks: Iterable[list[str]], embed: Embed, total: int | None
 ) -> dict[str, int]:
     """Write the vectors of all texts to `out`, and return the sums of what was counted.
 
@@ -136,15 +132,15 @@ def write_vectors(
     Raises UserError where `out` exists, or where parts are of another record or of other texts.
     """
     refuse_unwritable(out)
-    chunks = iter(chunks)
-    first = next(chunks)  # input that cannot be read is refused before there is anything to resume
+    remaining = iter(chunks)
+    first = next(remaining)  # input that cannot be read is refused before there is anything to resume
     folder = out.with_name(out.name + ".parts")
     if os.path.lexists(folder) and not (folder / RECORD).is_file() and any(folder.glob("[!.]*")):
         raise UserError(f"{folder} holds files that kobert did not write; choose another --out")
     with locked(folder):
         _check_record(folder, record)
         parts, counts, done = [], dict[str, int](), 0
-        for number, texts in enumerate(chain([first], chunks)):
+        for number, texts in enumerate(chain([first], remaining)):
             parts.append(folder / f"{number:06d}{out.suffix}")
             for name, count in _part_counts(parts[-1], texts, done, embed).items():
                 counts[name] = counts.get(name, 0) + count

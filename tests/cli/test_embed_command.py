@@ -23,7 +23,7 @@ LINES = [f"{i}번째 평: {'정말 ' * (i % 7)}재밌다" for i in range(10)] + 
 @pytest.fixture
 def place(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with `texts.txt`, and the published encoder as `mlm`."""
-    (tmp_path / "texts.txt").write_text("\n".join(LINES), encoding="utf-8")
+    (tmp_path / "texts.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -64,12 +64,6 @@ def test_layers_are_concatenated_in_the_order_given(mlm: Path) -> None:
     np.testing.assert_allclose(kobert_package.load(mlm).embed(TEXTS, layers=(-1, 0)), expected, atol=ROUNDING)
 
 
-def test_sentence_transformers_gives_the_same_vectors(mlm: Path) -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    encoder = sentence_transformers.SentenceTransformer(str(mlm), trust_remote_code=True, device="cpu")
-    np.testing.assert_allclose(kobert_package.load(mlm).embed(TEXTS), encoder.encode(TEXTS), atol=ROUNDING)
-
-
 def test_batches_do_not_change_vectors(mlm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = kobert_package.load(mlm)
     together = checkpoint.embed(TEXTS)
