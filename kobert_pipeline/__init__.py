@@ -11,9 +11,12 @@ Importing the package is quick: torch and the analyzer are imported by the first
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __version__ = "0.1.0"
 
@@ -65,7 +68,7 @@ def load(folder: str | Path, tokenizer: str | Path | None = None) -> "Checkpoint
 
 
 class Checkpoint:
-    """A model with its tokenizer. It gives the answers of the commands `kobert predict` and `kobert evaluate`."""
+    """A model with its tokenizer. It gives the answers of the commands `kobert predict`, `embed` and `evaluate`."""
 
     def __init__(self, folder: str | Path, tokenizer: str | Path | None = None) -> None:
         from kobert_pipeline.checkpoint.source import locate
@@ -92,6 +95,29 @@ class Checkpoint:
         rows = [texts] if isinstance(texts, str) else texts
         results = predict_loaded(self.folder, self.model, self.tokenizer, rows, question, top_k, pair)
         return results[0] if isinstance(texts, str) else results
+
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        pooling: str = "mean",
+        layers: Sequence[int] = (-1,),
+        weights: str | Path | None = None,
+    ) -> "np.ndarray":
+        """The vectors of texts, (n, d) float32; of a single text its vector alone, (d,).
+
+        Args:
+            texts: a text or several; each is truncated where `predict` truncates it.
+            pooling: `cls`, `mean`, `max`, `first-last` or `weighted`.
+            layers: whose states are concatenated: 0 for the embeddings, 1 for the first layer, -1 for the last.
+            weights: the file of token weights that `kobert embed --learn-weights` wrote, for `weighted`.
+
+        Raises UserError for an argument that does not fit the model.
+        """
+        from kobert_pipeline.inference.embed import Embedder
+
+        rows = [texts] if isinstance(texts, str) else texts
+        vectors = Embedder(self.model, self.tokenizer, pooling, layers, weights).embed(rows)
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def evaluate(
         self,

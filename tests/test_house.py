@@ -31,7 +31,8 @@ ROOMS = {
     "finetune":   f"{GROUND} tokenizer shards features training",
     "publish":    f"{GROUND} morphemes tokenizer training checkpoint",
     "runs":       f"{GROUND}",
-    "inference":  f"{GROUND} config.recipe_file tokenizer features training checkpoint finetune runs.manifest",
+    "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
+                  "runs.manifest",
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
     "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
                   "pretrain finetune publish runs",

@@ -33,3 +33,10 @@ Explained = Annotated[
 Checkpoint = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint folder, or a name on the Hugging Face Hub.")
 ]
+TokenizerFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer",
+        help="A run's tokenizer folder, for a model that is not published (runs/NAME/finetune/NAME/SEED/model).",
+    ),
+]

@@ -22,6 +22,7 @@ from kobert_pipeline.cli.arguments import (
 from kobert_pipeline.cli.clean import clean
 from kobert_pipeline.cli.compare import compare
 from kobert_pipeline.cli.download import download
+from kobert_pipeline.cli.embed import embed
 from kobert_pipeline.cli.evaluate import evaluate
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
 from kobert_pipeline.cli.formatting import (
@@ -34,6 +35,7 @@ from kobert_pipeline.cli.formatting import (
 )
 from kobert_pipeline.cli.predict import predict, tokenize
 from kobert_pipeline.cli.run_results import outcome_row, print_results
+from kobert_pipeline.cli.similar import similar
 from kobert_pipeline.distributed import is_main_process, refuse_unsupported_launch
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import locked
@@ -234,6 +236,8 @@ def explain(
 app.command()(compare)
 app.command()(tokenize)
 app.command()(predict)
+app.command()(embed)
+app.command()(similar)
 app.command()(evaluate)
 
 

@@ -121,7 +121,8 @@ def load(folder: Path) -> Any:
     model, loading = found.from_pretrained(
         folder, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True
     )
-    if missing := sorted(loading["missing_keys"]):
+    # nothing here reads the pooler of an encoder without a head, and sentence-transformers may leave it out
+    if missing := sorted(key for key in loading["missing_keys"] if not key.startswith("pooler.")):
         raise UserError(
             f"{folder / 'model.safetensors'} lacks weights of a {found.__name__}: {', '.join(missing[:3])}; copy it "
             "again"
@@ -203,11 +204,11 @@ def predict(
     return Predicted(task, features, outputs, task.predict(outputs, features))
 
 
-def refuse_not_finite(model: Any, outputs: dict[str, list[np.ndarray]]) -> None:
-    """Raise UserError where a logit is NaN or infinite; a prediction from it would be meaningless."""
+def refuse_not_finite(model: Any, outputs: dict[str, list[np.ndarray]], kind: str = "scores") -> None:
+    """Raise UserError where a number of an output is NaN or infinite; a prediction from it would be meaningless."""
     if not all(np.isfinite(row).all() for rows in outputs.values() for row in rows):
         name = getattr(model, "name_or_path", "") or "the model"
         raise UserError(
-            f"{name} gives scores that are not finite (NaN or infinite): its weights are damaged; copy or train it "
+            f"{name} gives {kind} that are not finite (NaN or infinite): its weights are damaged; copy or train it "
             "again"
         )

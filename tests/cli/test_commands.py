@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from kobert_pipeline.cli import main, predict
+from kobert_pipeline.cli import input_lines, main
 from kobert_pipeline.cli.formatting import first_sentence
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError, os_error
@@ -650,13 +650,13 @@ def test_lines_are_read_as_many_as_are_there() -> None:
             return super().read1(min(size, 5))
 
     text = "\ufeff\n가나\r\n\n다\x0c라\n끝"
-    batches = list(predict._line_batches(Blocks(text.encode())))
+    batches = list(input_lines.line_batches(Blocks(text.encode())))
     assert [line for batch in batches for line in batch] == ["", "가나", "", "다\x0c라", "끝"]
     assert len(batches) > 1
-    assert list(predict._line_batches(io.BytesIO(text.encode()))) == [["", "가나", "", "다\x0c라"], ["끝"]]
+    assert list(input_lines.line_batches(io.BytesIO(text.encode()))) == [["", "가나", "", "다\x0c라"], ["끝"]]
     for wrong, message in [(b"", "is empty"), (b"\n\n", "is empty"), (b"ab\ncd\xff\n", "at byte 5")]:
         with pytest.raises(UserError, match=message):
-            list(predict._line_batches(Blocks(wrong)))
+            list(input_lines.line_batches(Blocks(wrong)))
 
 
 def test_predict_labels_texts(tiny, kobert) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 
+import kobert_pipeline as kobert
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish.export import SENTENCE_TRANSFORMERS_MODULES
 from kobert_pipeline.publish.verify import SAMPLES
@@ -32,6 +33,7 @@ def test_vectors_of_a_padded_batch_are_the_means_of_the_states(tiny) -> None:
     assert type(encoder.tokenizer).__name__ == "MorphemeTokenizer"
     assert encoder.max_seq_length == 256
     np.testing.assert_allclose(found, np.stack([mean_states(folder, text) for text in TEXTS]), atol=1e-6)
+    np.testing.assert_allclose(found, kobert.load(folder).embed(TEXTS), atol=1e-6)
 
 
 def test_only_a_pretrained_encoder_has_the_files(tiny) -> None:

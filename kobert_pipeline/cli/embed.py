@@ -1,0 +1,119 @@
+"""The command `kobert embed`. torch and transformers are imported only once the arguments are known to be valid."""
+
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
+from kobert_pipeline.cli.input_lines import count_lines, file_batches, refuse_missing
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import shown_on
+
+if TYPE_CHECKING:
+    from kobert_pipeline.inference.embed import Embedder
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help="Text files, one text per line; - reads standard input.")
+]
+OUT = "Write the vectors to this new file: .parquet, .npy or .jsonl; default: JSON Lines to standard output."
+Out = Annotated[Path | None, typer.Option(metavar="OUT", help=OUT)]
+POOLING = "How tokens become the vector of their text: cls, mean, max, first-last or weighted; default: mean."
+Pooling = Annotated[str | None, typer.Option(help=POOLING)]
+LAYERS = "Layers whose states are concatenated: 0 for the embeddings, 1 for the first layer, -1 for the last."
+Layers = Annotated[str, typer.Option(metavar="N,N,...", help=LAYERS)]
+Tokens = Annotated[bool, typer.Option("--tokens", help="One vector per token, with its text, place and morpheme.")]
+Weights = Annotated[Path | None, typer.Option(metavar="FILE", help="Weights of tokens, for --pooling weighted (BM25).")]
+LEARN = "Learn the weights of tokens from the texts, write them to this new file, and embed nothing."
+LearnWeights = Annotated[Path | None, typer.Option(metavar="FILE", help=LEARN)]
+
+
+def embed(
+    checkpoint: Checkpoint,
+    files: Files,
+    out: Out = None,
+    pooling: Pooling = None,
+    layers: Layers = "-1",
+    tokens: Tokens = False,
+    weights: Weights = None,
+    learn_weights: LearnWeights = None,
+    tokenizer: TokenizerFolder = None,
+) -> None:
+    """Turn each line of text into a vector, or with --tokens each of its tokens. A command that was interrupted resumes
+    when it is repeated.
+
+    Example: kobert embed runs/quickstart/publish/nsmc reviews.txt --out reviews.parquet
+    """
+    interrupt_on_sigterm()
+    _refuse_conflicts(out, pooling, tokens, weights, learn_weights)
+    refuse_missing(files)
+    numbers = parse_layers(layers)
+
+    from kobert_pipeline.inference.embed import Embedder
+    from kobert_pipeline.inference.vector_files import refuse_unwritable
+
+    if out:
+        refuse_unwritable(out)
+    embedder = Embedder.load(checkpoint, tokenizer, pooling or "mean", numbers, weights)
+    if learn_weights:
+        _learn_weights(embedder, files, learn_weights)
+    elif out:
+        _write(embedder, files, out, tokens)
+    else:
+        _print(embedder, files, tokens)
+    if embedder.truncated:
+        limit = embedder.max_length
+        print(f"{embedder.truncated:,} texts have more than {limit} tokens and were truncated", file=sys.stderr)
+
+
+def _refuse_conflicts(
+    out: Path | None, pooling: str | None, tokens: bool, weights: Path | None, learn_weights: Path | None
+) -> None:
+    if learn_weights and (out or pooling or tokens or weights):
+        raise UserError("--learn-weights writes no vectors; leave --out, --pooling, --tokens and --weights out")
+    if learn_weights and learn_weights.exists():
+        raise UserError(f"--learn-weights {learn_weights} exists already and is not overwritten; choose another name")
+    if tokens and (pooling or weights):
+        raise UserError("--tokens pools nothing, every token has a vector; leave --pooling and --weights out")
+    if tokens and out and out.suffix == ".npy":
+        raise UserError(f"--out {out}: NumPy's file has vectors alone; choose .parquet or .jsonl for --tokens")
+
+
+def parse_layers(layers: str) -> tuple[int, ...]:
+    """The numbers in `-4,-3,-2,-1`. Raises UserError for anything else."""
+    try:
+        return tuple(int(number) for number in layers.split(","))
+    except ValueError:
+        raise UserError(f"--layers {layers}: numbers separated by commas were expected, such as -4,-3,-2,-1") from None
+
+
+def _learn_weights(embedder: "Embedder", files: list[str], path: Path) -> None:
+    from kobert_pipeline.inference.token_weights import TokenWeights
+
+    ids = chain.from_iterable(map(embedder.token_ids, file_batches(files)))
+    TokenWeights.learn(ids, embedder.tokenizer).save(path)
+
+
+def _write(embedder: "Embedder", files: list[str], out: Path, tokens: bool) -> None:
+    from kobert_pipeline.cli.progress_bar import progress_display
+    from kobert_pipeline.inference.embed import write_embeddings
+
+    with progress_display() as display, shown_on(display):
+        display.begin(f"embed {out.name}", 1, 1)
+        display.start()
+        texts = chain.from_iterable(file_batches(files))
+        write_embeddings(out, embedder, texts, tokens, count_lines(files))
+
+
+def _print(embedder: "Embedder", files: list[str], tokens: bool) -> None:
+    from kobert_pipeline.inference.vector_files import json_lines
+
+    done = 0
+    for texts in file_batches(files):
+        for line in json_lines(embedder.columns(texts, done, tokens)):
+            print(line)
+        sys.stdout.flush()  # a program that writes a line gets its vector before it writes the next
+        done += len(texts)

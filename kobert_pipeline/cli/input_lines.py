@@ -1,0 +1,85 @@
+"""The texts that a command is given: on the command line, or as the lines of files and of standard input."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+
+READ_BYTES = 65_536
+"""Bytes that are read, and answered, at once: as many as a pipe holds."""
+STANDARD_INPUT = "standard input"
+
+
+def text_batches(texts: list[str]) -> Iterator[list[str]]:
+    """The texts on the command line, or with `-` the lines of standard input, as many at a time as are there already.
+    Raises UserError for input that is empty or not UTF-8."""
+    return iter([texts]) if texts != ["-"] else line_batches(sys.stdin.buffer)
+
+
+def file_batches(names: list[str]) -> Iterator[list[str]]:
+    """The lines of files, one file after the other; `-` is standard input. Raises UserError for a file that is missing,
+    empty or not UTF-8."""
+    for name in names:
+        if name == "-":
+            yield from line_batches(sys.stdin.buffer)
+        else:
+            with Path(name).open("rb") as file:
+                yield from line_batches(file, name)
+
+
+def refuse_missing(names: list[str]) -> None:
+    """Raise UserError for a name that is not a file, or for standard input twice."""
+    if missing := next((name for name in names if name != "-" and not Path(name).is_file()), None):
+        raise UserError(f"{missing} is not a file; name text files with one text per line, or - for standard input")
+    if names.count("-") > 1:
+        raise UserError("- is given more than once, but standard input can be read only once; name it once")
+
+
+def count_lines(names: list[str]) -> int | None:
+    """The number of lines in all files, None with standard input, which can be read only once."""
+    if "-" in names:
+        return None
+    count = 0
+    for name in names:
+        with Path(name).open("rb") as file:
+            count += sum(1 for _ in file)
+    return count
+
+
+def line_batches(stream: Any, name: str = STANDARD_INPUT) -> Iterator[list[str]]:
+    """The lines of a binary stream. One read of the system returns a block of a file, but of a pipe or terminal only
+    what was written so far, so a program that writes a line gets its answer before it writes the next."""
+    rest, offset, leading, found = b"", 0, list[str](), False
+    while True:
+        block = stream.read1(READ_BYTES)
+        # bytes are split, not text: a block may end inside a character. str.splitlines() would also split at form
+        # feeds and Unicode line separators inside a text
+        *complete, rest = (rest + block).split(b"\n")
+        if not block and rest:
+            complete, rest = [*complete, rest], b""
+        lines = []
+        for line in complete:
+            lines.append(_decode(line, offset, name))
+            offset += len(line) + 1
+        # blank lines are kept, so that the n-th result belongs to the n-th line; only those before the first text wait
+        # for it, since alone they are no input
+        lines = [*leading, *lines]
+        found = found or any(lines)
+        leading = [] if found else lines
+        if found and lines:
+            yield lines
+        if not block:
+            break
+    if not found:
+        raise UserError(f"{name} is empty; give one text per line")
+
+
+def _decode(line: bytes, offset: int, name: str) -> str:
+    try:
+        # bytes, because the locale's encoding need not be UTF-8; Windows editors begin a file with a byte order mark
+        return line.decode("utf-8" if offset else "utf-8-sig").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        place = offset + error.start
+        raise UserError(f"{name} is not UTF-8 ({error.reason} at byte {place}); convert it first") from None

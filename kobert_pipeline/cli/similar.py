@@ -1,0 +1,119 @@
+"""The command `kobert similar`. torch and transformers are imported only once the arguments are known to be valid."""
+
+import json
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kobert_pipeline.cli.arguments import AsJson, Checkpoint, TokenizerFolder
+from kobert_pipeline.cli.embed import Layers, Weights, parse_layers
+from kobert_pipeline.cli.formatting import print_json, print_table
+from kobert_pipeline.cli.input_lines import file_batches, refuse_missing
+from kobert_pipeline.errors import UserError
+
+if TYPE_CHECKING:
+    from kobert_pipeline.inference.similar import Scores
+
+Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
+IN = "A file of texts to search in, one per line; - reads standard input. Repeatable."
+In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
+GOLD = "Evaluate: a file in SQuAD form, whose questions must find their own context among all contexts."
+Gold = Annotated[Path | None, typer.Option(metavar="FILE.json", help=GOLD)]
+BY = "How to rank: a pooling (mean, cls, max, first-last, weighted), bm25, hybrid. Repeatable; default: mean."
+By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
+TopK = Annotated[int, typer.Option(min=1, help="Texts shown per query.")]
+BM25_WEIGHT = "Share of BM25 in hybrid, from 0 to 1."
+Bm25Weight = Annotated[float, typer.Option(min=0, max=1, help=BM25_WEIGHT)]
+HybridPooling = Annotated[str, typer.Option(metavar="POOLING", help="The pooling whose cosines hybrid adds to BM25.")]
+
+
+def similar(
+    checkpoint: Checkpoint,
+    queries: Queries = None,
+    candidates: In = None,
+    gold: Gold = None,
+    by: By = None,
+    top_k: TopK = 5,
+    layers: Layers = "-1",
+    weights: Weights = None,
+    bm25_weight: Bm25Weight = 0.5,
+    hybrid_pooling: HybridPooling = "mean",
+    tokenizer: TokenizerFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank texts by their similarity to a query, by vectors, by BM25 over morphemes, or by both; or measure how well
+    that finds the right ones (--gold).
+
+    Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
+    """
+    methods = list(dict.fromkeys(by or ["mean"]))
+    _refuse_conflicts(queries, candidates, gold)
+    numbers = parse_layers(layers)
+
+    from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown
+
+    refuse_unknown(methods, hybrid_pooling)
+    texts, asked, right = contexts(gold) if gold else (_lines(candidates or []), queries or [], [])
+    embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
+    found = rankers(texts, methods, embedder_of, hybrid_pooling, bm25_weight)
+    if gold:
+        _print_evaluation(found, asked, right, len(texts), as_json)
+    else:
+        _print_ranking(found, asked, texts, top_k, as_json)
+
+
+def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, gold: Path | None) -> None:
+    if gold and (queries or candidates):
+        raise UserError("--gold brings queries and texts of its own; leave QUERY and --in out, or leave --gold out")
+    if not gold and not (queries and candidates):
+        raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json")
+    refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
+
+
+def _lines(files: list[str]) -> list[str]:
+    return list(chain.from_iterable(file_batches(files)))
+
+
+def _print_evaluation(
+    found: dict[str, "Scores"], queries: list[str], right: list[int], texts: int, as_json: bool
+) -> None:
+    import numpy as np
+
+    from kobert_pipeline.inference.similar import ranking_scores, ranks
+
+    rows = {
+        method: {
+            name: round(value, 2) for name, value in ranking_scores(ranks(scores, queries, np.array(right))).items()
+        }
+        for method, scores in found.items()
+    }
+    if as_json:
+        print_json({"queries": len(queries), "texts": texts, "methods": rows})
+        return
+    names = list(next(iter(rows.values())))
+    print(f"{len(queries):,} queries, {texts:,} texts; in percent:")
+    print_table(["method", *names], [[method, *(f"{row[name]:.2f}" for name in names)] for method, row in rows.items()])
+
+
+def _print_ranking(found: dict[str, "Scores"], queries: list[str], texts: list[str], top_k: int, as_json: bool) -> None:
+    from kobert_pipeline.inference.similar import top
+
+    for method, scores in found.items():
+        numbers, values = top(scores, queries, top_k)
+        for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
+            ranked = list(enumerate(zip(best, of_best, strict=True), 1))
+            if as_json:
+                rows = [
+                    {"query": query, "method": method, "rank": rank, "score": round(value, 4), "line": number + 1}
+                    | {"text": texts[number]}
+                    for rank, (number, value) in ranked
+                ]
+                print(*(json.dumps(row, ensure_ascii=False) for row in rows), sep="\n")
+                continue
+            print(f"{query}  (by {method})")
+            print_table(
+                ["rank", "score", "line", "text"],
+                [[str(rank), f"{value:.3f}", str(number + 1), texts[number]] for rank, (number, value) in ranked],
+            )

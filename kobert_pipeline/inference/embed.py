@@ -1,0 +1,222 @@
+"""Embed texts with a checkpoint: one vector per text, or one per token.
+
+Every checkpoint can embed: its encoder is the model below its head. Texts are read up to the checkpoint's `max_length`,
+as `kobert predict` reads them; the rest is truncated and counted. Batches hold texts of similar length.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kobert_pipeline.checkpoint.source import TOKENIZER_FILES, locate
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.features.format import Features, flatten, row_starts
+from kobert_pipeline.files import digest, sha256
+from kobert_pipeline.finetune.batching import padded
+from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
+from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
+from kobert_pipeline.inference.checkpoint import MODEL_FILES, load
+from kobert_pipeline.inference.pooling import POOLINGS, combine_layers
+from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens
+from kobert_pipeline.inference.token_weights import TokenWeights
+from kobert_pipeline.inference.vector_files import Columns, write_vectors
+from kobert_pipeline.training.device import device
+
+BATCH_TOKENS = 8192
+"""Tokens per batch, with padding. The hidden states of all layers are in memory at once: 330 MB for BERT-base."""
+LAST = (-1,)
+"""The default layer."""
+CHUNK_TEXTS, CHUNK_TEXTS_OF_TOKENS = 1024, 128
+"""Texts per part of a file, fewer where every token has a vector. Batches are sorted by length within a chunk."""
+
+
+class Embedder:
+    """A model and its tokenizer, ready to embed.
+
+    Args:
+        pooling: one of `POOLINGS`.
+        layers: whose states are concatenated: 0 for the embeddings, 1 to n for the layers, -1 for the last.
+        weights: the file of token weights, for the pooling `weighted`.
+
+    `truncated` counts the texts so far that had more than `max_length` tokens; `files` are those of the checkpoint,
+    where `load` has read them. Raises UserError for arguments that do not fit the model or each other.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        pooling: str = "mean",
+        layers: Sequence[int] = LAST,
+        weights: str | Path | None = None,
+    ) -> None:
+        self.encoder, self.tokenizer = encoder_of(model), tokenizer
+        self.max_length = tokenizer.model_max_length
+        self.pooling, self.layers = pooling, tuple(layers)
+        refuse_unfit(pooling, self.layers, self.encoder.config.num_hidden_layers)
+        if (pooling == "weighted") != (weights is not None):
+            raise UserError(
+                "the pooling weighted, and no other, needs weights of tokens: learn them from texts with "
+                "--learn-weights FILE, then give --pooling weighted --weights FILE"
+            )
+        if pooling == "cls" and is_causal(self.encoder):
+            raise UserError(
+                "a causal model's first token sees no other one, so cls would give every text the same vector; choose "
+                "another --pooling"
+            )
+        self.weights = TokenWeights.load(Path(weights), tokenizer) if weights is not None else None
+        self.truncated = 0
+        self.encoder.to(device())
+        self.files: list[Path] = []
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        tokenizer_folder: Path | None = None,
+        pooling: str = "mean",
+        layers: Sequence[int] = LAST,
+        weights: str | Path | None = None,
+    ) -> "Embedder":
+        """Load a checkpoint, as `kobert predict` does."""
+        if tokenizer_folder is None:
+            folder = locate(str(folder))
+        embedder = cls(*load(folder, tokenizer_folder), pooling, layers, weights)
+        places = [folder] if tokenizer_folder is None else [folder, tokenizer_folder]
+        paths = [place / name for place in places for name in (*MODEL_FILES, *TOKENIZER_FILES)]
+        embedder.files = [path for path in paths if path.is_file()]
+        return embedder
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of texts, (n, d) float32. A text without tokens, where the tokenizer adds none of its own, gets
+        zeros."""
+        ids = self._encode(texts)["input_ids"]
+        vectors = np.zeros((len(texts), self.encoder.config.hidden_size * len(self.layers)), np.float32)
+        pool = POOLINGS[self.pooling]
+        for rows, states, mask in self._states(ids):
+            weights = mask if self.weights is None else self.weights.of_batch([ids[row] for row in rows])
+            vectors[rows] = pool(states, torch.as_tensor(weights, dtype=states.dtype, device=states.device)).cpu()
+        self._refuse_not_finite(vectors)
+        return vectors
+
+    def embed_tokens(self, texts: Sequence[str], first: int = 0) -> Columns:
+        """The vector of every token, with the number of its text (`index`, counted from `first`), the `token`, its
+        `start` and `end` in the characters of the text, and these as `text`; for our own tokenizers also `morpheme` and
+        `tag`."""
+        encoded = self._encode(texts, return_offsets_mapping=True)
+        ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+        states_of = [np.zeros((0, self.encoder.config.hidden_size * len(self.layers)), np.float32)] * len(texts)
+        for rows, states, _ in self._states(ids):
+            for row, values in zip(rows, states.cpu().numpy(), strict=True):
+                states_of[row] = values[: len(ids[row])]
+        spans = [(start, end) for of_text in offsets for start, end in of_text]
+        index = [number for number, of_text in enumerate(ids) for _ in of_text]
+        columns: Columns = {
+            "index": [first + number for number in index],
+            "token": self.tokenizer.convert_ids_to_tokens([id_ for of_text in ids for id_ in of_text]),
+            "start": [start for start, _ in spans],
+            "end": [end for _, end in spans],
+            "text": [texts[number][start:end] for number, (start, end) in zip(index, spans, strict=True)],
+            **morphemes_of_tokens(self.tokenizer, texts, ids, offsets),
+            "embedding": np.concatenate(states_of),
+        }
+        self._refuse_not_finite(columns["embedding"])
+        return columns
+
+    def columns(self, texts: list[str], first: int, tokens: bool) -> Columns:
+        """The columns of a file: of all `tokens`, or each `text` with its vector."""
+        return self.embed_tokens(texts, first) if tokens else {"text": texts, "embedding": self.embed(texts)}
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text's tokens."""
+        ids: list[list[int]] = self._encode(texts)["input_ids"]
+        return ids
+
+    def _encode(self, texts: Sequence[str], **more: Any) -> Any:
+        """The texts in tokens, truncated; counts what is truncated."""
+        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, **more)
+        # only full texts may have been truncated, so only they are encoded again, with room for one token more
+        full = [text for text, ids in zip(texts, encoded["input_ids"], strict=True) if len(ids) == self.max_length]
+        if full:
+            longer = self.tokenizer(full, truncation=True, max_length=self.max_length + 1)["input_ids"]
+            self.truncated += sum(len(ids) > self.max_length for ids in longer)
+        return encoded
+
+    def _states(self, ids: list[list[int]]) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
+        """Batches: the numbers of their texts (B,), the states (B, S, H) and the mask (B, S), 0 for padding."""
+        tokens = flatten(ids, np.int32)
+        arrays = {"windows": row_starts(ids), "input_ids": tokens, "token_type_ids": np.zeros_like(tokens)}
+        features = Features(arrays, [])
+        for rows in by_tokens(features.lengths, BATCH_TOKENS):
+            batch = padded(features, rows, device(), pad_id=pad_id_of(self.encoder))
+            with torch.no_grad():
+                outputs = self.encoder(**drop_unsupported_inputs(self.encoder, batch), output_hidden_states=True)
+            yield rows, combine_layers(outputs.hidden_states, self.layers, self.pooling), batch["attention_mask"]
+
+    def _refuse_not_finite(self, vectors: np.ndarray) -> None:
+        refuse_not_finite(self.encoder, {"embedding": [vectors]}, "vectors")
+
+
+def write_embeddings(out: Path, embedder: Embedder, texts: Iterable[str], tokens: bool, total: int | None) -> None:
+    """Write the vectors of texts, `total` in number (None: nobody knows), to the new file `out`; of all their tokens
+    with `tokens`. A run that was interrupted resumes; `embedder.truncated` then counts its texts, too."""
+    remaining = iter(texts)
+    size = CHUNK_TEXTS_OF_TOKENS if tokens else CHUNK_TEXTS
+    chunks = iter(lambda: list(islice(remaining, size)), [])
+    record = {
+        "checkpoint": [sha256(path) for path in embedder.files], "max_length": embedder.max_length,
+        "pooling": embedder.pooling, "layers": embedder.layers, "tokens": tokens,
+        "weights": digest(embedder.weights.model_dump()) if embedder.weights else None,
+    }  # fmt: skip
+
+    def embed(chunk: list[str], first: int) -> tuple[Columns, dict[str, int]]:
+        before = embedder.truncated
+        columns = embedder.columns(chunk, first, tokens)
+        return columns, {"truncated": embedder.truncated - before}
+
+    embedder.truncated = write_vectors(out, record, chunks, embed, total).get("truncated", 0)
+
+
+def encoder_of(model: Any) -> Any:
+    """The encoder below a model's head; the model itself where it has no head."""
+    if isinstance(model, FeatureBasedTagger):
+        return model.encoder
+    return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
+
+
+def is_causal(encoder: Any) -> bool:
+    """Whether tokens see only those before them, as in GPT."""
+    return any(getattr(part, "is_causal", False) for part in encoder.modules())
+
+
+def refuse_unfit(pooling: str, layers: tuple[int, ...], count: int) -> None:
+    """Raise UserError for a pooling that does not exist, or layers that a model of `count` layers does not have."""
+    if pooling not in POOLINGS:
+        raise UserError(f"there is no pooling {pooling!r:.40}{did_you_mean(pooling, POOLINGS)}")
+    if pooling == "first-last" and layers != LAST:
+        raise UserError("the pooling first-last averages the first and the last layer; leave --layers out")
+    if not layers:
+        raise UserError("no layer is named; name one or several, such as -1 for the last")
+    if unknown := [layer for layer in layers if not -count - 1 <= layer <= count]:
+        raise UserError(
+            f"there is no layer {unknown[0]}: the model has 0, the embeddings, and 1 to {count}; counted from the last "
+            f"these are -1 to {-count - 1}"
+        )
+
+
+def by_tokens(lengths: np.ndarray, limit: int) -> Iterator[np.ndarray]:
+    """The numbers of all rows that have tokens, shortest first, in batches of at most `limit` tokens with padding, but
+    at least one row."""
+    order = np.argsort(lengths, kind="stable")
+    order = order[lengths[order] > 0]
+    first = 0
+    for last, row in enumerate(order):
+        if last > first and (last + 1 - first) * lengths[row] > limit:
+            yield order[first:last]
+            first = last
+    if len(order):
+        yield order[first:]

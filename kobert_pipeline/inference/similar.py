@@ -1,0 +1,128 @@
+"""Rank texts by their similarity to queries: by the cosine of their vectors, by BM25, or by both."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from kobert_pipeline.checkpoint.source import locate
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.features.questions import squad_examples
+from kobert_pipeline.inference.bm25 import Bm25
+from kobert_pipeline.inference.checkpoint import load
+from kobert_pipeline.inference.embed import LAST, Embedder
+from kobert_pipeline.inference.pooling import POOLINGS
+
+METHODS = (*POOLINGS, "bm25", "hybrid")
+QUERIES_AT_ONCE = 256
+"""Rows of scores that are in memory at once."""
+
+Scores = Callable[[Sequence[str]], np.ndarray]
+"""Queries -> the score of every text for every query, (Q, N); larger is more similar."""
+
+
+def refuse_unknown(methods: Sequence[str], hybrid: str) -> None:
+    """Raise UserError for a method, or a pooling for `hybrid`, that does not exist."""
+    for kind, name, allowed in (*(("method", method, METHODS) for method in methods), ("pooling", hybrid, POOLINGS)):
+        if name not in allowed:
+            raise UserError(f"there is no {kind} {name!r:.40}{did_you_mean(name, allowed)}")
+
+
+def contexts(path: Path) -> tuple[list[str], list[str], list[int]]:
+    """The different contexts of a file in SQuAD form, its questions, and the number of each one's context."""
+    examples = squad_examples(path)
+    numbers = {context: n for n, context in enumerate(dict.fromkeys(example["context"] for example in examples))}
+    return list(numbers), [e["question"] for e in examples], [numbers[e["context"]] for e in examples]
+
+
+def embedders(
+    folder: Path, tokenizer_folder: Path | None, layers: Sequence[int], weights: Path | None
+) -> Callable[[str], Embedder]:
+    """Pooling -> the embedder of a checkpoint, which is loaded once, and only when an embedder is asked for: BM25 needs
+    none. `layers` and `weights` are for the poolings that take them."""
+    parts = lru_cache(lambda: load(locate(str(folder)) if tokenizer_folder is None else folder, tokenizer_folder))
+
+    def embedder_of(pooling: str) -> Embedder:
+        chosen = LAST if pooling == "first-last" else layers
+        return Embedder(*parts(), pooling, chosen, weights if pooling == "weighted" else None)
+
+    return embedder_of
+
+
+def rankers(
+    texts: Sequence[str],
+    methods: Sequence[str],
+    embedder_of: Callable[[str], Embedder],
+    hybrid: str,
+    bm25_weight: float,
+) -> dict[str, Scores]:
+    """{method: its scores} over `texts`.
+
+    `embedder_of(pooling)` gives the model. `hybrid` is the pooling of that method, in which the scores of BM25 count
+    `bm25_weight` and the cosines the rest, each as standard scores over the texts of a query.
+    """
+    poolings = dict.fromkeys(hybrid if method == "hybrid" else method for method in methods if method != "bm25")
+    found: dict[str, Scores] = {pooling: cosines(texts, embedder_of(pooling)) for pooling in poolings}
+    if {"bm25", "hybrid"} & set(methods):
+        found["bm25"] = Bm25(texts).scores
+        found["hybrid"] = lambda queries: (
+            bm25_weight * standard_scores(found["bm25"](queries))
+            + (1 - bm25_weight) * standard_scores(found[hybrid](queries))
+        )
+    return {method: found[method] for method in methods}
+
+
+def cosines(texts: Sequence[str], embedder: Embedder) -> Scores:
+    """The cosine of the vectors of query and text. A vector of zeros has the cosine 0 with all others."""
+    vectors = normalized(embedder.embed(texts))
+    return lambda queries: normalized(embedder.embed(queries)) @ vectors.T
+
+
+def normalized(vectors: np.ndarray) -> np.ndarray:
+    """The vectors with length 1, (n, d); those of zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+def standard_scores(scores: np.ndarray) -> np.ndarray:
+    """Each row with mean 0 and standard deviation 1; zeros where all its scores are equal."""
+    centered = scores - scores.mean(1, keepdims=True)
+    spread = scores.std(1, keepdims=True)
+    return np.divide(centered, spread, out=np.zeros_like(centered), where=spread > 1e-12)
+
+
+def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers and the scores of the `count` most similar texts per query, best first: (Q, count) each. Of equal
+    scores the first text wins."""
+    found = []
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        rows = scores(queries[start : start + QUERIES_AT_ONCE])
+        best = np.argsort(-rows, axis=1, kind="stable")[:, :count]
+        found.append((best, np.take_along_axis(rows, best, 1)))
+    numbers, values = (np.concatenate(list(chain(part))) for part in zip(*found, strict=True))
+    return numbers, values
+
+
+def ranks(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> np.ndarray:
+    """The rank of the right text `gold[i]` for query i, from 1: (Q,). Other texts with the same score count as
+    better."""
+    found = []
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        rows = scores(queries[start : start + QUERIES_AT_ONCE])
+        of_gold = np.take_along_axis(rows, gold[start : start + len(rows), None], 1)
+        found.append((rows >= of_gold).sum(1))
+    return np.concatenate(found)
+
+
+def ranking_scores(ranks: np.ndarray, cutoff: int = 10) -> dict[str, float]:
+    """Scores in percent of queries that have one right text each, from its ranks (Q,). With a single right text nDCG is
+    1 / log2(rank + 1)."""
+    within = ranks <= cutoff
+    return {
+        f"mrr@{cutoff}": 100 * float(np.where(within, 1 / ranks, 0).mean()),
+        f"ndcg@{cutoff}": 100 * float(np.where(within, 1 / np.log2(ranks + 1), 0).mean()),
+        "recall@1": 100 * float((ranks == 1).mean()),
+        f"recall@{cutoff}": 100 * float(within.mean()),
+    }

@@ -1,0 +1,67 @@
+"""Which morphemes a token is a part of, and their tags.
+
+A tokenizer over morphemes keeps only where they end, so the texts are analysed once more, for the tags. Tokens and
+morphemes meet at their characters in the text as given: 했, one token, is the morphemes 하 and 었.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kobert_pipeline.morphemes.normalization import nfc_with_offsets, replace_surrogates
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
+
+TAGGED = re.compile(r"(.+)/([A-Z][\w+-]*)")
+"""The analyzers' style `tagged`: 하/XSV. What an analyzer skipped has no tag."""
+
+
+@dataclass(frozen=True)
+class TaggedMorpheme:
+    """Characters `start` to `end` of a text, their form in the dictionary, and the tag."""
+
+    start: int
+    end: int
+    form: str
+    tag: str
+
+
+def morphemes_of_tokens(
+    tokenizer: Any, texts: Sequence[str], ids: list[list[int]], offsets: list[list[tuple[int, int]]]
+) -> dict[str, list[str | None]]:
+    """The columns `morpheme` and `tag` of all tokens of all texts: the forms and tags of the morphemes that share a
+    character with the token, joined by + (하+었 and XSV+EP), None for special tokens. {} where the tokenizer is not one
+    over morphemes, or its analyzer gives no tags."""
+    if not is_morpheme_tokenizer(tokenizer):
+        return {}
+    try:
+        segmenter = replace(tokenizer.segmenter, style="tagged")
+    except ValueError:
+        return {}
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}  # [UNK] stands for a morpheme
+    columns: dict[str, list[str | None]] = {"morpheme": [], "tag": []}
+    for text, text_ids, spans in zip(tagged_morphemes(segmenter, texts), ids, offsets, strict=True):
+        by_character: dict[int, list[TaggedMorpheme]] = {}
+        for morpheme in text:
+            for character in range(morpheme.start, morpheme.end):
+                by_character.setdefault(character, []).append(morpheme)
+        for id_, (start, end) in zip(text_ids, spans, strict=True):
+            touched = {} if id_ in special else {m: None for c in range(start, end) for m in by_character.get(c, ())}
+            columns["morpheme"].append("+".join(morpheme.form for morpheme in touched) or None)
+            columns["tag"].append("+".join(morpheme.tag for morpheme in touched) or None)
+    return columns
+
+
+def tagged_morphemes(segmenter: Any, texts: Sequence[str]) -> list[list[TaggedMorpheme]]:
+    """The morphemes of each text that have a tag."""
+    normalized = [nfc_with_offsets(replace_surrogates(text)) for text in texts]
+    unique = list(dict.fromkeys(text for text, _, _ in normalized if text))
+    segmentations = dict(zip(unique, segmenter.segment(unique), strict=True))
+    return [
+        [
+            TaggedMorpheme(begins[start], ends[end - 1], *tagged.groups())
+            for start, end, _, spelling in segmentations.get(text, ())
+            if start < end and (tagged := TAGGED.fullmatch(spelling or ""))
+        ]
+        for text, begins, ends in normalized
+    ]

@@ -1,0 +1,89 @@
+"""How much each token counts in a weighted mean: as a term counts in BM25 (Robertson et al., TREC-3 1994), by document
+frequencies that are learned from texts.
+
+They have a file of their own, not one in the checkpoint's folder: a published folder is exactly the files of its
+manifest, a folder of the Hub's cache belongs to the Hub, and one checkpoint may have the weights of several corpora.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import digest, read_json_with_digest, write_json_with_digest
+
+K1, B = 1.2, 0.75
+"""BM25's usual constants: how fast repetitions of a token count less, and how much the length of a text matters."""
+
+
+class TokenWeights(BaseModel, frozen=True):
+    """Document frequencies of a vocabulary of V tokens, and the weights that follow from them."""
+
+    vocabulary: str
+    """Digest of the vocabulary, since ids mean nothing to another tokenizer."""
+    documents: PositiveInt
+    """Number of texts."""
+    tokens: PositiveInt
+    """Tokens of all texts."""
+    document_frequency: list[NonNegativeInt]
+    """For each id the number of texts that contain it, V numbers."""
+
+    @classmethod
+    def learn(cls, texts: Iterable[Sequence[int]], tokenizer: Any) -> Self:
+        """Learn from the token ids of texts."""
+        frequency = np.zeros(max(tokenizer.get_vocab().values()) + 1, np.int64)
+        documents = tokens = 0
+        for ids in texts:
+            frequency[np.unique(np.array(ids, np.int64))] += 1
+            documents, tokens = documents + 1, tokens + len(ids)
+        return cls(
+            vocabulary=digest(tokenizer.get_vocab()), documents=documents, tokens=tokens,
+            document_frequency=frequency.tolist(),
+        )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: Path, tokenizer: Any) -> Self:
+        """Read what `save` wrote. Raises UserError for another file, or weights of another vocabulary."""
+        try:
+            weights = cls.model_validate(read_json_with_digest(path))
+        except ValidationError as error:
+            reason = error.errors()[0]
+            raise UserError(
+                f"{path} holds no weights of tokens ({'.'.join(map(str, reason['loc']))}: {reason['msg']}); "
+                "`kobert embed --learn-weights FILE` writes them"
+            ) from None
+        if weights.vocabulary != digest(tokenizer.get_vocab()):
+            raise UserError(
+                f"{path} was learned with another vocabulary than that of this checkpoint; learn the weights again "
+                "with --learn-weights FILE"
+            )
+        return weights
+
+    def save(self, path: Path) -> None:
+        """Write a JSON file. Raises UserError where the file exists."""
+        if path.exists():
+            raise UserError(f"{path} exists already and is not overwritten; choose another name")
+        write_json_with_digest(path, self.model_dump())
+
+    @cached_property
+    def idf(self) -> np.ndarray:
+        """The inverse document frequency of each id, (V,) and positive: nearly 0 for [CLS], which is in every text."""
+        frequency = np.array(self.document_frequency)
+        return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5))
+
+    def of(self, ids: Sequence[int]) -> np.ndarray:
+        """The weight of each of a text's (n,) tokens; all weights of one token add up to its BM25 score."""
+        _, inverse, counts = np.unique(np.array(ids, np.int64), return_inverse=True, return_counts=True)
+        relative_length = len(ids) * self.documents / self.tokens
+        return self.idf[np.array(ids)] * (K1 + 1) / (counts[inverse] + K1 * (1 - B + B * relative_length))
+
+    def of_batch(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
+        """`of` each text, with 0 for padding: (B, S) float32."""
+        weights = np.zeros((len(texts), max(map(len, texts))), np.float32)
+        for row, ids in zip(weights, texts, strict=True):
+            row[: len(ids)] = self.of(ids)
+        return weights

@@ -1,0 +1,109 @@
+"""Checkpoints of other projects embed with their own tokenizers, as `transformers` computes one text at a time."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from layouts import BERT_TOKENS, KLUE_ROBERTA_TOKENS, SIZES, byte_level, modernbert, wordpiece, xlm_roberta
+
+import kobert_pipeline as kobert_package
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.inference.embed import Embedder
+
+TEXTS = ["아버지가 방에 들어가셨다.", "글", "그 영화 진짜 재밌었어요ㅋㅋ 또 보고 싶다!", "", "한글 " * 300]
+
+
+def bert_without_pooler(folder: Path) -> None:
+    """As sentence-transformers may save an encoder: without a head, and without the pooler that it does not use."""
+    from transformers import BertConfig, BertModel
+
+    rows = wordpiece(folder, BERT_TOKENS, ("vocab.txt", "tokenizer.json"))
+    config = BertConfig(vocab_size=rows + 60, max_position_embeddings=64, **SIZES)
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+
+
+def roberta(folder: Path) -> None:
+    """RoBERTa counts positions from its padding token on."""
+    from transformers import RobertaConfig, RobertaForSequenceClassification
+
+    rows = wordpiece(folder, KLUE_ROBERTA_TOKENS)
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "type_vocab_size": 1}
+    config = RobertaConfig(vocab_size=rows, max_position_embeddings=66, **ids, **SIZES)
+    RobertaForSequenceClassification(config).save_pretrained(folder)
+
+
+def electra(folder: Path) -> None:
+    """Embeddings are narrower than the layers."""
+    from transformers import ElectraConfig, ElectraForPreTraining
+
+    rows = wordpiece(folder, BERT_TOKENS, ("vocab.txt", "tokenizer.json"))
+    config = ElectraConfig(vocab_size=rows, embedding_size=16, max_position_embeddings=64, **SIZES)
+    ElectraForPreTraining(config).save_pretrained(folder)
+
+
+def gpt2(folder: Path) -> None:
+    """No padding token, no special tokens around a text."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    rows = byte_level(folder)
+    tokenizer = read_json(folder / "tokenizer.json")
+    write_json(folder / "tokenizer.json", tokenizer | {"post_processor": None})
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    GPT2LMHeadModel(GPT2Config(vocab_size=rows, n_positions=64, n_embd=32, n_layer=2, n_head=2)).save_pretrained(folder)
+
+
+def bart(folder: Path) -> None:
+    """Only the encoder's states are vectors of the text."""
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    rows = byte_level(folder)
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 3}
+    sizes = {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+    config = BartConfig(vocab_size=rows, max_position_embeddings=64, d_model=32, **sizes, **ids)
+    BartForConditionalGeneration(config).save_pretrained(folder)
+
+
+OTHERS: list[Callable[[Path], Any]] = [bert_without_pooler, roberta, electra, gpt2, bart, modernbert, xlm_roberta]
+
+
+def plain_means(folder: Path, layer: int, max_length: int) -> list[np.ndarray]:
+    """The mean state of each text, one at a time and without padding; zeros where it has no tokens."""
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    model = model.get_encoder() if model.config.is_encoder_decoder else model
+    means = []
+    for text in TEXTS:
+        ids = tokenizer(text, truncation=True, max_length=max_length)["input_ids"]
+        if not ids:
+            means.append(np.zeros(32))
+            continue
+        with torch.no_grad():
+            states = model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+        means.append(states[layer][0].mean(0).numpy())
+    return means
+
+
+@pytest.mark.parametrize("build", OTHERS, ids=lambda build: build.__name__)
+def test_vectors_are_those_of_one_text_at_a_time(build: Callable[[Path], Any], tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    build(tmp_path)
+    checkpoint = kobert_package.load(tmp_path)
+    for layer in (-1, 0):
+        expected = plain_means(tmp_path, layer, checkpoint.tokenizer.model_max_length)
+        np.testing.assert_allclose(checkpoint.embed(TEXTS, layers=(layer,)), expected, atol=1e-5)
+    columns = Embedder.load(tmp_path).embed_tokens(TEXTS)
+    assert "morpheme" not in columns
+    first = [number for number, index in enumerate(columns["index"]) if index == 0]
+    np.testing.assert_allclose(columns["embedding"][first].mean(0), checkpoint.embed(TEXTS[0]), atol=1e-5)
+    assert all(columns["text"][i] == TEXTS[0][columns["start"][i] : columns["end"][i]] for i in first)
+
+
+def test_cls_of_a_causal_model_is_refused(tmp_path: Path) -> None:
+    gpt2(tmp_path)
+    with pytest.raises(UserError, match="causal model"):
+        kobert_package.load(tmp_path).embed(TEXTS, "cls")

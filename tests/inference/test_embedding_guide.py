@@ -1,0 +1,62 @@
+"""The commands and the code of docs/embedding.md work one after the other, and it names every pooling."""
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+
+from kobert_pipeline.inference.pooling import POOLINGS
+
+REPO = Path(__file__).resolve().parents[2]
+GUIDE = (REPO / "docs" / "embedding.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.M | re.S)
+
+
+def test_the_guide_does_what_it_says(
+    tiny: Any,
+    corpora: Path,
+    tmp_path: Path,
+    kobert: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reviews = (corpora / "reviews_test.txt").read_text(encoding="utf-8").splitlines()[:20]
+    Path("reviews.txt").write_text("\n".join(reviews), encoding="utf-8")
+    Path("love.txt").write_text(blocks("text")[0], encoding="utf-8")
+    Path("runs").mkdir()
+    for name in ("tydiqa-goldp-ko-train", "KorQuAD_v1.0_dev"):  # those of the clone take minutes
+        path = Path("corpora", "qa", f"{name}.json.zst")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(zstandard.compress((corpora / "qa_dev.json").read_bytes()))
+    for name in ("quickstart", "mini"):
+        Path("runs", name).symlink_to(tiny.run_dir)
+    for block in blocks("console"):
+        for line in block.splitlines():
+            fewer_layers = line.replace("-4,-3,-2,-1", "-2,-1")
+            result = kobert(*shlex.split(fewer_layers.removeprefix("$ kobert ")))
+            assert result.code == 0, (line, result.err)
+    assert np.load("layers.npy").shape == (20, 64)
+    assert np.load("weighted.npy").shape == np.load("reviews.npy").shape == (20, 32)
+    distances, vectors = blocks("python")
+    exec(distances, {})
+    found = np.array([row.strip(" []").split() for row in capsys.readouterr().out.splitlines()], float)
+    assert len(found) >= 3  # the small vocabulary splits 사랑
+    np.testing.assert_array_equal(found, found.T)
+    assert not found.diagonal().any() and found.any()
+    exec(vectors, {})
+    assert capsys.readouterr().out == "(2, 32)\n"
+
+
+def test_the_guide_names_every_pooling() -> None:
+    for folder in ("docs", "docs/ko"):
+        guide = (REPO / folder / "embedding.md").read_text(encoding="utf-8")
+        assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)) == set(POOLINGS), folder

@@ -1,0 +1,140 @@
+"""`kobert similar`: rankings by vectors, BM25 and both, and how well they find the right text."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import ndcg_score
+
+import kobert_pipeline as kobert_package
+from kobert_pipeline.inference.bm25 import Bm25, content_morphemes
+from kobert_pipeline.inference.similar import ranking_scores, ranks, standard_scores, top
+from kobert_pipeline.inference.token_weights import K1, B
+
+TEXTS = [
+    "배우들의 연기가 정말 좋았다.",
+    "연기는 좋은데 이야기가 지루하다.",
+    "음악이 아름다운 영화",
+    "",
+    "연기, 연기, 연기!",
+]
+
+
+def table(scores: list[list[float]]) -> Any:
+    """Scores by the number of a query, which is its text."""
+    return lambda queries: np.array([scores[int(query)] for query in queries], np.float32)
+
+
+def numbered(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
+
+
+@given(st.integers(1, 600), st.integers(1, 12), st.integers(0, 2**32))
+def test_ranks_and_the_best_equal_plain_loops(queries: int, texts: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 5, (queries, texts)).tolist()  # many are equal
+    gold = rng.integers(0, texts, queries)
+    expected = [sum(other >= row[right] for other in row) for row, right in zip(scores, gold, strict=True)]
+    assert ranks(table(scores), numbered(queries), gold).tolist() == expected
+    numbers, values = top(table(scores), numbered(queries), 3)
+    for row, best, of_best in zip(scores, numbers.tolist(), values.tolist(), strict=True):
+        assert best == sorted(range(texts), key=lambda number: (-row[number], number))[:3]
+        assert of_best == [row[number] for number in best]
+
+
+def test_scores_of_a_ranking_equal_scikit_learn() -> None:
+    rng = np.random.default_rng(1)
+    scores, gold = rng.random((50, 30)), rng.integers(0, 30, 50)
+    found = ranking_scores(ranks(table(scores.tolist()), numbered(50), gold))
+    relevance = np.eye(30)[gold]
+    assert found["ndcg@10"] == pytest.approx(100 * ndcg_score(relevance, scores, k=10))
+    places = [1 + sorted(-row).index(-row[right]) for row, right in zip(scores, gold, strict=True)]
+    assert found["mrr@10"] == pytest.approx(100 * np.mean([1 / place if place <= 10 else 0 for place in places]))
+    assert found["recall@1"] == pytest.approx(100 * np.mean([place == 1 for place in places]))
+    assert found["recall@10"] == pytest.approx(100 * np.mean([place <= 10 for place in places]))
+
+
+def test_bm25_is_the_formula_over_morphemes() -> None:
+    """Lucene's: idf = ln(1 + (N - n + 0.5) / (n + 0.5)), without the constant factor k1 + 1."""
+    queries = ["연기가 좋은 영화", "없는낱말", "", "이야기 이야기"]
+    documents, asked = content_morphemes(TEXTS), content_morphemes(queries)
+    mean_length = sum(map(len, documents)) / len(documents)
+    frequency = Counter(term for document in documents for term in set(document))
+
+    def score(query: list[str], document: list[str]) -> float:
+        total = 0.0
+        for term in query:
+            if count := document.count(term):
+                idf = math.log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5))
+                total += idf * count / (count + K1 * (1 - B + B * len(document) / mean_length))
+        return total
+
+    expected = [[score(query, document) for document in documents] for query in asked]
+    found = Bm25(TEXTS).scores(queries)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert found[0].any() and not found[1].any() and not found[2].any()
+    assert not Bm25(["", ""]).scores(["연기"]).any()
+
+
+def test_terms_are_morphemes_that_carry_meaning() -> None:
+    assert content_morphemes(["배우들의 연기가 3번 좋았다!"]) == [["배우/NNG", "연기/NNG", "3/SN", "번/NNB", "좋/VA"]]
+    assert content_morphemes(["은/는"])[0]  # nothing but particles: better than no term at all
+
+
+def test_standard_scores_have_mean_0_and_deviation_1() -> None:
+    found = standard_scores(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]))
+    assert found[0].mean() == pytest.approx(0) and found[0].std() == pytest.approx(1)
+    assert not found[1].any()
+
+
+@pytest.fixture
+def place(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with `texts.txt`, and the published encoder as `mlm`."""
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_ranking_is_by_the_cosine_of_the_vectors(place: Path, kobert: Callable[..., Any]) -> None:
+    vectors = kobert_package.load("mlm").embed([TEXTS[0], *TEXTS])
+    cosines = vectors[1:] @ vectors[0] / np.linalg.norm(vectors[1:], axis=1) / np.linalg.norm(vectors[0])
+    printed = kobert("similar", "mlm", TEXTS[0], "--in", "texts.txt", "--by", "mean", "--top-k", 3, "--json")
+    assert printed.code == 0, printed.err
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert [row["line"] - 1 for row in rows] == np.argsort(-cosines)[:3].tolist()
+    assert [row["score"] for row in rows] == pytest.approx(sorted(cosines.tolist(), reverse=True)[:3], abs=1e-3)
+    assert rows[0]["text"] == TEXTS[0] and [row["rank"] for row in rows] == [1, 2, 3]
+    shown = kobert("similar", "mlm", "연기", "음악", "--in", "texts.txt", "--by", "bm25", "--by", "hybrid")
+    assert shown.out.count("(by bm25)") == 2 and "음악이 아름다운 영화" in shown.out
+
+
+def test_questions_find_their_contexts(place: Path, kobert: Callable[..., Any], corpora: Path) -> None:
+    methods = ["mean", "first-last", "bm25", "hybrid"]
+    given = [part for method in methods for part in ("--by", method)]
+    result = kobert("similar", "mlm", "--gold", corpora / "qa_dev.json", *given, "--bm25-weight", 1, "--json").json
+    assert list(result["methods"]) == methods and result["queries"] > result["texts"] > 1
+    assert result["methods"]["hybrid"] == result["methods"]["bm25"]  # all the weight
+    assert result["methods"]["bm25"]["recall@1"] > 50
+    shown = kobert("similar", "mlm", "--gold", corpora / "qa_dev.json", "--by", "bm25").out
+    assert f"{result['methods']['bm25']['mrr@10']:.2f}" in shown
+
+
+def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], corpora: Path) -> None:
+    for arguments, said in (
+        (["연기"], "--in FILE"),
+        (["--in", "texts.txt"], "give a QUERY"),
+        (["연기", "--gold", corpora / "qa_dev.json"], "brings queries and texts of its own"),
+        (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
+        (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),
+        (["연기", "--in", "texts.txt", "--hybrid-pooling", "bm25"], "there is no pooling 'bm25'"),
+        (["연기", "--in", "texts.txt", "--by", "weighted"], "needs weights of tokens"),
+    ):
+        assert said in kobert("similar", "mlm", *arguments).complaint
