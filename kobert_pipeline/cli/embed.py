@@ -65,8 +65,7 @@ def embed(
     else:
         _print(embedder, files, tokens)
     if embedder.truncated:
-        limit = embedder.max_length
-        print(f"{embedder.truncated:,} texts have more than {limit} tokens and were truncated", file=sys.stderr)
+        print(f"truncated to {embedder.max_length} tokens: {embedder.truncated:,} texts", file=sys.stderr)
 
 
 def _refuse_conflicts(

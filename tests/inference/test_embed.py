@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import kobert_pipeline as kobert_package
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.inference.embed import Embedder, by_tokens
@@ -206,3 +207,9 @@ def test_a_model_with_any_head_embeds_by_its_encoder(tiny: Any) -> None:
         folder = tiny.run_dir / "publish" / name
         expected = [plain_states(folder, text)[-1].mean(0).numpy() for text in TEXTS]
         np.testing.assert_allclose(kobert_package.load(folder).embed(TEXTS), expected, atol=ROUNDING)
+
+
+def test_a_feature_based_tagger_embeds_by_its_frozen_encoder(tiny: Any, mlm: Path, tmp_path: Path) -> None:
+    FeatureBasedTagger(transformers.AutoModel.from_pretrained(mlm)).save_pretrained(tmp_path / "model")
+    tagger = kobert_package.load(tmp_path / "model", tiny.run_dir / "tokenizer")
+    np.testing.assert_allclose(tagger.embed(TEXTS[:3]), kobert_package.load(mlm).embed(TEXTS[:3]), atol=ROUNDING)
