@@ -129,6 +129,11 @@ class PretrainOptions(Options):
                 f"objective {self.objective.name} needs a model of kind '{self.objective.head}', "
                 f"which {self.architecture.name} does not have{guess}"
             )
+        if self.base and self.objective.head == "discriminator":
+            raise ValueError(
+                f"objective {self.objective.name} trains a generator too, which published checkpoints do not have; set "
+                "objective to mlm, or leave base out"
+            )
         return self
 
 
