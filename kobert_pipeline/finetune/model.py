@@ -117,7 +117,10 @@ def load(folder: Path) -> Any:
         folder, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True
     )
     if missing := sorted(loading["missing_keys"]):
-        raise UserError(f"{folder} lacks weights of a {found.__name__}: {', '.join(missing[:3])}; copy it again")
+        raise UserError(
+            f"{folder / 'model.safetensors'} lacks weights of a {found.__name__}: {', '.join(missing[:3])}; copy it "
+            "again"
+        )
     return model.eval()
 
 
