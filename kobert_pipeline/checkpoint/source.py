@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, listed_parts, weight_files
 
-CONFIG, WEIGHTS, PICKLED_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
+CONFIG, PICKLED_WEIGHTS = "config.json", "pytorch_model.bin"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCABULARIES = (
     "morphemes.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
@@ -55,20 +56,28 @@ def fetch(repo: str, revision: str | None) -> Path:
 
 def _fetch_weights(repo: str, folder: Path) -> None:
     """Fetch the weights of the commit that `folder` is named after, safetensors if there are any."""
-    from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-    names = (WEIGHTS, PICKLED_WEIGHTS)
-    if any((folder / name).is_file() for name in names):
-        return  # without asking the Hub, which may be out of reach
-    for name in names:
+    names = (WEIGHTS, INDEX, PICKLED_WEIGHTS)
+    present = [name for name in names if (folder / name).is_file()]  # then the Hub, out of reach perhaps, is not asked
+    for name in present[:1] or names:
         try:
-            hf_hub_download(repo, name, revision=folder.name)
-            return
+            _fetch_file(repo, folder, name)
         except LocalEntryNotFoundError:  # no connection: looking for the other file would not help
             raise
         except EntryNotFoundError:
             continue
+        for part in listed_parts(folder) if name == INDEX else ():
+            _fetch_file(repo, folder, part)
+        return
+
+
+def _fetch_file(repo: str, folder: Path, name: str) -> None:
+    """Fetch one file of the commit that `folder` is named after, unless it is there."""
+    from huggingface_hub import hf_hub_download
+
+    if not (folder / name).is_file():
+        hf_hub_download(repo, name, revision=folder.name)
 
 
 def commit_of(name: str, folder: Path) -> str | None:
@@ -88,11 +97,12 @@ def lacks_of_tokenizer(folder: Path) -> list[str]:
 def checkpoint_files(folder: Path) -> list[Path]:
     """The files in `folder` that make a checkpoint. Raises UserError where the config, the weights or the tokenizer is
     missing."""
-    weights = next((name for name in (WEIGHTS, PICKLED_WEIGHTS) if (folder / name).is_file()), None)
+    pickled = [PICKLED_WEIGHTS] if (folder / PICKLED_WEIGHTS).is_file() else []
+    weights = weight_files(folder) or pickled
     tokenizer = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     lacking = [CONFIG] if not (folder / CONFIG).is_file() else []
-    lacking += [f"{WEIGHTS} (or {PICKLED_WEIGHTS})"] if weights is None else []
+    lacking += [f"{WEIGHTS} (or {PICKLED_WEIGHTS})"] if not weights else []
     lacking += lacks_of_tokenizer(folder)
-    if lacking or weights is None:
+    if lacking:
         raise UserError(f"checkpoint: {folder} lacks {', '.join(lacking)}; give the folder of a whole checkpoint")
-    return [folder / name for name in (CONFIG, weights, *tokenizer)]
+    return [folder / name for name in (CONFIG, *weights, *tokenizer)]

@@ -12,7 +12,6 @@ from kobert_pipeline.checkpoint.source import (
     CONFIG,
     PICKLED_WEIGHTS,
     TOKENIZER_FILES,
-    WEIGHTS,
     checkpoint_files,
     commit_of,
     locate,
@@ -22,6 +21,7 @@ from kobert_pipeline.files import read_json, sha256
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, weight_files
 
 VERSION = 1
 MODEL, TOKENIZER = "model", "tokenizer"
@@ -79,21 +79,28 @@ def run(name: str, out: Path) -> dict[str, Any]:
 
 
 def write_weights(folder: Path, out: Path) -> None:
-    """Copy the weights, or convert pickled ones, of which only tensors are read and nothing is executed."""
-    if (folder / WEIGHTS).is_file():
+    """Copy the weights, or join those of several parts, or convert pickled ones, of which only tensors are read and
+    nothing is executed."""
+    names = weight_files(folder) or [PICKLED_WEIGHTS]
+    if names == [WEIGHTS]:
         shutil.copyfile(folder / WEIGHTS, out)
         return
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import load_file, save_file
 
+    tensors: dict[str, Any] = {}
     try:
-        tensors = torch.load(folder / PICKLED_WEIGHTS, map_location="cpu", weights_only=True)
+        for name in names:
+            if name == PICKLED_WEIGHTS:
+                tensors = torch.load(folder / name, map_location="cpu", weights_only=True)
+            elif name != INDEX:
+                tensors |= load_file(folder / name)
         # a file of its own for each tensor: safetensors refuses tensors that share their memory, as tied ones do
         save_file({key: value.contiguous().clone() for key, value in tensors.items()}, out, {"format": "pt"})
-    except Exception as error:  # pickle's, zipfile's and torch's own errors
+    except Exception as error:  # pickle's, zipfile's, safetensors' and torch's own errors
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(
-            f"checkpoint: {folder / PICKLED_WEIGHTS} does not hold weights alone, or is damaged ({reason}); only "
+            f"checkpoint: {folder / name} does not hold weights alone, or is damaged ({reason}); only "
             "tensors are read, so give a checkpoint with model.safetensors"
         ) from None
 

@@ -69,6 +69,7 @@ def run_app(app: typer.Typer) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         # UTF-8 cannot encode a lone surrogate, and an ASCII locale cannot encode Korean: print escapes, don't crash
         sys.stdout.reconfigure(errors="backslashreplace")
+    was_discarded = _output_is_discarded()
     try:
         try:
             _run(app)
@@ -80,7 +81,8 @@ def run_app(app: typer.Typer) -> None:
         broken = error.__context__ if isinstance(error, SystemExit) else error
         if not isinstance(broken, BrokenPipeError):
             raise
-        if not _output_is_closed():
+        # rich, which notices it first, points standard output to /dev/null
+        if not (_reader_has_gone() or (_output_is_discarded() and not was_discarded)):
             raise broken from None
         # Point both streams at /dev/null: what is still buffered must not raise again while Python shuts down.
         for stream in (1, 2):
@@ -107,11 +109,13 @@ def _run(app: typer.Typer) -> None:
         sys.exit(status)
 
 
-def _output_is_closed() -> bool:
-    """Whether the reader of standard output or error has gone."""
-    # rich has noticed it already and pointed standard output to /dev/null
-    if os.path.samestat(os.fstat(1), Path(os.devnull).stat()):
-        return True
+def _output_is_discarded() -> bool:
+    """Whether standard output is /dev/null."""
+    return os.path.samestat(os.fstat(1), Path(os.devnull).stat())
+
+
+def _reader_has_gone() -> bool:
+    """Whether nobody can read standard output or error any more."""
     poll = select.poll()
     for stream in (1, 2):
         poll.register(stream, 0)

@@ -14,7 +14,7 @@ NO_TERMINAL_WIDTH = 100_000
 """Columns of output that is not a terminal: wider than any table, so that no row is wrapped or shortened."""
 
 SMALL_MODEL = 2**33
-"""Bytes of memory that every GPU for training has: below, its size is no question."""
+"""Bytes of memory that every GPU for training has, so that for less no sizes of GPUs are named."""
 
 
 class Commands(TyperGroup):

@@ -26,8 +26,9 @@ from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.tokenizer.loading import load_tokenizer as tokenizer_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
+from kobert_pipeline.training.weight_files import WEIGHTS, weight_files
 
-MODEL_FILES = ("config.json", "model.safetensors")
+MODEL_FILES = ("config.json", WEIGHTS)
 TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
     "ForTokenClassification": "tagging",
@@ -132,9 +133,10 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:
-    """Raise UserError unless `folder` has the required files, `with_tokenizer` also those of a tokenizer, and, where it
-    has a manifest, they are unchanged."""
-    missing = [name for name in required if not (folder / name).is_file()]
+    """Raise UserError unless `folder` has the required files (weights also in parts), `with_tokenizer` also those of a
+    tokenizer, and, where it has a manifest, they are unchanged."""
+    present = [WEIGHTS] if weight_files(folder) else []
+    missing = [name for name in required if name not in present and not (folder / name).is_file()]
     if with_tokenizer:
         missing += lacks_of_tokenizer(folder)
     if missing:
@@ -154,7 +156,7 @@ def load_errors(folder: Path) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        damaged = "model.safetensors is damaged: " if type(error).__name__ == "SafetensorError" else ""
+        damaged = "its weights are damaged: " if type(error).__name__ == "SafetensorError" else ""
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise UserError(f"{folder} does not load: {damaged}{reason}; copy or publish it again") from error
 

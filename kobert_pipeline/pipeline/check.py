@@ -10,7 +10,7 @@ from kobert_pipeline.pretrain.memory import MemoryModel
 from kobert_pipeline.runs.runner import Job
 
 GPU_SIZES = (24, 40, 80)
-"""Memory of common GPUs in GB, as their makers say, which are GiB."""
+"""Memory of common GPUs in GiB, which their makers call GB."""
 
 
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:

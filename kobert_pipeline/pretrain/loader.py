@@ -45,7 +45,9 @@ class Loader:
         # two, since at the end of an epoch other threads already build batches of the next
         self.epoch = lru_cache(maxsize=2)(self._epoch)
         self.distinct_epochs = options.objective.epochs
-        self.epoch_ends: list[int] = []  # the number of the first step after each epoch planned so far
+        # of each epoch planned so far: the number of the first step after it, and how many tokens it has
+        self.epoch_ends: list[int] = []
+        self.epoch_tokens: list[int] = []
         self.planning_lock = Lock()  # several threads build batches, but an epoch is planned once
 
     def _epoch(self, epoch: int) -> tuple[Sequences, list[np.ndarray]]:
@@ -69,9 +71,9 @@ class Loader:
     def _locate(self, step: int) -> tuple[int, int]:
         """(epoch, number of the step within it)."""
         while not self.epoch_ends or step >= self.epoch_ends[-1]:
-            self.epoch_ends.append(
-                (self.epoch_ends[-1] if self.epoch_ends else 0) + len(self.epoch(len(self.epoch_ends))[1])
-            )
+            sequences, batches = self.epoch(len(self.epoch_ends))
+            self.epoch_ends.append((self.epoch_ends[-1] if self.epoch_ends else 0) + len(batches))
+            self.epoch_tokens.append(int(sequences.lengths.sum()))
         epoch = next(i for i, end in enumerate(self.epoch_ends) if step < end)
         return epoch, step - (self.epoch_ends[epoch - 1] if epoch else 0)
 
@@ -87,6 +89,5 @@ class Loader:
     def tokens_until(self, steps: int) -> int:
         """The number of tokens in the first `steps` steps, including special tokens."""
         last, inside = self._locate(steps - 1)
-        full_epochs = sum(int(self.epoch(epoch)[0].lengths.sum()) for epoch in range(last))
         sequences, batches = self.epoch(last)
-        return full_epochs + sum(int(sequences.lengths[rows].sum()) for rows in batches[: inside + 1])
+        return sum(self.epoch_tokens[:last]) + sum(int(sequences.lengths[rows].sum()) for rows in batches[: inside + 1])

@@ -59,8 +59,11 @@ class MemoryModel(NamedTuple):
         two backward passes."""
         head, predicted = self.objective.head, round(tokens * self.objective.predicted_share)
         rows = min(predicted, chunk_rows(self.architecture, self.vocab_size))
-        weights = PARAMETER_BYTES * self.architecture.parameter_count(self.vocab_size, head)
-        weights -= MOMENT_BYTES * self.architecture.encoder_weights(head) * self.muon
+        parameters = self.architecture.parameter_count(self.vocab_size, head)
+        # the smaller one, since `encoder_weights` counts a layer that is shared each time it is used
+        encoder = parameters - self.architecture.head_weights(self.vocab_size, head)
+        hidden = min(encoder, self.architecture.encoder_weights(head))
+        weights = PARAMETER_BYTES * parameters - MOMENT_BYTES * hidden * self.muon
         per_number = tokens * (1.0 if self.bf16 else FULL_PRECISION)
         at_logits = round(per_number * self.architecture.activation_bytes_at_logits(head))
         in_all = round(per_number * self.architecture.activation_bytes(head))

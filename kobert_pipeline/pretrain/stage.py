@@ -130,6 +130,11 @@ class PretrainOptions(Options):
                 f"objective {self.objective.name} needs a model of kind '{self.objective.head}', "
                 f"which {self.architecture.name} does not have{guess}"
             )
+        if self.base and self.objective.head == "discriminator":
+            raise ValueError(
+                f"objective {self.objective.name} trains a generator too, which published checkpoints do not have; set "
+                "objective to mlm, or leave base out"
+            )
         return self
 
 
@@ -160,11 +165,10 @@ def run(
     if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
         report("evaluating")
         evaluator(0)
+    kernel = attention_kernel(device(), plan)  # before the training, since it warns of a slow one
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
-    trained = train(
-        module, batches(schedule, plan), plan, schedule.steps, out, evaluator,
-        tracking=tracking, parts_at=schedule.parts_at,
-    )  # fmt: skip
+    batch_at, parts_at = batches(schedule, plan), schedule.parts_at
+    trained = train(module, batch_at, plan, schedule.steps, out, evaluator, tracking=tracking, parts_at=parts_at)
     with full_params(module):
         if is_main_process():
             options.architecture.save(model, out / MODEL)
@@ -173,7 +177,7 @@ def run(
         "steps": schedule.steps,
         "tokens_seen": schedule.tokens(),
         **started,
-        "attention_kernel": attention_kernel(device(), plan),
+        "attention_kernel": kernel,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "train_loss": round(trained.loss, 4),
         **evaluator.summary(schedule.steps),

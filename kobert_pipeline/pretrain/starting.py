@@ -14,8 +14,9 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.growing import origins
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
+from kobert_pipeline.training.weight_files import WEIGHTS, weight_files
 
-CONFIG, WEIGHTS, PLAIN_VOCABULARY = "config.json", "model.safetensors", "tokenizer.json"
+CONFIG, PLAIN_VOCABULARY = "config.json", "tokenizer.json"
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 MAX_VOCAB_SIZE = 10**8
 """A larger vocab_size in a config is an error; the largest vocabularies have a few hundred thousand tokens."""
@@ -26,14 +27,15 @@ CONTINUATION_MARK = "##"
 def base_files(base: Path) -> list[Path]:
     """The config, weights and vocabulary of the checkpoint `base`. Raises UserError where one is missing."""
     vocabulary = next((name for name in (VOCABULARY_FILE, PLAIN_VOCABULARY) if (base / name).is_file()), None)
-    missing = [name for name in (CONFIG, WEIGHTS) if not (base / name).is_file()]
+    weights = weight_files(base)
+    missing = [name for name in (CONFIG, *(weights or [WEIGHTS])) if not (base / name).is_file()]
     if missing or not vocabulary:
         names = ", ".join(missing or [f"{VOCABULARY_FILE} (or {PLAIN_VOCABULARY})"])
         raise UserError(
             f"pretrain.base: {base} lacks {names}; name a folder that `kobert` published, or a BERT in the format of "
             "transformers"
         )
-    return [base / name for name in (CONFIG, WEIGHTS, vocabulary)]
+    return [base / name for name in (CONFIG, *weights, vocabulary)]
 
 
 def check_sizes(base: Path, config: Any) -> None:
@@ -61,27 +63,15 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
 
     check_sizes(base, model.config)
     spelling = base_token_origins(base, read_morpheme_backend(tokenizer / VOCABULARY_FILE))
-    try:
-        # safe with a folder from elsewhere: neither code (auto_map) nor pickles are loaded
-        loaded, loading_info = type(model).from_pretrained(
-            base, output_loading_info=True, use_safetensors=True, trust_remote_code=False
-        )
-    except Exception as error:  # transformers raises many types for damaged folders
-        raise UserError(
-            f"pretrain.base: {base} cannot be loaded ({' '.join(str(error).split()):.300}); fetch it again"
-        ) from None
-    old, rows = loaded.state_dict(), read_json(base / CONFIG)["vocab_size"]
-    missing = sorted(loading_info["missing_keys"])
-    # heads and pooler may be missing, as in a checkpoint made for something else, but not the encoder
-    if any(name.startswith(model.base_model_prefix) and ".pooler." not in name for name in missing):
-        raise UserError(f"pretrain.base: {base / WEIGHTS} lacks weights of the encoder ({missing[0]}); give another")
+    (old, missing), rows = _base_weights(type(model), base), read_json(base / CONFIG)["vocab_size"]
     if any(id_ >= rows for ids in spelling for id_ in ids):
         raise UserError(
             f"pretrain.base: the vocabulary in {base} has more tokens than its model ({rows:,}); fetch it again"
         )
     with torch.no_grad():
         for name, value in model.state_dict().items():
-            has_row_per_token = value.dim() and value.shape[0] == len(spelling) and old[name].shape[0] == rows
+            has_row_per_token = bool(value.dim()) and value.shape[0] == len(spelling) and old[name].shape[0] == rows
+            _check_shape(base, name, value, old[name], has_row_per_token)
             if has_row_per_token:
                 _init_embedding_rows(value, old[name], spelling)
             else:
@@ -96,6 +86,36 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
     }
 
 
+def _base_weights(kind: Any, base: Path) -> tuple[dict[str, Any], list[str]]:
+    """The weights of `base` for the model class `kind` by name, and the names of those that it lacks, which are random.
+    Raises UserError where it cannot be loaded."""
+    try:
+        # safe with a folder from elsewhere: neither code (auto_map) nor pickles are loaded
+        loaded, loading_info = kind.from_pretrained(
+            base, output_loading_info=True, use_safetensors=True, trust_remote_code=False
+        )
+    except Exception as error:  # transformers raises many types for damaged folders
+        raise UserError(
+            f"pretrain.base: {base} cannot be loaded ({' '.join(str(error).split()):.300}); fetch it again"
+        ) from None
+    missing = sorted(loading_info["missing_keys"])
+    # heads and pooler may be missing, as in a checkpoint made for something else, but not the encoder
+    if any(name.startswith(kind.base_model_prefix) and ".pooler." not in name for name in missing):
+        raise UserError(f"pretrain.base: {base} lacks weights of the encoder ({missing[0]}); give another")
+    return loaded.state_dict(), missing
+
+
+def _check_shape(base: Path, name: str, value: Any, old: Any, has_row_per_token: bool) -> None:
+    """Raise UserError unless the weights `value` and those of the checkpoint, `old`, have one shape; only the number of
+    tokens may differ."""
+    # such as embedding_size or type_vocab_size, which have their own names in each family's config
+    if value.shape[has_row_per_token:] != old.shape[has_row_per_token:]:
+        raise UserError(
+            f"pretrain.base: {name} has the shape {list(old.shape)} in {base}, but {list(value.shape)} in "
+            "pretrain.architecture; make the sizes the same"
+        )
+
+
 def _init_embedding_rows(value: Any, old: Any, spelling: list[list[int]]) -> None:
     """Set each row of `value`, (V, ...), to the mean of the rows of `old`, (V_old, ...), that spell its token. Rows of
     tokens without spelling stay as they are."""
@@ -106,7 +126,7 @@ def _init_embedding_rows(value: Any, old: Any, spelling: list[list[int]]) -> Non
 
 def base_token_origins(base: Path, new: Tokenizer) -> list[list[int]]:
     """For each id of `new`, the ids of the checkpoint's vocabulary that spell its token."""
-    path = base_files(base)[2]
+    path = base_files(base)[-1]
     try:
         old = read_morpheme_backend(path) if path.name == VOCABULARY_FILE else Tokenizer.from_file(str(path))
     except Exception as error:  # `tokenizers` raises nothing narrower

@@ -43,11 +43,11 @@ ENDS = {
 """{body of a command: its exit code, and a pattern of the whole of standard error}."""
 
 
-def start(body: str, reads: bool = True, **environment: str) -> subprocess.Popen[str]:
+def start(body: str, reads: bool = True, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.Popen[str]:
     """A process whose command does `body`; unless the test `reads` it, nobody reads its output."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM.format(textwrap.indent(body, "    "))],
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | environment,
@@ -65,6 +65,13 @@ def test_every_way_to_end_has_its_exit_code_and_message() -> None:
         assert process.stderr
         said = process.stderr.read()
         assert (process.wait(60), bool(re.fullmatch(pattern, said))) == (code, True), (body, said)
+
+
+def test_a_broken_pipe_elsewhere_is_an_error_though_the_output_is_discarded() -> None:
+    (body,) = (body for body in ENDS if "os.pipe" in body)
+    process = start(body, stdout=subprocess.DEVNULL)
+    assert "BrokenPipeError" in process.communicate(timeout=60)[1]
+    assert process.returncode == 1
 
 
 def test_every_rank_exits_with_the_code_of_rank_0_which_alone_prints() -> None:

@@ -115,7 +115,7 @@ def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(
     save_file(weights | {"classifier.weight": torch.zeros(3, 3)}, folder / "model.safetensors", {"format": "pt"})
     assert "does not load" in kobert("predict", folder, "정말").complaint
     (folder / "model.safetensors").write_bytes(b"broken" * 9)
-    assert "model.safetensors is damaged" in kobert("predict", folder, "정말").complaint
+    assert "its weights are damaged" in kobert("predict", folder, "정말").complaint
 
 
 def test_a_question_checkpoint_of_an_earlier_version_is_used_with_its_options(

@@ -155,3 +155,12 @@ def test_threads_plan_an_epoch_together_once() -> None:
         for batch in threads.map(shared.batch, [steps] * 8):
             assert_equal(batch, alone.batch(steps))
     assert shared.planned == list(range(len(shared.epoch_ends)))
+
+
+def test_after_all_steps_counting_their_tokens_plans_nothing_again() -> None:
+    slow, plain, steps = slow_and_plain()
+    seen = [int(slow.batch(step).lengths.sum()) for step in range(steps)]
+    planned = list(slow.planned)
+    assert len(planned) > 3
+    assert slow.tokens_until(steps) == sum(seen) == plain.tokens_until(steps)
+    assert slow.planned == planned == list(range(len(planned)))

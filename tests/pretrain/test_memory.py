@@ -55,6 +55,20 @@ def test_parameters_are_those_of_a_built_model() -> None:
             )  # ALBERT's one layer makes its biases and pooler count
 
 
+def test_muon_saves_one_moment_of_the_matrices_that_it_takes() -> None:
+    import torch
+
+    from kobert_pipeline.training.optimizer import hidden_matrices
+
+    for row in counted_rows():
+        if row["tokens"] == 16384 and row["vocab_size"] == 32_000 and row["optimizer"] == "adamw":
+            adamw, muon = (memory_model(row | {"optimizer": name}) for name in ("adamw", "muon"))
+            with torch.device("meta"):
+                model = adamw.architecture.model(adamw.architecture.config(32_000), adamw.objective.head)
+            saved = adamw.peak(1024).weights - muon.peak(1024).weights
+            assert saved == pytest.approx(4 * sum(one.numel() for one in hidden_matrices(model)), rel=0.15), row
+
+
 def test_as_many_tokens_fit_as_the_estimate_allows() -> None:
     for row in counted_rows():
         model = memory_model(row)

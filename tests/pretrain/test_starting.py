@@ -7,11 +7,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import BertForPreTraining, BertForSequenceClassification
+from transformers import BertForPreTraining, BertForSequenceClassification, ElectraForPreTraining
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.starting import base_files, start_from, wordpiece_origins
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
+from kobert_pipeline.training.weight_files import weight_files
 
 OLD = [*SPECIAL_TOKENS, *"가나다라", "▁가", "가나"]
 NEW = [*SPECIAL_TOKENS, "가나", "나다", *"가나다라", "마", "▁가", "▁가나다"]
@@ -122,6 +124,65 @@ def test_other_sizes_than_the_checkpoints_are_refused_by_name(tiny_bert, base, t
     )
     with pytest.raises(UserError, match=r"has num_hidden_layers 3, but pretrain\.architecture has 2"):
         start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
+
+
+ELECTRA = {
+    "name": "electra", "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "embedding_size": 16,
+    "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+def electra_options(**changes) -> PretrainOptions:
+    return PretrainOptions(**{"objective": "mlm", "architecture": ELECTRA, "max_length": 32} | changes)
+
+
+@pytest.fixture
+def electra_base(tmp_path: Path) -> Path:
+    """A discriminator as it is published, without its generator."""
+    folder = tmp_path / "electra"
+    ElectraForPreTraining(electra_options().architecture.config(len(OLD))).save_pretrained(folder)
+    backend(OLD).save(str(folder / "morphemes.json"))
+    return folder
+
+
+def test_an_electra_is_continued_with_masks_alone(electra_base, tmp_path) -> None:
+    """Its published checkpoint has no generator, which the objective rtd would train."""
+    with pytest.raises(ValueError, match="objective rtd trains a generator too, which published checkpoints do not"):
+        electra_options(objective="rtd", base="electra")
+    options = electra_options(base="electra")
+    model = options.architecture.model(options.architecture.config(len(NEW)), options.objective.head)
+    counts = start_from(model, electra_base, tokenizer(tmp_path, NEW))
+    old = ElectraForPreTraining.from_pretrained(electra_base)
+    for name, value in model.electra.encoder.state_dict().items():
+        assert torch.equal(value, old.electra.encoder.state_dict()[name]), name
+    assert counts["tokens_started_at_random"] == 1
+    assert counts["weights_started_at_random"] > 0, "the head for masked tokens"
+
+
+def test_weights_of_other_shapes_are_refused(electra_base, tmp_path) -> None:
+    options = electra_options(architecture=ELECTRA | {"embedding_size": 8})
+    model = options.architecture.model(options.architecture.config(len(OLD)), options.objective.head)
+    said = r"word_embeddings.weight has the shape \[11, 16\] in .*electra, but \[11, 8\] in pretrain\.architecture"
+    with pytest.raises(UserError, match=said):
+        start_from(model, electra_base, tokenizer(tmp_path, OLD))
+
+
+def test_a_base_with_its_weights_in_parts_is_one_with_them_in_one_file(tiny_bert, base, tmp_path) -> None:
+    made = tokenizer(tmp_path, NEW)
+
+    def started():
+        torch.manual_seed(0)
+        model = BertForPreTraining(sized(tiny_bert, len(NEW)))
+        return start_from(model, base, made), model.state_dict()
+
+    counts, weights = started()
+    BertForPreTraining.from_pretrained(base).save_pretrained(base, max_shard_size="20KB")
+    (base / "model.safetensors").unlink()
+    assert len(weight_files(base)) > 3
+    assert [path.name for path in base_files(base)] == ["config.json", *weight_files(base), "morphemes.json"]
+    counts_of_parts, weights_of_parts = started()
+    assert counts_of_parts == counts
+    assert all(torch.equal(weights_of_parts[name], value) for name, value in weights.items())
 
 
 def test_a_run_starts_from_what_another_published(tiny, tmp_path, kobert) -> None:

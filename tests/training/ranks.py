@@ -11,6 +11,7 @@ import torch
 from tokenizers import Tokenizer, models
 
 from kobert_pipeline.distributed import destroy_process_group
+from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.pretrain import stage
 from kobert_pipeline.shards.format import (
     DOCUMENT,
@@ -54,7 +55,7 @@ def prepare(place: Path) -> None:
         write_shard(place / "shards", f"{split}-00000", shard_of(np.random.default_rng(number), documents=24))
     vocabulary = {f"token{number}": number for number in range(200)}
     (place / "tokenizer").mkdir()
-    Tokenizer(models.WordPiece(vocabulary, unk_token="token1")).save(str(place / "tokenizer" / stage.VOCABULARY_FILE))
+    Tokenizer(models.WordPiece(vocabulary, unk_token="token1")).save(str(place / "tokenizer" / VOCABULARY_FILE))
 
 
 def shard_of(rng: np.random.Generator, documents: int) -> Shard:

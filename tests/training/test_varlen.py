@@ -1,9 +1,11 @@
 """PyTorch's kernel for packed sequences gets the right arguments, and whole models give the same as by rectangles."""
 
 import inspect
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -244,16 +246,66 @@ def test_dropout_is_refused_where_the_kernel_knows_none(monkeypatch: pytest.Monk
         packed_attention(torch.nn.Module(), q, q, q, None, SequenceLayout.of(np.array([4]), varlen=True), dropout=0.1)
 
 
-def test_an_older_kernel_or_none_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every argument that is given by name must be known to it."""
-    monkeypatch.setattr(attention, "varlen_attn", plain_kernel([]))
+def of_torch_2_10(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False, return_aux=None):
+    return query
+
+
+def of_torch_2_11(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1)
+):
+    return query
+
+
+def of_torch_2_12(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1),
+    enable_gqa=False, seqused_k=None, block_table=None, num_splits=None,
+):  # fmt: skip
+    return query
+
+
+SIGNATURES: dict[str, Any] = {
+    "torch>=2.9": None,
+    "torch>=2.10": of_torch_2_10,
+    "torch>=2.11": of_torch_2_11,
+    "torch>=2.12": of_torch_2_12,
+}
+"""`varlen_attn` as each version introduced it (2.13 has that of 2.12); the package requires one of these versions."""
+
+
+@pytest.mark.parametrize(("version", "kernel"), SIGNATURES.items())
+def test_a_kernel_of_any_version_takes_what_it_is_given_or_is_not_used(
+    version: str, kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "varlen_attn", kernel)
+    assert has_varlen() == (version in ("torch>=2.11", "torch>=2.12"))
+    q = torch.randn(1, 2, sum(LENGTHS), 8)
+    layout = SequenceLayout.of(np.array(LENGTHS), varlen=True)
+    if has_varlen():
+        assert packed_attention(torch.nn.Module(), q, q, q, None, layout, sliding_window=4)[0].shape == (1, 109, 2, 8)
+
+
+def test_the_lowest_torch_that_is_supported_has_the_kernel(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((repo / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (lowest,) = (one for one in project["dependencies"] if one.startswith("torch>"))
+    monkeypatch.setattr(attention, "varlen_attn", SIGNATURES[lowest])
     assert has_varlen()
-    monkeypatch.setattr(
-        attention, "varlen_attn", lambda query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False: None
-    )
-    assert not has_varlen()
-    monkeypatch.setattr(attention, "varlen_attn", None)
-    assert not has_varlen()
+
+
+def test_the_installed_kernel_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed, calls = inspect.signature(attention.varlen_attn), []
+
+    def kernel(*given: Any, **by_name: Any) -> torch.Tensor:
+        calls.append(installed.bind(*given, **by_name).arguments)  # raises TypeError for an unknown argument
+        return given[0]
+
+    monkeypatch.setattr(attention, "varlen_attn", kernel)
+    q = torch.randn(1, 2, sum(LENGTHS), 8)
+    layout = SequenceLayout.of(np.array(LENGTHS), causal=True, varlen=True)
+    packed_attention(torch.nn.Module(), q, q, q, None, layout, scaling=0.5, sliding_window=4)
+    assert calls[0].keys() == {
+        "query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "scale", "window_size",
+    }  # fmt: skip
+    assert (calls[0]["max_q"], calls[0]["scale"], calls[0]["window_size"]) == (128, 0.5, (3, 0))
 
 
 def test_the_kernel_is_used_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,14 +321,6 @@ def test_the_kernel_is_used_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> No
     capability = (7, 5)
     with pytest.warns(UserWarning, match="Tesla T4 has no kernel for packed sequences"):
         assert attention_kernel(cuda, bf16) == "scaled_dot_product_attention"
-
-
-def test_the_installed_kernel_takes_what_it_is_given() -> None:
-    from torch.nn.attention.varlen import varlen_attn
-
-    names = list(inspect.signature(varlen_attn).parameters)
-    assert names[:7] == ["query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k"]
-    assert {"scale", "window_size"} <= set(names)
 
 
 @pytest.mark.gpu
