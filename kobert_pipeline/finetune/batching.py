@@ -89,7 +89,7 @@ class Batches:
         return len(array) != len(self.features)  # every row has at least two tokens, [CLS] and [SEP]
 
 
-class Course:
+class BatchSchedule:
     """Several sets of batches after one another, each for a number of epochs, by the number of the step."""
 
     def __init__(self, parts: Sequence[tuple[Batches, int]]) -> None:

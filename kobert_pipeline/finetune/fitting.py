@@ -8,7 +8,7 @@ from typing import Any
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.batching import Batches, Course
+from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.distill import SOFT_LABELS
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, pad_id_of, predict
@@ -85,13 +85,13 @@ def train_and_select(
     if soft:
         labelled, epochs = soft
         parts.insert(0, (make_batches(labelled, {SOFT_LABELS: labelled.arrays[SOFT_LABELS]}), epochs))
-    course = Course(parts)
+    schedule = BatchSchedule(parts)
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
     trained = train(
-        TaskModule(model), partial(course.batch, device=device()), plan, course.steps, out, on_dev,
-        lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking, parts_at=course.parts_at,
+        TaskModule(model), partial(schedule.batch, device=device()), plan, schedule.steps, out, on_dev,
+        lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking, parts_at=schedule.parts_at,
     )  # fmt: skip
     best, evaluations = on_dev.best(trained.steps), on_dev.evaluations
     if best_folder and is_main_process():

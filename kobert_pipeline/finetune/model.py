@@ -124,8 +124,7 @@ def load(folder: Path) -> Any:
     # nothing here reads the pooler of an encoder without a head, and sentence-transformers may leave it out
     if missing := sorted(key for key in loading["missing_keys"] if not key.startswith("pooler.")):
         raise UserError(
-            f"{folder / 'model.safetensors'} lacks weights of a {found.__name__}: {', '.join(missing[:3])}; copy it "
-            "again"
+            f"{folder}: model.safetensors lacks weights of a {found.__name__}: {', '.join(missing[:3])}; copy it again"
         )
     return model.eval()
 

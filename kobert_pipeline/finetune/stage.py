@@ -25,7 +25,7 @@ VERSION = 1
 MODEL = "model"
 """Folder of the best model, inside the run's."""
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
-SOFT_LABELS = "soft-labels"
+SOFT_LABELS_FOLDER = "soft-labels"
 """Folder of the texts and soft labels of a distillation, beside those of the seeds."""
 WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), "predictions.jsonl", *TRAINING_WRITES)
 """Patterns of all files that the stage writes to its folder."""

@@ -19,12 +19,13 @@ from kobert_pipeline.files import digest, sha256
 from kobert_pipeline.finetune.batching import padded
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
-from kobert_pipeline.inference.checkpoint import MODEL_FILES, load
+from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.pooling import POOLINGS, combine_layers
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.training.device import device
+from kobert_pipeline.training.weight_files import weight_files
 
 BATCH_TOKENS = 8192
 """Tokens per batch, with padding. The hidden states of all layers are in memory at once: 330 MB for BERT-base."""
@@ -87,7 +88,8 @@ class Embedder:
             folder = locate(str(folder))
         embedder = cls(*load(folder, tokenizer_folder), pooling, layers, weights)
         places = [folder] if tokenizer_folder is None else [folder, tokenizer_folder]
-        paths = [place / name for place in places for name in (*MODEL_FILES, *TOKENIZER_FILES)]
+        names = ("config.json", *weight_files(folder), *TOKENIZER_FILES)
+        paths = [place / name for place in places for name in names]
         embedder.files = [path for path in paths if path.is_file()]
         return embedder
 

@@ -209,7 +209,7 @@ def related_manifests(recipe: Recipe, run_dir: Path, source: str, features: str)
     while distillation := recipe.finetune[chain[-1]].distill:  # a teacher may have had teachers
         chain.append(distillation.teacher)
     for name in chain:
-        folders += [*sorted((tuned / name / "grid").glob("*")), tuned / name / finetune_stage.SOFT_LABELS]
+        folders += [*sorted((tuned / name / "grid").glob("*")), tuned / name / finetune_stage.SOFT_LABELS_FOLDER]
     folders += [tuned / name / str(seed) for name in chain[1:] for seed in recipe.finetune[name].seeds]
     return {
         folder.relative_to(run_dir).as_posix(): manifest.read(folder)

@@ -199,7 +199,7 @@ def training_jobs(
     features = options.features or name
     inputs = {"features": run.run_dir / "features" / features, stage: run.run_dir / stage}
     if soft_labels:
-        inputs[finetune_stage.SOFT_LABELS] = soft_labels
+        inputs[finetune_stage.SOFT_LABELS_FOLDER] = soft_labels
         soft_labels = soft_labels.absolute()
     sources = (run.folder("features", features), run.folder(model))
     # The record of a job contains neither the list of seeds nor the lists of a grid, so that these may grow without
@@ -244,9 +244,9 @@ def soft_labels_job(recipe: Recipe, run: Run, name: str, options: Distillation) 
     models = [folder.absolute() / finetune_stage.MODEL for folder in teachers.values()]
     bf16 = student.plan.mixed_precision == "bf16"
     return Job(
-        "finetune", run.run_dir / "finetune" / name / finetune_stage.SOFT_LABELS, finetune_stage.VERSION,
+        "finetune", run.run_dir / "finetune" / name / finetune_stage.SOFT_LABELS_FOLDER, finetune_stage.VERSION,
         {key: value for key, value in options.dump().items() if key != "epochs"} | {"bf16": bf16},
-        name=f"{name}/{finetune_stage.SOFT_LABELS}", writes=distill.WRITES,
+        name=f"{name}/{finetune_stage.SOFT_LABELS_FOLDER}", writes=distill.WRITES,
         inputs={"features": run.run_dir / "features" / features, "shards": run.run_dir / "shards",
                 stage: run.run_dir / stage} | teachers,
         run=partial(distill.run, options, run.folder("features", features), run.folder("shards"),

@@ -33,8 +33,9 @@ def shard_model(module: torch.nn.Module, accelerator: Accelerator) -> None:
         torch.distributed.broadcast(tensor.detach(), src=0)
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     bf16 = accelerator.mixed_precision == "bf16"
-    # autocast would cast a layer's weights anyway: gathered in 16 bits, half as many bytes travel, and no copy is made.
-    # Gradients are summed in fp32, and hidden states keep the types that autocast gives them
+    # autocast would cast a layer's matrices anyway: gathered in 16 bits, half as many bytes travel, and no copy is
+    # made. Only the weights of its norms are rounded, too. Gradients are summed in fp32, and hidden states keep the
+    # types that autocast gives them
     policy = MixedPrecisionPolicy(
         param_dtype=torch.bfloat16 if bf16 else None, reduce_dtype=torch.float32, cast_forward_inputs=False
     )

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune import distill
-from kobert_pipeline.finetune.batching import Batches, Course
+from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.model import TaskModule, build, load
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.pipeline.recipe import Recipe
@@ -103,13 +103,13 @@ def test_the_loss_of_certain_soft_labels_is_that_of_gold_labels(prepared: Path, 
 def test_a_course_gives_the_batches_of_each_part_in_turn(prepared: Path) -> None:
     splits = [Features.load(prepared / "nsmc" / name) for name in ("dev", "train")]
     first, second = (Batches(split, {"labels": split.arrays["labels"]}, 16, seed=1) for split in splits)
-    course = Course([(first, 2), (second, 1)])
-    assert course.steps == 2 * first.per_epoch + second.per_epoch
+    schedule = BatchSchedule([(first, 2), (second, 1)])
+    assert schedule.steps == 2 * first.per_epoch + second.per_epoch
     expected = [first.batch(step, 0, 1) for step in range(2 * first.per_epoch)]
     expected += [second.batch(step, 0, 1) for step in range(second.per_epoch)]
     for step, batch in enumerate(expected):
-        assert torch.equal(course.batch(step, 0, 1)["input_ids"], batch["input_ids"])
-        assert course.parts_at(step, 100) > 1
+        assert torch.equal(schedule.batch(step, 0, 1)["input_ids"], batch["input_ids"])
+        assert schedule.parts_at(step, 100) > 1
 
 
 def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
