@@ -1,0 +1,55 @@
+"""The commands `kobert visualize ...`. torch and transformers are imported only once the arguments are known to be
+valid."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
+from kobert_pipeline.cli.formatting import Commands
+from kobert_pipeline.files import refuse_unwritable
+
+HELP = """Draw attention, tokens, sentence vectors by layer or learning curves, each in one file.
+
+Example: kobert visualize attention runs/quickstart/publish/nsmc "정말 재밌다" --out attention.html"""
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, help=HELP)
+
+AttentionOut = Annotated[
+    Path,
+    typer.Option(metavar="OUT", help="The new file: .html for a page, .png or .svg for a picture of one matrix."),
+]
+Pair = Annotated[str | None, typer.Option(help="Second text, for a model of pairs.")]
+LAYER = "The layer shown first, or in the picture: from 1, -1 for the last."
+Layer = Annotated[int, typer.Option(help=LAYER)]
+Head = Annotated[int | None, typer.Option(help="The head shown first, or in the picture, from 1; default: their mean.")]
+UNIT = "What is shown first, or in the picture: tokens, morphemes (of other tokenizers: words) or characters."
+UnitName = Annotated[str, typer.Option(help=UNIT)]
+
+
+@app.command()
+def attention(
+    checkpoint: Checkpoint,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text that the model reads.")],
+    out: AttentionOut,
+    pair: Pair = None,
+    layer: Layer = -1,
+    head: Head = None,
+    unit: UnitName = "morphemes",
+    tokenizer: TokenizerFolder = None,
+) -> None:
+    """Draw what each token, morpheme or character of a text reads from, by layer and head.
+
+    Example: kobert visualize attention runs/quickstart/publish/nsmc "정말 재밌다" --out attention.html
+    """
+    refuse_unwritable(out, "--out", (".html", ".png", ".svg"))
+
+    from kobert_pipeline.visualize.attention import Attention, refuse_unknown_unit
+    from kobert_pipeline.visualize.attention_page import write
+
+    refuse_unknown_unit(unit)
+    found = Attention.load(checkpoint, [text] if pair is None else [text, pair], tokenizer)
+    write(out, found, layer, head, unit)
+    if found.truncated:
+        print("the text is longer than the model reads, and was truncated", file=sys.stderr)
