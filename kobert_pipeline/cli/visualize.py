@@ -53,3 +53,23 @@ def attention(
     write(out, found, layer, head, unit)
     if found.truncated:
         print("the text is longer than the model reads, and was truncated", file=sys.stderr)
+
+
+@app.command()
+def tokenization(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint, or a run's tokenizer folder.")
+    ],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Texts.")],
+    out: Annotated[Path, typer.Option(metavar="OUT.html", help="The new page.")],
+) -> None:
+    """Show how texts are cut: their morphemes with tags, the tokens, their ids and offsets.
+
+    Example: kobert visualize tokenization runs/quickstart/tokenizer "아버지가 방에 들어가셨다" --out tokens.html
+    """
+    refuse_unwritable(out, "--out", (".html",))
+
+    from kobert_pipeline.visualize.page import write_page
+    from kobert_pipeline.visualize.tokenization import tokenization_of
+
+    write_page(out, tokenization_of(checkpoint, texts))

@@ -19,6 +19,7 @@ from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.embed import encoder_of
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.device import device
+from kobert_pipeline.visualize.page import label_of
 from kobert_pipeline.visualize.tokens import Tokens
 
 UNITS = ("tokens", "morphemes", "characters")
@@ -94,11 +95,6 @@ class Attention:
         """The weights (U, U) of one layer and head, by their indices; of the mean of all heads with None."""
         weights = self.weights[layer].mean(0) if head is None else self.weights[layer, head]
         return sum_to_units(weights, self.units[unit])
-
-
-def label_of(folder: Path) -> str:
-    """A short name of a checkpoint: the end of its path, long enough to tell the checkpoints of runs apart."""
-    return "/".join(folder.parts[-3:]).lstrip("/")
 
 
 def refuse_unknown_unit(unit: str) -> None:

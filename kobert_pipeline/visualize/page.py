@@ -15,6 +15,11 @@ PAGES = Path(__file__).parent / "pages"
 SUFFIX = ".html"
 
 
+def label_of(folder: Path) -> str:
+    """A short name of a checkpoint: the end of its path, long enough to tell the checkpoints of runs apart."""
+    return "/".join(folder.parts[-3:]).lstrip("/")
+
+
 def page(title: str, body: str, script: str | None = None, data: Any = None) -> str:
     """A page with a `body` in HTML. `script` is the name of a file in `pages/`, which finds the JSON of `data` in the
     element of that id."""

@@ -1,5 +1,7 @@
-"""The attention of checkpoints of other projects, with their own tokenizers, is that of `transformers`."""
+"""The attention of checkpoints of other projects, with their own tokenizers, is that of `transformers`, and their
+tokens are shown without tags."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from layouts import BERT_TOKENS, SIZES, wordpiece
+from layouts import BERT_TOKENS, SIZES, byte_level, wordpiece
 from test_embed_any_checkpoint import OTHERS, gpt2
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.visualize.attention import UNITS, Attention
+from kobert_pipeline.visualize.tokenization import tokenization_of
 
 TEXTS = ["아버지가 방에 들어가셨다.", "그 영화 진짜 재밌었어요ㅋㅋ 또 보고 싶다!"]
 
@@ -76,3 +79,11 @@ def test_a_text_without_tokens_is_refused(tmp_path: Path) -> None:
     gpt2(tmp_path)
     with pytest.raises(UserError, match="no tokens"):
         Attention.load(tmp_path, [""])
+
+
+def test_tokens_without_tags_have_no_column_of_them(tmp_path: Path) -> None:
+    byte_level(tmp_path)
+    page = tokenization_of(tmp_path, [*TEXTS, "<b>글</b> 😀"])
+    marked = [re.sub(r"</?mark.*?>", "", text) for text in re.findall(r'<p class="text" lang="ko">(.*?)</p>', page)]
+    assert marked == [*TEXTS, "&lt;b&gt;글&lt;/b&gt; 😀"], "bytes of one character share a mark"
+    assert ">token</th>" in page and ">tag</th>" not in page and "verb or adjective" not in page
