@@ -10,7 +10,7 @@ class Element {
     this.namespaceURI = "svg";
   }
   setAttribute(key, value) { this.attributes[key] = String(value); }
-  append(...children) { this.children.push(...children); for (const child of children) child.parentNode = this; }
+  append(...children) { this.children.push(...children); for (const child of children) if (child.name) child.parentNode = this; }
   replaceChildren(...children) { this.children = []; this.append(...children); }
   addEventListener(event, listener) { (this.listeners[event] ??= []).push(listener); }
   dispatch(event) { for (const listener of this.listeners[event] ?? []) listener({ target: this }); }
