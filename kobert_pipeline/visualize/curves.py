@@ -89,7 +89,7 @@ def draw(path: Path, found: Sequence[Curve]) -> None:
     """Write a picture, PNG or SVG: a row of panels for each training, and a panel for each of its metrics. A run has
     one colour."""
     trainings: dict[str, list[str]] = {}
-    for curve in found:
+    for curve in sorted(found, key=lambda curve: curve.training.startswith("finetune")):
         metrics = trainings.setdefault(curve.training, [])
         if curve.metric not in metrics:
             metrics.append(curve.metric)

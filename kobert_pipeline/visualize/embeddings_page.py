@@ -23,7 +23,7 @@ dimensions: the share of the variance that is kept is given.</p>
 </div>
 <div class="controls" id="labels" lang="ko"></div>
 <p class="said" id="said" aria-live="polite" lang="ko"></p>
-<svg id="picture" role="img" aria-label="Points, one for each text" lang="ko"></svg>
+<div><svg id="picture" role="img" aria-label="Points, one for each text" lang="ko"></svg></div>
 """
 
 
