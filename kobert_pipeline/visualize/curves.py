@@ -50,7 +50,7 @@ def curves(run_dirs: Sequence[Path], metrics: Sequence[str] = ()) -> list[Curve]
 def read_log(path: Path) -> list[dict[str, float]]:
     """The rows of a log. A last line that a kill has cut off is left out. Raises UserError for another line that is no
     JSON object with a step."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     rows = []
     for number, line in enumerate(lines, 1):
         try:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,18 @@ def test_script_shows_the_sums_of_python(attention: Attention, tmp_path: Path) -
     assert word["said"].startswith(f"{names[2]} reads from: {names[row.argmax()]} {row.max():.3f}")
     assert len([one for one in word["picture"] if one["name"] == "path"]) == (row / row.max() >= 0.01).sum()
     assert len(lines["picture"]) > len(word["picture"])
+
+
+@needs_node
+def test_a_large_matrix_is_drawn_without_its_smallest_weights(attention: Attention, tmp_path: Path) -> None:
+    weights = np.random.default_rng(6).dirichlet(np.ones(200), (1, 1, 200)).astype(np.float32)
+    units = [Unit(str(i), "", 0, (i,)) for i in range(200)]
+    large = replace(attention, weights=weights, units=dict.fromkeys(UNITS, units))
+    write_page(tmp_path / "a.html", attention_page(large, 0, None, "tokens"))
+    for state, name in zip(Page(tmp_path / "a.html").states(("view", "matrix")), ("path", "rect"), strict=True):
+        drawn = [one for one in state["picture"] if one["name"] == name]
+        assert 15_000 < len(drawn) <= 20_000
+        assert f" {weights.max():.3f}, " in state["said"]
 
 
 @needs_node

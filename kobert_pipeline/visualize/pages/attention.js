@@ -4,6 +4,7 @@
 const SCALE = 65535; // weights are whole numbers of 1 / 65535
 const SHOWN = 10; // words named in the sentence below the controls
 const FAINTEST = 0.01; // lines and cells of less opacity are not drawn
+const MOST_DRAWN = 20000; // of more, the largest: browsers become slow
 
 /** The weights as numbers from 0 to SCALE, in one array (layers * heads * S * S). */
 function decode(base64) {
@@ -38,6 +39,22 @@ function sumToUnits(weights, size, units) {
   });
 }
 
+/** The weights [[row, column, weight], ...] that pass a test of row and column, the largest MOST_DRAWN of them. */
+function select(rows, passes) {
+  const found = [];
+  rows.forEach((row, i) => {
+    row.forEach((weight, j) => {
+      if (passes(i, j)) found.push([i, j, weight]);
+    });
+  });
+  return found.length > MOST_DRAWN ? found.sort((a, b) => b[2] - a[2]).slice(0, MOST_DRAWN) : found;
+}
+
+/** The largest weight, 1 where all are zero. */
+function largest(weights) {
+  return weights.reduce((found, [, , weight]) => Math.max(found, weight), 0) || 1;
+}
+
 /** `label` cut to `count` characters. */
 function shorten(label, count) {
   const characters = [...label];
@@ -51,7 +68,7 @@ function start(data) {
     ["view", "unit", "layer", "head", "word", "direction"].map((id) => [id, find(id)]),
   );
   const all = decode(data.weights);
-  let units, rows;
+  let units, rows, drawnWidth;
 
   const element = (name, attributes, text) => {
     const made = document.createElementNS(picture.namespaceURI, name);
@@ -61,6 +78,7 @@ function start(data) {
   };
   const chosen = () => (controls.word.value === "" ? null : Number(controls.word.value));
   const isFrom = () => controls.direction.value === "from";
+  const isShown = (i, j) => chosen() === null || (isFrom() ? i : j) === chosen();
 
   /** Fill the list of words, and compute their weights. */
   function load() {
@@ -116,7 +134,8 @@ function start(data) {
   }
 
   function drawLines() {
-    const width = Math.max(300, find("scroll").clientWidth - 2);
+    drawnWidth = find("scroll").clientWidth;
+    const width = Math.max(300, drawnWidth - 2);
     const column = Math.min(200, width * 0.34);
     const places = [];
     let y = 20;
@@ -125,14 +144,8 @@ function start(data) {
       places.push(y);
       y += 24;
     });
-    const index = chosen();
-    const shown = [];
-    rows.forEach((row, i) => {
-      row.forEach((weight, j) => {
-        if (index === null || (isFrom() ? i : j) === index) shown.push([i, j, weight]);
-      });
-    });
-    const most = shown.reduce((found, [, , weight]) => Math.max(found, weight), 0) || 1;
+    const shown = select(rows, isShown);
+    const most = largest(shown);
     const [left, right] = [column + 6, width - column - 6];
     const middle = (left + right) / 2;
     const lines = shown
@@ -148,22 +161,19 @@ function start(data) {
       word(unit, { x: width - column, y: places[i] }, count, i, "to"),
     ]);
     resize(width, y, [...lines, ...words]);
-    picture.setAttribute("aria-label", `Lines from the words that read, left, to those that are read, right`);
+    picture.setAttribute("aria-label", "Lines from the words that read, left, to those that are read, right");
   }
 
   function drawMatrix() {
     const [size, margin] = [20, 110];
-    const most = rows.reduce((found, row) => Math.max(found, ...row), 0) || 1;
-    const cells = rows.flatMap((row, i) =>
-      Array.from(row, (weight, j) => [i, j, weight / most])
-        .filter(([, , opacity]) => opacity >= FAINTEST)
-        .map(([, j, opacity]) =>
-          element("rect", {
-            x: margin + j * size, y: margin + i * size, width: size - 1, height: size - 1,
-            "fill-opacity": opacity.toFixed(3),
-          }),
-        ),
-    );
+    const shown = select(rows, () => true);
+    const most = largest(shown);
+    const cells = shown
+      .filter(([, , weight]) => weight / most >= FAINTEST)
+      .map(([i, j, weight]) => {
+        const place = { x: margin + j * size, y: margin + i * size, width: size - 1, height: size - 1 };
+        return element("rect", { ...place, "fill-opacity": (weight / most).toFixed(3) });
+      });
     const words = units.flatMap((unit, i) => {
       const [x, y] = [margin + i * size + 14, margin - 6];
       return [
@@ -172,29 +182,23 @@ function start(data) {
       ];
     });
     const side = margin + units.length * size;
-    const index = chosen();
-    const frame = [];
-    if (index !== null) {
-      const place = margin + index * size - 0.5;
-      const box = isFrom() ? { x: margin, y: place, width: side - margin, height: size } : null;
-      frame.push(element("rect", { class: "frame", ...(box ?? { x: place, y: margin, width: size, height: side - margin }) }));
-    }
+    const frame = chosen() === null ? [] : [element("rect", { class: "frame", ...frameOf(margin, side, size) })];
     resize(side + 4, side + 4, [...cells, ...frame, ...words]);
     picture.setAttribute("aria-label", "Matrix: rows read from columns");
+  }
+
+  /** The place of the row or column of the chosen word. */
+  function frameOf(margin, side, size) {
+    const [place, length] = [margin + chosen() * size - 0.5, side - margin];
+    if (isFrom()) return { x: margin, y: place, width: length, height: size };
+    return { x: place, y: margin, width: size, height: length };
   }
 
   /** The largest weights of the chosen word, or of all, in words. */
   function say() {
     const index = chosen();
-    const pairs = [];
-    rows.forEach((row, i) => {
-      row.forEach((weight, j) => {
-        if (index === null || (isFrom() ? i : j) === index) pairs.push([weight, i, j]);
-      });
-    });
-    pairs.sort((a, b) => b[0] - a[0]);
-    const largest = pairs.slice(0, SHOWN);
-    const parts = largest.map(([weight, i, j]) => {
+    const ordered = select(rows, isShown).sort((a, b) => b[2] - a[2]);
+    const parts = ordered.slice(0, SHOWN).map(([i, j, weight]) => {
       if (index === null) return `${units[i].label} → ${units[j].label} ${weight.toFixed(3)}`;
       return `${units[isFrom() ? j : i].label} ${weight.toFixed(3)}`;
     });
@@ -204,7 +208,10 @@ function start(data) {
 
   for (const id of ["unit", "layer", "head"]) controls[id].addEventListener("change", load);
   for (const id of ["view", "word", "direction"]) controls[id].addEventListener("change", draw);
-  window.addEventListener("resize", draw);
+  window.addEventListener("resize", () => {
+    // phones report a resize whenever they hide or show their address bar
+    if (controls.view.value === "lines" && find("scroll").clientWidth !== drawnWidth) draw();
+  });
   load();
 }
 
