@@ -58,8 +58,8 @@ def attention(
     refuse_unknown_unit(unit)
     found = Attention.load(checkpoint, [text] if pair is None else [text, pair], tokenizer)
     write(out, found, layer, head, unit)
-    if found.truncated:
-        print("the text is longer than the model reads, and was truncated", file=sys.stderr)
+    if found.notice:
+        print(found.notice, file=sys.stderr)
 
 
 @app.command()

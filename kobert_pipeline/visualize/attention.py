@@ -22,6 +22,8 @@ from kobert_pipeline.training.device import device
 from kobert_pipeline.visualize.page import label_of
 from kobert_pipeline.visualize.tokens import Tokens
 
+MAX_TOKENS = 512
+"""Longer texts are truncated: the weights grow with the square, to 300 MB of memory for 12 layers of 12 heads here."""
 UNITS = ("tokens", "morphemes", "characters")
 CAVEAT = (
     "Attention shows where a layer reads from. It is no explanation of what the model predicts (Jain and Wallace 2019; "
@@ -65,7 +67,7 @@ class Attention:
     def of(cls, name: str, model: Any, tokenizer: Any, texts: Sequence[str]) -> "Attention":
         """Of a text, or of two as a pair, in one forward pass. `name` is that of the model, for titles. Raises
         UserError for a text without tokens, or a model whose attention cannot be read."""
-        tokens = Tokens.of(tokenizer, texts, tokenizer.model_max_length)
+        tokens = Tokens.of(tokenizer, texts, min(tokenizer.model_max_length, MAX_TOKENS))
         if not tokens.tokens:
             raise UserError("the text has no tokens; give one with at least a word")
         weights = attention_weights(model, tokens)
@@ -75,6 +77,11 @@ class Attention:
             "characters": characters(tokens),
         }
         return cls(name, tokens.texts, weights, units, is_morpheme_tokenizer(tokenizer), tokens.truncated)
+
+    @property
+    def notice(self) -> str | None:
+        """What a reader must know of a text that was truncated."""
+        return f"The text is longer, and was truncated to {self.weights.shape[-1]} tokens." if self.truncated else None
 
     @property
     def title(self) -> str:

@@ -54,7 +54,7 @@ def attention_page(attention: Attention, layer: int, head: int | None, unit: str
         f"<h1>Attention of {escape(attention.name)}</h1>",
         *(f'<p lang="ko">{escape(text)}</p>' for text in attention.texts),
         f'<p class="faint">{escape(CAVEAT)}</p>',
-        *(['<p class="faint">The text is longer than the model reads, and was truncated.</p>'] * attention.truncated),
+        *([f'<p class="faint">{attention.notice}</p>'] if attention.notice else []),
         CONTROLS.format(
             units=options(names, unit),
             layers=options({"mean": "mean"} | {i: str(i + 1) for i in range(layers)}, layer),
@@ -62,7 +62,7 @@ def attention_page(attention: Attention, layer: int, head: int | None, unit: str
         ),
         f'<p class="faint">Tokens are summed to {names["morphemes"]} and characters: what a word receives is the sum '
         "over its tokens, what it reads is their mean. A token of several characters is split evenly among them. "
-        "Darker is more, relative to the largest weight shown; of many weights the 20,000 largest are drawn.</p>",
+        "Stronger is more, relative to the largest weight shown; of many weights the 20,000 largest are drawn.</p>",
     ]
     return page(f"Attention of {attention.name}: {attention.title}", "\n".join(body), "attention.js", data(attention))
 

@@ -1,8 +1,8 @@
 """Sentence vectors of every layer in two dimensions.
 
 Each layer has a projection of its own (PCA), whose axes may point anywhere. It is rotated or mirrored onto the layer
-before (orthogonal Procrustes, Schönemann 1966), so that points move from layer to layer only as far as the model moves
-them.
+before (orthogonal Procrustes, Schönemann 1966), so that points do not jump from layer to layer because an axis has
+turned over.
 """
 
 import os

@@ -62,16 +62,16 @@ def fonts_for(texts: Iterable[str]) -> list[str]:
     from matplotlib.ft2font import FT2Font
 
     missing = {character for text in texts for character in text if character.isprintable()}
-    families = []
+    families = list[str]()
     for path in _candidates(font_manager):
-        if not missing:
+        if families and not missing:
             break
         try:
             font = FT2Font(path)
         except (RuntimeError, OSError):  # not every file of a font folder is a font that FreeType reads
             continue
         has = {character for character in missing if font.get_char_index(ord(character))}
-        if has:
+        if has or not families:  # matplotlib's own font draws numbers
             font_manager.fontManager.addfont(path)
             families.append(font.family_name)
             missing -= has

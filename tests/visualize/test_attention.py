@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 from pages import Page, asks_no_server, needs_node
 
+from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.visualize.attention import CAVEAT, UNITS, Attention, Unit, characters, sum_to_units, words
 from kobert_pipeline.visualize.attention_page import attention_page
@@ -220,5 +221,8 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(
     assert "no installed font has '" in complaint(TEXT, out="x.png")
     assert not list(tmp_path.iterdir())
     result = kobert("visualize", "attention", nsmc, TEXT * 50, "--out", tmp_path / "long.html")
-    assert "longer than the model reads, and was truncated" in result.err
-    assert "was truncated" in "".join(Page(tmp_path / "long.html").texts)
+    limit = load_tokenizer(nsmc).model_max_length
+    assert result.err.strip().endswith(said := f"The text is longer, and was truncated to {limit} tokens.")
+    assert said in Page(tmp_path / "long.html").texts
+    monkeypatch.setattr("kobert_pipeline.visualize.attention.MAX_TOKENS", 9)
+    assert Attention.load(nsmc, [TEXT]).weights.shape[-1] == 9
