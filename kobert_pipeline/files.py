@@ -43,6 +43,14 @@ def atomic_write(path: Path) -> Iterator[Path]:
         raise
 
 
+def refuse_unwritable(path: Path, option: str, suffixes: Iterable[str]) -> None:
+    """Raise UserError for a path, given by an `option`, with another suffix, or that exists: nothing is overwritten."""
+    if path.suffix not in suffixes:
+        raise UserError(f"{option} {path}: the name must end in one of {', '.join(suffixes)}")
+    if os.path.lexists(path):
+        raise UserError(f"{option} {path} exists already and is not overwritten; choose another name")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, with its keys in their order."""
     with atomic_write(path) as part:

@@ -11,6 +11,7 @@ from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.input_lines import count_lines, file_batches, refuse_missing
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import refuse_unwritable
 from kobert_pipeline.progress import shown_on
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ def embed(
     numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.embed import Embedder
-    from kobert_pipeline.inference.vector_files import refuse_unwritable
+    from kobert_pipeline.inference.vector_files import FORMATS
 
     if out:
-        refuse_unwritable(out)
+        refuse_unwritable(out, "--out", FORMATS)
     embedder = Embedder.load(checkpoint, tokenizer, pooling or "mean", numbers, weights)
     if learn_weights:
         _learn_weights(embedder, files, learn_weights)

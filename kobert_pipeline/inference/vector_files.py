@@ -23,6 +23,7 @@ from kobert_pipeline.files import (
     finished_part,
     locked,
     read_json_with_digest,
+    refuse_unwritable,
     remove_if_empty,
     remove_tree,
     write_array,
@@ -111,14 +112,6 @@ FORMATS = {
 """{suffix of a file: its format}."""
 
 
-def refuse_unwritable(out: Path) -> None:
-    """Raise UserError for another suffix than those of `FORMATS`, or for a file that exists: nothing is overwritten."""
-    if out.suffix not in FORMATS:
-        raise UserError(f"--out {out}: the name must end in one of {', '.join(FORMATS)}")
-    if os.path.lexists(out):
-        raise UserError(f"--out {out} exists already and is not overwritten; choose another name")
-
-
 def write_vectors(
     out: Path, record: dict[str, Any], chunks: Iterable[list[str]], embed: Embed, total: int | None
 ) -> dict[str, int]:
@@ -131,7 +124,7 @@ def write_vectors(
 
     Raises UserError where `out` exists, or where parts are of another record or of other texts.
     """
-    refuse_unwritable(out)
+    refuse_unwritable(out, "--out", FORMATS)
     remaining = iter(chunks)
     first = next(remaining)  # input that cannot be read is refused before there is anything to resume
     folder = out.with_name(out.name + ".parts")
@@ -149,7 +142,7 @@ def write_vectors(
         joined = folder / f"joined{out.suffix}"
         with atomic_write(joined) as path:
             FORMATS[out.suffix].join(parts, path)
-        refuse_unwritable(out)  # it may have appeared meanwhile
+        refuse_unwritable(out, "--out", FORMATS)  # it may have appeared meanwhile
         joined.replace(out)
         remove_tree(folder, [f"[0-9]*{out.suffix}", RECORD, LOCK])
     remove_if_empty(folder)

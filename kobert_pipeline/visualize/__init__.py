@@ -1,0 +1,1 @@
+"""Pictures of a checkpoint and of a run: attention, tokenization, sentence vectors by layer, learning curves."""

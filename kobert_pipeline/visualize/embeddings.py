@@ -1,0 +1,140 @@
+"""Sentence vectors of every layer in two dimensions.
+
+Each layer has a projection of its own (PCA), whose axes may point anywhere. It is rotated or mirrored onto the layer
+before (orthogonal Procrustes, Schönemann 1966), so that points do not jump from layer to layer because an axis has
+turned over.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kobert_pipeline.checkpoint.source import locate
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.files import atomic_write
+from kobert_pipeline.inference.checkpoint import load
+from kobert_pipeline.inference.embed import Embedder, encoder_of
+
+POOLINGS = ("mean", "cls", "max")
+NO_VARIANCE = 1e-12
+"""Squared distance below which vectors differ by rounding only, as those of [CLS] in the embeddings."""
+VECTORS, METADATA = "vectors.tsv", "metadata.tsv"
+FEWEST = 3
+"""Texts below which a picture in two dimensions shows nothing."""
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts and, where the file has them, the label of each."""
+
+    texts: list[str]
+    labels: list[str] | None
+
+    @classmethod
+    def of(cls, path: Path, lines: Iterable[str], limit: int) -> "LabelledTexts":
+        """The lines of a file, without blank ones: of a .tsv each a text, a tab and its label. Of more than `limit`,
+        evenly spaced ones are taken. Raises UserError for too few, or a line of a .tsv with another number of tabs."""
+        numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        if len(numbered) < FEWEST:
+            raise UserError(f"{path} has {len(numbered)} texts; at least {FEWEST} are needed for a picture")
+        if len(numbered) > limit:
+            numbered = [numbered[i * len(numbered) // limit] for i in range(limit)]
+        if path.suffix != ".tsv":
+            return cls([line for _, line in numbered], None)
+        rows = [line.split("\t") for _, line in numbered]
+        for (number, _), row in zip(numbered, rows, strict=True):
+            if len(row) != 2:
+                raise UserError(
+                    f"{path}, line {number}: {len(row) - 1} tabs; a text, a tab and its label were expected (a file "
+                    "without labels has another suffix, such as .txt)"
+                )
+        return cls([text for text, _ in rows], [label for _, label in rows])
+
+    def counts(self) -> dict[str, int]:
+        """{label: number of texts}, the most frequent first."""
+        return dict(Counter(self.labels or ()).most_common())
+
+
+def layer_vectors(
+    folder: Path, texts: Sequence[str], pooling: str = "mean", tokenizer_folder: Path | None = None
+) -> tuple[np.ndarray, int]:
+    """The vectors of texts in every layer of a checkpoint, (layers + 1, n, H), the embeddings first; and how many texts
+    were truncated."""
+    if pooling not in POOLINGS:
+        raise UserError(f"--pooling {pooling!r:.40}{did_you_mean(pooling, POOLINGS)}")
+    located = folder if tokenizer_folder else locate(str(folder))
+    model, tokenizer = load(located, tokenizer_folder)
+    count = encoder_of(model).config.num_hidden_layers + 1
+    embedder = Embedder(model, tokenizer, pooling, range(count))
+    vectors = embedder.embed(texts).reshape(len(texts), count, -1)  # (n, L * H) -split-> (n, L, H)
+    return vectors.transpose(1, 0, 2), embedder.truncated
+
+
+@dataclass(frozen=True)
+class Projection:
+    """`points` (L, n, 2), each layer scaled to the same spread, and `explained` (L,): the share of a layer's variance
+    that its two dimensions keep."""
+
+    points: np.ndarray
+    explained: np.ndarray
+
+    @classmethod
+    def of(cls, vectors: np.ndarray) -> "Projection":
+        """The projection of vectors (L, n, H), each layer onto its first two principal components."""
+        layers, explained = list[np.ndarray](), list[float]()
+        for layer in vectors.astype(np.float64):
+            points, share = principal_components(layer)
+            layers.append(aligned(points, layers[-1]) if layers else points)
+            explained.append(share)
+        return cls(np.stack(layers), np.array(explained))
+
+
+def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
+    """The first two principal components of vectors (n, H), as points (n, 2) whose mean squared distance from their
+    centre is 1, and the share of the variance that they keep. Points of equal vectors are all at the centre."""
+    left, singular, _ = np.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
+    points = left[:, :2] * singular[:2]
+    # a component may point either way: its largest value is made positive
+    points *= np.where(points[np.abs(points).argmax(0), [0, 1]] < 0, -1, 1)
+    variance = (singular**2).sum()
+    if variance <= len(vectors) * NO_VARIANCE:
+        return np.zeros_like(points), 1.0
+    return points / np.sqrt((points**2).sum(1).mean()), float((singular[:2] ** 2).sum() / variance)
+
+
+def aligned(points: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Points (n, 2), rotated or mirrored so that the squared distances to those of `reference` are least."""
+    left, _, right = np.linalg.svd(points.T @ reference)
+    return points @ left @ right
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise UserError for a folder of the projector that exists: nothing is overwritten."""
+    if os.path.lexists(folder):
+        raise UserError(f"--projector {folder} exists already and is not overwritten; choose another name")
+
+
+def write_projector(folder: Path, vectors: np.ndarray, found: LabelledTexts) -> None:
+    """Write vectors (n, H) as TensorBoard's projector reads them, as a logdir or loaded in its web page: a TSV file of
+    vectors, and one of texts and labels. Raises UserError where the folder exists."""
+    refuse_existing(folder)
+    texts = [" ".join(text.split()) for text in found.texts]
+    if found.labels is None:  # the projector takes the first line for a header only where there are several columns
+        metadata = texts
+    else:
+        rows = zip(["text", *texts], ["label", *(label.strip() for label in found.labels)], strict=True)
+        metadata = ["\t".join(row) for row in rows]
+    # the shortest decimals that give the same float32
+    _write_lines(folder / VECTORS, ["\t".join(vector) for vector in vectors.astype(np.float32).astype(str)])
+    _write_lines(folder / METADATA, metadata)
+    paths = [f'  tensor_path: "{VECTORS}"', f'  metadata_path: "{METADATA}"']
+    _write_lines(folder / "projector_config.pbtxt", ["embeddings {", *paths, "}"])
+
+
+def _write_lines(path: Path, lines: list[str]) -> None:
+    with atomic_write(path) as part:
+        part.write_text("\n".join([*lines, ""]), encoding="utf-8")

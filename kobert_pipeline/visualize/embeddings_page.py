@@ -1,0 +1,44 @@
+"""Sentence vectors by layer as a page with a slider over the layers."""
+
+from html import escape
+
+import numpy as np
+
+from kobert_pipeline.visualize.embeddings import LabelledTexts, Projection
+from kobert_pipeline.visualize.page import page
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a6761d", "#8c6bb1")
+"""Colours that the colour-blind tell apart, most of them those of Okabe and Ito (2008); labels beyond them share
+`OTHER`."""
+OTHER = "#888888"
+
+BODY = """<h1>Sentence vectors of {name}</h1>
+<p class="faint">{count:,} texts, {pooling} pooling. Each layer is projected onto its two principal components, scaled
+to the same spread, and rotated or mirrored onto the layer before. Distances between clusters may be lost in two
+dimensions: the share of the variance that is kept is given.</p>
+<div class="controls">
+<label class="wide"><span id="named">Layer</span>
+<input type="range" id="layer" min="0" max="{last}" value="{last}" step="1"></label>
+<label>Text <select id="word" lang="ko"></select></label>
+</div>
+<div class="controls" id="labels" lang="ko"></div>
+<p class="said" id="said" aria-live="polite" lang="ko"></p>
+<div><svg id="picture" role="img" aria-label="Points, one for each text" lang="ko"></svg></div>
+"""
+
+
+def embeddings_page(name: str, found: LabelledTexts, projection: Projection, pooling: str) -> str:
+    """The page of the texts and their points in every layer; the last one is shown first."""
+    counts = found.counts()
+    numbers = {label: number for number, label in enumerate(counts)}
+    data = {
+        "texts": found.texts,
+        "labels": None if found.labels is None else [numbers[label] for label in found.labels],
+        "names": list(counts),
+        "counts": list(counts.values()),
+        "colours": [COLOURS[number] if number < len(COLOURS) else OTHER for number in range(max(len(counts), 1))],
+        "points": np.round(projection.points, 4).tolist(),
+        "explained": np.round(projection.explained, 4).tolist(),
+    }
+    body = BODY.format(name=escape(name), count=len(found.texts), pooling=pooling, last=len(projection.points) - 1)
+    return page(f"Sentence vectors of {name}", body, "embeddings.js", data)
