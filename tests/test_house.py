@@ -34,9 +34,11 @@ ROOMS = {
     "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
                   "runs.manifest",
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
+    "serve":      f"{GROUND} checkpoint features inference",
     "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
                   "pretrain finetune publish runs",
-    "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation pipeline",
+    "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation serve "
+                  "pipeline",
     "__main__":   "cli",
     "__init__":   "distributed files progress checkpoint pipeline runs inference evaluation",
 }  # fmt: skip

@@ -1,0 +1,116 @@
+"""A real `kobert serve` process: its start, its limits over a socket, its end, and what it prints."""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+SECRET = "비밀스러운 글"
+
+
+def ready(process: subprocess.Popen[str]) -> str:
+    """The address that a server prints, once it is ready."""
+    assert process.stdout
+    line = process.stdout.readline()
+    match = re.fullmatch(r"(http://127\.0\.0\.1:\d+): loading mood\n", line)
+    assert match, line
+    until = time.monotonic() + 120
+    while requests.get(f"{match[1]}/ready", timeout=10).status_code != 200:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    return match[1]
+
+
+def endless_upload(address: str, *headers: str) -> str:
+    """The answer to a body without an end, in chunks."""
+    host, port = address.removeprefix("http://").split(":")
+    lines = ["POST /v1/classify HTTP/1.1", "Host: x", "Content-Type: application/json", "Transfer-Encoding: chunked"]
+    chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall("\r\n".join([*lines, *headers, "", ""]).encode())
+        for _ in range(4 * 2**20 // 65_536 + 1):
+            connection.sendall(chunk)
+        return connection.recv(65_536).decode()
+
+
+def test_a_server_from_start_to_end(tiny: Any, tmp_path: Path, start_kobert: Any) -> None:
+    key = tmp_path / "key"
+    key.write_text("right-key\n")
+    folder = tiny.run_dir / "publish" / "nsmc"
+    process = start_kobert("serve", f"mood={folder}", "--port", 0, "--api-key-file", key, "--max-batch-tokens", 64)
+    address = ready(process)
+    headers = {"Authorization": "Bearer right-key"}
+
+    def classify(number: int) -> Any:
+        body = {"input": [f"{SECRET} {number}"] * 50}
+        return requests.post(f"{address}/v1/classify", json=body, headers=headers, timeout=60)
+
+    assert requests.post(f"{address}/v1/classify", json={"input": "a"}, timeout=10).status_code == 401
+    wrong = requests.post(f"{address}/v1/classify", json={"input": [SECRET, 5]}, headers=headers, timeout=10)
+    assert wrong.status_code == 422 and wrong.headers.get("server") is None
+    assert classify(0).json()["data"][0]["label"] in ("negative", "positive")
+    assert endless_upload(address).startswith("HTTP/1.1 401 ")
+    refused = endless_upload(address, "Authorization: Bearer right-key")
+    assert refused.startswith("HTTP/1.1 413 ") and "request_too_large_error" in refused
+
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(classify, number) for number in range(8)]
+        waiting = re.compile(r"kobert_waiting_inputs [1-9]")
+        while not waiting.search(requests.get(f"{address}/metrics", headers=headers, timeout=10).text):
+            assert not all(one.done() for one in running), "too fast to see any of them wait"
+        process.send_signal(signal.SIGTERM)
+        answers = [one.result() for one in running]
+    assert [one.status_code for one in answers] == [200] * 8, "all of them are answered"
+    assert [one.json()["data"][0]["text"] for one in answers] == [f"{SECRET} {number}" for number in range(8)]
+    assert process.wait(30) == 0
+    printed = process.stdout.read()
+    assert re.fullmatch(rf"{address}: ready: mood \(/v1/classify, .*\)\n", printed), printed
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"{address}/health", timeout=10)
+
+
+def test_a_server_stops_while_it_loads(tiny: Any, start_kobert: Any) -> None:
+    process = start_kobert("serve", f"mood={tiny.run_dir / 'publish' / 'nsmc'}", "--port", 0)
+    assert ": loading mood" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert process.stdout.read() == ""
+
+
+def test_a_server_that_cannot_start_says_why(tiny: Any, kobert: Any, tmp_path: Path) -> None:
+    folder = tiny.run_dir / "publish" / "nsmc"
+    assert (
+        "gone is neither a folder nor a name on the Hugging Face Hub" in kobert("serve", "gone", "--port", 0).complaint
+    )
+    damaged = shutil.copytree(folder, tmp_path / "damaged")
+    (damaged / "model.safetensors").write_bytes(b"")
+    assert "model.safetensors" in kobert("serve", folder, damaged, "--port", 0).complaint
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        complaint = kobert("serve", folder, "--port", port).complaint
+    assert f"127.0.0.1 port {port}: Address already in use; choose another --host or --port" in complaint
+    assert "choose another --host" in kobert("serve", folder, "--host", "no such host").complaint
+    (tmp_path / "key").write_text("\n")
+    assert "one line with the key was expected" in kobert("serve", folder, "--api-key-file", tmp_path / "key").complaint
+    assert "two checkpoints are called nsmc" in kobert("serve", folder, f"nsmc={damaged}").complaint
+
+
+def test_checkpoints_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("mood", "a=b"):
+        Path(folder).mkdir()
+    assert by_name(["./mood/", "good=mood", "x=a=b", "klue/bert-base@main", "hub=klue/bert-base"]) == {
+        "mood": "./mood/", "good": "mood", "x": "a=b", "klue/bert-base@main": "klue/bert-base@main",
+        "hub": "klue/bert-base",
+    }  # fmt: skip
+    for given in ("a=b", "=mood", "two words=mood"):
+        with pytest.raises(UserError, match="is not a name"):
+            by_name([given])
