@@ -96,7 +96,7 @@ class Embedder:
         zeros."""
         return self.embed_ids(self.token_ids(texts))
 
-    def embed_ids(self, ids: Sequence[list[int]]) -> np.ndarray:
+    def embed_ids(self, ids: list[list[int]]) -> np.ndarray:
         """The vectors of texts that are given as the ids of their tokens, special tokens included; none has more than
         `max_length`."""
         vectors = np.zeros((len(ids), self.encoder.config.hidden_size * len(self.layers)), np.float32)
@@ -150,7 +150,7 @@ class Embedder:
             self.truncated += sum(len(ids) > self.max_length for ids in longer)
         return encoded
 
-    def _states(self, ids: Sequence[list[int]]) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
+    def _states(self, ids: list[list[int]]) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
         """Batches: the numbers of their texts (B,), the states (B, S, H) and the mask (B, S), 0 for padding."""
         tokens = flatten(ids, np.int32)
         arrays = {"windows": row_starts(ids), "input_ids": tokens, "token_type_ids": np.zeros_like(tokens)}
@@ -161,7 +161,7 @@ class Embedder:
                 outputs = self.encoder(**drop_unsupported_inputs(self.encoder, batch), output_hidden_states=True)
             yield rows, combine_layers(outputs.hidden_states, self.layers, self.pooling), batch["attention_mask"]
 
-    def _weights(self, ids: Sequence[list[int]], rows: np.ndarray, mask: torch.Tensor) -> torch.Tensor:
+    def _weights(self, ids: list[list[int]], rows: np.ndarray, mask: torch.Tensor) -> torch.Tensor:
         """The weights of a batch's tokens, (B, S)."""
         assert self.weights is not None
         weights = np.zeros(mask.shape, np.float32)

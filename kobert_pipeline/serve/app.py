@@ -69,8 +69,8 @@ async def classify(body: schema.ClassifyBody, request: Request) -> Response:
         if isinstance(given, schema.Pair) != model.paired:
             form = 'pairs of texts, {"text": ..., "text_pair": ...}' if model.paired else "single texts, no pairs"
             raise HTTPException(422, f"{model.name} labels {form}")
-        texts = given.model_dump() if isinstance(given, schema.Pair) else {"text": given}
-        examples.append(texts | {"label": 0})
+        example = given.model_dump() if isinstance(given, schema.Pair) else {"text": given}
+        examples.append(example | {"label": 0})
     texts = [example["text"] + example.get("text_pair", "") for example in examples]
     return rows(model, await computed(request, model.predict, examples, texts, model.max_length))
 

@@ -54,7 +54,7 @@ class Batcher:
         self.max_batch_tokens, self.max_queue, self.on_batch = max_batch_tokens, max_queue, on_batch
         self._waiting: deque[Item] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self.closed = False
 
     def __len__(self) -> int:
         """The number of inputs that wait."""
@@ -65,7 +65,7 @@ class Batcher:
         is cancelled before its turn is never computed. Raises QueueFull, and then queues none, or Closed."""
         items = [Item(compute, *pair) for pair in zip(inputs, tokens, strict=True)]
         with self._changed:
-            if self._closed:
+            if self.closed:
                 raise Closed
             if len(self._waiting) + len(items) > self.max_queue:
                 self._waiting = deque(item for item in self._waiting if not item.future.cancelled())
@@ -77,7 +77,7 @@ class Batcher:
 
     def run(self) -> None:
         """Compute batches until `close`."""
-        while not self._closed:
+        while not self.closed:
             batch = [item for item in self._take() if item.future.set_running_or_notify_cancel()]
             if batch:
                 started = perf_counter()
@@ -88,7 +88,7 @@ class Batcher:
         """Accept no more inputs; those that wait get the exception Closed. A batch that is being computed is
         finished."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             waiting, self._waiting = self._waiting, deque()
             self._changed.notify()
         for item in waiting:
@@ -98,7 +98,7 @@ class Batcher:
     def _take(self) -> list[Item]:
         """The next batch: the input that has waited longest, and more of its kind while they fit."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._changed.wait_for(lambda: self._waiting or self.closed)
             batch: list[Item] = []
             others: deque[Item] = deque()
             room = self.max_batch_tokens

@@ -56,7 +56,8 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        raise UserError(f"{host} port {port}: {error.strerror}; choose another --host or --port") from None
+        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address once more
+        raise UserError(f"{host} port {port}: {reason}; choose another --host or --port") from None
 
 
 def url(listener: socket.socket) -> str:

@@ -69,7 +69,8 @@ class Service:
         except Exception as error:
             self.failure = error
         self._loaded = self.failure is None
-        self.on_change()
+        if not self.batcher.closed:
+            self.on_change()
         if self._loaded:
             self.batcher.run()
 

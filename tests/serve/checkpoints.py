@@ -15,7 +15,7 @@ def checkpoints(run_dir: Path, place: Path) -> dict[str, str]:
     names = {name: str(run_dir / "publish" / name) for name in ("nsmc", "korquad", "mlm")}
     tags = ["O", "B-PS", "I-PS", "B-LC", "I-LC"]
     names["ner"] = made(BertForTokenClassification, run_dir, place / "ner", {"tagging": {"max_length": 32}}, tags)
-    labels = ["0", "1"]
+    labels = ["different", "same"]
     names["pairs"] = made(BertForSequenceClassification, run_dir, place / "pairs", {"pair": {"max_length": 32}}, labels)
     return names
 
