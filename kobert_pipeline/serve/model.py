@@ -42,10 +42,13 @@ class ServedModel:
         folder = locate(checkpoint)
         self.name = name
         self.model, self.tokenizer = load(folder)
-        self.model.name_or_path = name  # which messages name: where the checkpoint is, is nobody's business
         self.checkpoint = self._with_task(folder)
         self.embedder = Embedder(self.model, self.tokenizer)
+        for part in (self.model, self.embedder.encoder):  # messages name these: where the checkpoint is, is nobody's
+            part.name_or_path = name
+        # for the event loop, which must not touch a tokenizer that the thread uses at the same time
         self.max_length: int = self.tokenizer.model_max_length
+        self.mask_token, self.vocab_size = str(self.tokenizer.mask_token), self.model.config.vocab_size
         self.endpoints = [*self._of_task(), "/v1/embeddings", "/v1/similar", "/v1/tokenize"]
         self.embed(["준비"])  # loads the analyzer and finds damaged weights, before the first request
 
@@ -68,11 +71,6 @@ class ServedModel:
     def paired(self) -> bool:
         """Whether the model labels pairs of texts."""
         return self.checkpoint is not None and self.checkpoint.task.paired
-
-    @property
-    def mask_token(self) -> str:
-        """How a missing token is written."""
-        return str(self.tokenizer.mask_token)
 
     def predict(self, examples: list[Example]) -> list[dict[str, Any]]:
         """The results of `kobert predict` for examples of the model's task."""
@@ -114,8 +112,8 @@ class ServedModel:
         for row in rows:
             if len(row) > self.max_length:
                 raise UserError(f"{len(row):,} token ids are given; {self.name} reads at most {self.max_length:,}")
-            if row and max(row) >= len(self.tokenizer):
+            if max(row) >= self.vocab_size:
                 raise UserError(
-                    f"there is no token {max(row)}: {self.name} has ids from 0 to {len(self.tokenizer) - 1}, those of "
+                    f"there is no token {max(row)}: {self.name} has ids from 0 to {self.vocab_size - 1}, those of "
                     "/v1/tokenize"
                 )

@@ -45,7 +45,6 @@ def serve(checkpoints: Mapping[str, str], host: str, port: int, limits: Limits, 
 
         service.on_change = on_change
         server.run(sockets=[listener])
-    service.close()
     if service.failure:
         raise service.failure
 

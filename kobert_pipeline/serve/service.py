@@ -40,7 +40,7 @@ class Service:
         self.failure: Exception | None = None
         self.on_change: Callable[[], None] = lambda: None
         self._loaded = False
-        # a daemon, so that a second Ctrl-C ends the process even while a model is loaded
+        # a daemon, so that a model that takes long to load does not keep a process that is to end
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
 
     @property
