@@ -19,7 +19,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.inference.vector_files import short_floats
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.batching import Compute
-from kobert_pipeline.serve.limits import RETRY, Gate, Limits, error_response
+from kobert_pipeline.serve.limits import RETRY, Gate, error_response
 from kobert_pipeline.serve.service import Service
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -30,7 +30,7 @@ models = APIRouter(prefix="/v1", responses=ERRORS)
 server = APIRouter()
 
 
-def create_app(service: Service, limits: Limits, api_key: bytes | None = None) -> FastAPI:
+def create_app(service: Service, api_key: bytes | None = None) -> FastAPI:
     """The application; its lifespan is that of the service's models."""
 
     @asynccontextmanager
@@ -56,7 +56,7 @@ def create_app(service: Service, limits: Limits, api_key: bytes | None = None) -
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     service.metrics.paths = frozenset(app.openapi()["paths"])
-    app.add_middleware(Gate, limits=limits, api_key=api_key, on_response=service.metrics.on_response)
+    app.add_middleware(Gate, limits=service.limits, api_key=api_key, on_response=service.metrics.on_response)
     return app
 
 
@@ -90,9 +90,8 @@ async def tag(body: schema.TextsBody, request: Request) -> Response:
     """Find the entities of texts."""
     model = service_of(request).model(body.model, "/v1/tag")
     texts = as_list(body.input)
-    return rows(
-        model, await computed(request, model.predict, [{"text": text, "entities": []} for text in texts], texts)
-    )
+    examples = [{"text": text, "entities": []} for text in texts]
+    return rows(model, await computed(request, model.predict, examples, texts))
 
 
 @models.post("/fill-mask", response_model=schema.Results[schema.Filled])

@@ -81,7 +81,7 @@ class Batcher:
             batch = [item for item in self._take() if item.future.set_running_or_notify_cancel()]
             if batch:
                 started = perf_counter()
-                compute(batch)
+                compute_batch(batch)
                 self.on_batch(len(batch), sum(item.tokens for item in batch), perf_counter() - started)
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class Batcher:
         return batch
 
 
-def compute(batch: list[Item]) -> None:
+def compute_batch(batch: list[Item]) -> None:
     """Compute a batch and set its results. Where that fails, each input is computed alone, so that a request cannot
     fail those that it was joined with."""
     try:
@@ -125,7 +125,7 @@ def compute(batch: list[Item]) -> None:
             batch[0].future.set_exception(error)
             return
         for item in batch:
-            compute([item])
+            compute_batch([item])
         return
     for item, result in found:
         item.future.set_result(result)

@@ -61,22 +61,17 @@ TextsOrIds = Annotated[
 ]  # fmt: skip
 
 
-class Described(BaseModel):
-    """A part of a body; what is written below its fields is on the OpenAPI page."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class Body(Described):
+class Body(BaseModel):
     """What every request has. An unknown field is an error, so that a misspelt one is noticed."""
 
-    model_config = ConfigDict(extra="forbid")
+    # what is written below a field is on the OpenAPI page
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     model: str | None = None
     """The name of a served checkpoint; default: the only one that answers this path."""
 
 
-class Pair(Described):
+class Pair(BaseModel):
     """Two texts that are labelled together."""
 
     model_config = ConfigDict(extra="forbid")

@@ -24,7 +24,7 @@ def serve(checkpoints: Mapping[str, str], host: str, port: int, limits: Limits, 
     """
     service = Service(checkpoints, limits)
     config = uvicorn.Config(
-        create_app(service, limits, api_key),
+        create_app(service, api_key),
         # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
         access_log=False, log_config=None, log_level="error", server_header=False, proxy_headers=False,
         http="h11", loop="asyncio", ws="none", lifespan="on",

@@ -26,7 +26,7 @@ def client_of(held: HeldModel) -> Iterator[Callable[..., TestClient]]:
 
     def start(api_key: bytes | None = None, load: Any = None, **limits: Any) -> TestClient:
         service = Service({"held": "folder"}, Limits(**limits), load or (lambda name, folder: held))
-        client = TestClient(create_app(service, service.limits, api_key), raise_server_exceptions=False)
+        client = TestClient(create_app(service, api_key), raise_server_exceptions=False)
         clients.append(client)
         client.__enter__()
         if load is None:

@@ -41,7 +41,7 @@ def folders(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 @pytest.fixture(scope="module")
 def client(folders: dict[str, str]) -> Iterator[TestClient]:
     service = Service(folders, Limits())
-    with TestClient(create_app(service, service.limits)) as client:
+    with TestClient(create_app(service)) as client:
         wait_until(lambda: service.ready or not service.alive, 60)
         assert service.ready, service.failure
         yield client

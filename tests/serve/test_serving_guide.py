@@ -41,7 +41,7 @@ def test_the_requests_of_the_guide_are_answered_in_the_form_that_it_shows(tiny: 
     folders = checkpoints(tiny.run_dir, tmp_path)
     names = {"nsmc": "nsmc", "qa": "korquad", "visits": "ner", "encoder": "mlm"}
     service = Service({name: folders[folder] for name, folder in names.items()}, Limits())
-    with TestClient(create_app(service, service.limits)) as client:
+    with TestClient(create_app(service)) as client:
         wait_until(lambda: service.ready, 60)
         examples = EXAMPLE.findall(GUIDE)
         for arguments, kind, shown in examples:
@@ -51,7 +51,7 @@ def test_the_requests_of_the_guide_are_answered_in_the_form_that_it_shows(tiny: 
             if kind == "json":  # a vector is shown in part
                 assert form(response.json()) == form(json.loads(shown)), url
     assert {re.match(r"\S+:8000(\S+)", arguments)[1] for arguments, _, _ in examples} == {  # type: ignore[index]
-        path for path in create_app(service, service.limits).openapi()["paths"] if path.startswith("/v1/")
+        path for path in create_app(service).openapi()["paths"] if path.startswith("/v1/")
     }
 
 
@@ -65,7 +65,7 @@ def form(value: Any) -> Any:
 
 
 def test_the_tables_of_both_guides_are_complete() -> None:
-    app = create_app(Service({}, Limits()), Limits())
+    app = create_app(Service({}, Limits()))
     paths = {*app.openapi()["paths"], "/docs", "/openapi.json"}
     for folder in ("docs", "docs/ko"):
         guide = (REPO / folder / "serving.md").read_text(encoding="utf-8")
