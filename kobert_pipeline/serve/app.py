@@ -225,10 +225,10 @@ async def invalid(request: Request, error: Any) -> Response:
         return error_response(
             HTTPException(400, f"the body is not JSON: {first['ctx']['error']} at character {place[0]}")
         )
-    if not place:
+    if first["type"] == schema.UNKNOWN_FIELD:
+        message = first["msg"]
+    elif not place:
         message = "a JSON object was expected, sent with the header Content-Type: application/json"
-    elif first["type"] == "extra_forbidden":
-        message = f"there is no field {field}; /docs lists those of this path"
     else:
         message = f"{field}: {first['msg']}"
     return error_response(HTTPException(422, message))

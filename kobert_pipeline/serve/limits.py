@@ -57,10 +57,8 @@ class Limits:
 
 def error_response(error: HTTPException) -> JSONResponse:
     """The answer to a request that is refused: `{"error": {"message", "type"}}`."""
-    # a name that the client chose may hold a lone surrogate, which UTF-8 cannot encode
-    message = str(error.detail).encode(errors="replace").decode()
     kind = ERROR_TYPES.get(error.status_code, "invalid_request_error")
-    return JSONResponse({"error": {"message": message, "type": kind}}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": {"message": error.detail, "type": kind}}, error.status_code, headers=error.headers)
 
 
 class Gate:

@@ -10,10 +10,15 @@ from pydantic import (
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
+from kobert_pipeline.errors import did_you_mean
+
 Row = TypeVar("Row")
+UNKNOWN_FIELD = "unknown_field"
+"""The type of that error."""
 
 
 class LoneSurrogate(PydanticCustomError):
@@ -44,14 +49,18 @@ def expected(what: str) -> WrapValidator:
         except ValidationError as error:
             if any(one["type"] == LoneSurrogate.KIND for one in error.errors(include_input=False)):
                 raise LoneSurrogate from None
-            raise PydanticCustomError("expected", "{what} was expected", {"what": what}) from None
+            message = "{what} was expected, and at most {most} elements"
+            raise PydanticCustomError("expected", message, {"what": what, "most": f"{MAX_ELEMENTS:,}"}) from None
 
     return WrapValidator(validate)
 
 
 Text = Annotated[str, AfterValidator(refuse_lone_surrogates)]
 TokenId = Annotated[int, Field(strict=True, ge=0)]
-NotEmpty = Field(min_length=1)
+MAX_ELEMENTS = 10_000
+"""Elements of any list; `Limits` allows fewer texts, and models fewer tokens."""
+# without fail_fast a list of a million wrong elements would make as many errors, in gigabytes
+NotEmpty = Field(min_length=1, max_length=MAX_ELEMENTS, fail_fast=True)
 Texts = Annotated[Text | Annotated[list[Text], NotEmpty], expected("a text or a list of texts")]
 TextsOrIds = Annotated[
     Text | Annotated[list[Text], NotEmpty] | Annotated[list[TokenId], NotEmpty] | Annotated[
@@ -61,20 +70,33 @@ TextsOrIds = Annotated[
 ]  # fmt: skip
 
 
-class Body(BaseModel):
-    """What every request has. An unknown field is an error, so that a misspelt one is noticed."""
+class Strict(BaseModel):
+    """An object in which an unknown field is an error, so that a misspelt one is noticed."""
 
     # what is written below a field is on the OpenAPI page
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        # pydantic alone would make an error for each of a million unknown fields
+        names = given if isinstance(given, dict) else ()
+        unknown = next((name for name in names if name not in cls.model_fields), None)
+        if unknown is not None:
+            message = f"there is no field {unknown!r:.40}{did_you_mean(unknown, cls.model_fields)}"
+            raise PydanticCustomError(UNKNOWN_FIELD, "{message}", {"message": message})
+        return given
+
+
+class Body(Strict):
+    """What every request has."""
 
     model: str | None = None
     """The name of a served checkpoint; default: the only one that answers this path."""
 
 
-class Pair(BaseModel):
+class Pair(Strict):
     """Two texts that are labelled together."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Text
     text_pair: Text
