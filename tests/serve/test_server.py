@@ -68,7 +68,7 @@ def test_a_server_from_start_to_end(tiny: Any, tmp_path: Path, start_kobert: Any
 
     connections = [HTTPConnection(address.removeprefix("http://"), timeout=60) for _ in range(8)]
     for number, connection in enumerate(connections):
-        body = json.dumps({"input": [f"{SECRET} {number}"] * 50})
+        body = json.dumps({"input": [f"{SECRET} {number}"] * 200})
         connection.request("POST", "/v1/classify", body, headers | {"Content-Type": "application/json"})
     metrics = requests.get(f"{address}/metrics", headers=headers, timeout=10).text
     assert re.search(r"kobert_waiting_inputs [1-9]", metrics), "all requests have arrived, and not all are answered"
@@ -77,7 +77,7 @@ def test_a_server_from_start_to_end(tiny: Any, tmp_path: Path, start_kobert: Any
         answer = connection.getresponse()
         assert answer.status == 200
         rows = json.loads(answer.read())["data"]
-        assert [row["text"] for row in rows] == [f"{SECRET} {number}"] * 50
+        assert [row["text"] for row in rows] == [f"{SECRET} {number}"] * 200
         connection.close()
     assert process.wait(30) == 0
     printed = process.stdout.read()
