@@ -35,6 +35,7 @@ from kobert_pipeline.cli.formatting import (
 )
 from kobert_pipeline.cli.predict import predict, tokenize
 from kobert_pipeline.cli.run_results import outcome_row, print_results
+from kobert_pipeline.cli.serve import serve
 from kobert_pipeline.cli.similar import similar
 from kobert_pipeline.cli.visualize import app as visualize_app
 from kobert_pipeline.distributed import is_main_process, refuse_unsupported_launch
@@ -241,6 +242,7 @@ app.command()(embed)
 app.command()(similar)
 app.command()(evaluate)
 app.add_typer(visualize_app, name="visualize")
+app.command()(serve)
 
 
 def _run(

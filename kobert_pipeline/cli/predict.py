@@ -26,18 +26,18 @@ def tokenize(
     """Show the tokens of a text with their ids and raw-text offsets. Example: kobert tokenize runs/quickstart/tokenizer
     아버지가방에"""
     from kobert_pipeline.inference.checkpoint import load_tokenizer
+    from kobert_pipeline.inference.tokens import token_rows
 
     tokenizer = load_tokenizer(checkpoint)
-    for text in chain.from_iterable(text_batches(texts)):
-        encoded = tokenizer(text, return_offsets_mapping=True)
-        tokens, ids, offsets = encoded.tokens(), encoded["input_ids"], encoded["offset_mapping"]
+    for row in chain.from_iterable(token_rows(tokenizer, batch) for batch in text_batches(texts)):
         if as_json:
-            row = {"text": text, "tokens": tokens, "input_ids": ids, "offset_mapping": offsets}
             print(json.dumps(row, ensure_ascii=False))
         else:
             rows = [
-                [token, str(token_id), str(start), str(end), text[start:end]]
-                for token, token_id, (start, end) in zip(tokens, ids, offsets, strict=True)
+                [token, str(token_id), str(start), str(end), row["text"][start:end]]
+                for token, token_id, (start, end) in zip(
+                    row["tokens"], row["input_ids"], row["offset_mapping"], strict=True
+                )
             ]
             print_table(["token", "id", "start", "end", "text"], rows)
 

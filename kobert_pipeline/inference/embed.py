@@ -96,8 +96,12 @@ class Embedder:
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """The vectors of texts, (n, d) float32. A text without tokens, where the tokenizer adds none of its own, gets
         zeros."""
-        ids = self._encode(texts)["input_ids"]
-        vectors = np.zeros((len(texts), self.encoder.config.hidden_size * len(self.layers)), np.float32)
+        return self.embed_ids(self.token_ids(texts))
+
+    def embed_ids(self, ids: list[list[int]]) -> np.ndarray:
+        """The vectors of texts that are given as the ids of their tokens, special tokens included; none has more than
+        `max_length`."""
+        vectors = np.zeros((len(ids), self.encoder.config.hidden_size * len(self.layers)), np.float32)
         pool = POOLINGS[self.pooling]
         for rows, states, mask in self._states(ids):
             weights = mask if self.weights is None else self.weights.of_batch([ids[row] for row in rows])
@@ -134,7 +138,7 @@ class Embedder:
         return self.embed_tokens(texts, first) if tokens else {"text": texts, "embedding": self.embed(texts)}
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text's tokens."""
+        """The ids of each text's tokens, truncated, special tokens included."""
         ids: list[list[int]] = self._encode(texts)["input_ids"]
         return ids
 

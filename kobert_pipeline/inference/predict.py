@@ -70,13 +70,25 @@ def predict_loaded(
     folder: Path, model: Any, tokenizer: Any, texts: list[str], question: str | None, top_k: int, pair: str | None
 ) -> list[dict[str, Any]]:
     """`predict` with the loaded model and tokenizer of `folder`, which gives the task and the name in messages."""
-    options = task_options(folder, model.config.to_dict())
-    if not options and fills_masks(model):
+    checkpoint = with_task(folder, model, tokenizer)
+    if checkpoint is None:
         refuse_unused(folder, None, question, pair)
         return fill_masks(model, tokenizer, texts, top_k)
-    checkpoint = Checkpoint.of(model, tokenizer, options or task_by_head(folder, model))
-    examples = examples_of(folder, checkpoint.task, texts, question, pair)
-    # groups may mix the order of the texts, so results are kept by index
+    return predict_rows(checkpoint, examples_of(folder, checkpoint.task, texts, question, pair))
+
+
+def with_task(folder: Path, model: Any, tokenizer: Any) -> Checkpoint | None:
+    """The loaded checkpoint of `folder` with its task, None where it fills masks. Raises UserError where it does
+    neither."""
+    options = task_options(folder, model.config.to_dict())
+    if not options and fills_masks(model):
+        return None
+    return Checkpoint.of(model, tokenizer, options or task_by_head(folder, model))
+
+
+def predict_rows(checkpoint: Checkpoint, examples: list[Example]) -> list[dict[str, Any]]:
+    """The result of each example, as JSON values."""
+    # groups may mix the order of the examples, so results are kept by index
     results: dict[int, dict[str, Any]] = {}
     for group in by_choices(examples):
         predicted = predict_examples(checkpoint, [examples[index] for index in group])

@@ -43,9 +43,14 @@ def json_lines(columns: Columns) -> Iterator[str]:
     others = {name: values for name, values in columns.items() if name != "embedding"}
     for number, vector in enumerate(columns["embedding"]):
         row = {name: values[number] for name, values in others.items()}
-        # a float32 printed as a Python float would have twice the digits
-        row["embedding"] = vector.astype(str).astype(float).tolist()
+        row["embedding"] = short_floats(vector)
         yield json.dumps(row, ensure_ascii=False)
+
+
+def short_floats(vector: np.ndarray) -> list[float]:
+    """The numbers of a float32 vector; as they are, Python would print them with twice the digits."""
+    numbers: list[float] = vector.astype(str).astype(float).tolist()
+    return numbers
 
 
 def _write_json_lines(path: Path, columns: Columns) -> None:

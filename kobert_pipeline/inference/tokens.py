@@ -1,0 +1,14 @@
+"""What a tokenizer makes of texts, as JSON values."""
+
+from typing import Any
+
+
+def token_rows(tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
+    """For each text its `tokens`, their `input_ids`, and their places in its characters (`offset_mapping`), special
+    tokens included. Nothing is truncated."""
+    encoded = tokenizer(texts, return_offsets_mapping=True, verbose=False)
+    return [
+        {"text": text, "tokens": encoded.tokens(row), "input_ids": encoded["input_ids"][row]}
+        | {"offset_mapping": encoded["offset_mapping"][row]}
+        for row, text in enumerate(texts)
+    ]

@@ -1,0 +1,234 @@
+"""The routes: each checks its request, has the inputs computed, and returns the rows of `kobert predict --json` and its
+like."""
+
+import base64
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from kobert_pipeline import __version__
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.inference.vector_files import short_floats
+from kobert_pipeline.serve import schema
+from kobert_pipeline.serve.batching import Compute
+from kobert_pipeline.serve.limits import RETRY, Gate, error_response
+from kobert_pipeline.serve.service import Service
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.Error} for status in (400, 401, 404, 413, 422, 429, 500, 503, 504)
+}
+HTTP_BEARER = Depends(HTTPBearer(auto_error=False))
+models = APIRouter(prefix="/v1", responses=ERRORS)
+server = APIRouter()
+
+
+def create_app(service: Service, api_key: bytes | None = None) -> FastAPI:
+    """The application; its lifespan is that of the service's models."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="kobert serve",
+        version=__version__,
+        lifespan=lifespan,
+        redoc_url=None,
+        redirect_slashes=False,
+        # shows the page's button for the key; `Gate` checks it, before a body is read
+        dependencies=[] if api_key is None else [HTTP_BEARER],
+        # OpenTelemetry's logs would quote the texts of refused requests
+        telemetry={"logs": False},
+    )
+    app.state.service = service
+    app.include_router(models)
+    app.include_router(server)
+    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    service.metrics.paths = frozenset(app.openapi()["paths"])
+    app.add_middleware(Gate, limits=service.limits, api_key=api_key, on_response=service.metrics.on_response)
+    return app
+
+
+@models.post("/classify", response_model=schema.Results[schema.Label])
+async def classify(body: schema.ClassifyBody, request: Request) -> Response:
+    """Label texts, or pairs of texts."""
+    model = service_of(request).model(body.model, "/v1/classify")
+    examples = []
+    for given in as_list(body.input):
+        if isinstance(given, schema.Pair) != model.paired:
+            form = 'pairs of texts, {"text": ..., "text_pair": ...}' if model.paired else "single texts, no pairs"
+            raise HTTPException(422, f"{model.name} labels {form}")
+        example = given.model_dump() if isinstance(given, schema.Pair) else {"text": given}
+        examples.append(example | {"label": 0})
+    texts = [example["text"] + example.get("text_pair", "") for example in examples]
+    return rows(model, await computed(request, model.predict, examples, texts, model.max_length))
+
+
+@models.post("/answer", response_model=schema.Results[schema.Answer])
+async def answer(body: schema.AnswerBody, request: Request) -> Response:
+    """Answer a question from each text."""
+    model = service_of(request).model(body.model, "/v1/answer")
+    contexts = as_list(body.context)
+    examples = [{"question": body.question, "context": context, "answers": []} for context in contexts]
+    service_of(request).limits.refuse_too_much([body.question])
+    return rows(model, await computed(request, model.predict, examples, contexts))
+
+
+@models.post("/tag", response_model=schema.Results[schema.Tagged])
+async def tag(body: schema.TextsBody, request: Request) -> Response:
+    """Find the entities of texts."""
+    model = service_of(request).model(body.model, "/v1/tag")
+    texts = as_list(body.input)
+    examples = [{"text": text, "entities": []} for text in texts]
+    return rows(model, await computed(request, model.predict, examples, texts))
+
+
+@models.post("/fill-mask", response_model=schema.Results[schema.Filled])
+async def fill_mask(body: schema.FillBody, request: Request) -> Response:
+    """The likeliest tokens for each [MASK] of texts."""
+    model = service_of(request).model(body.model, "/v1/fill-mask")
+    texts = as_list(body.input)
+    without = next((number for number, text in enumerate(texts) if model.mask_token not in text), None)
+    if without is not None:
+        raise HTTPException(
+            422, f"text {without} (from 0) has no {model.mask_token}; write one where a token is missing"
+        )
+    inputs = [(text, body.top_k) for text in texts]
+    return rows(model, await computed(request, model.fill, inputs, texts, model.max_length))
+
+
+@models.post("/embeddings", response_model=schema.Embeddings)
+async def embeddings(body: schema.EmbeddingsBody, request: Request) -> Response:
+    """The vectors of texts, as OpenAI's clients ask for them."""
+    model = service_of(request).model(body.model, "/v1/embeddings")
+    ids = isinstance(body.input, list) and isinstance(body.input[0], int)
+    given: list[Any] = [body.input] if ids else as_list(body.input)
+    try:
+        model.refuse_unfit_ids([one for one in given if not isinstance(one, str)])
+    except UserError as error:
+        raise HTTPException(422, str(error)) from None
+    found = await computed(request, model.embed, given, given, model.max_length)
+    # in a thread, since the numbers of many vectors take long to print
+    return await run_in_threadpool(embeddings_response, model.name, found, body.encoding_format)
+
+
+@models.post("/similar", response_model=schema.Results[schema.Ranked])
+async def similar(body: schema.SimilarBody, request: Request) -> Response:
+    """Rank texts by their similarity to a query."""
+    from kobert_pipeline.serve.model import Ranking
+
+    service = service_of(request)
+    model = service.model(body.model, "/v1/similar")
+    texts = [body.query, *body.texts]
+    service.limits.refuse_too_much(texts)
+    ranking = Ranking(body.query, body.texts, body.by, body.top_k)
+    tokens = sum(min(len(text), model.max_length) for text in texts)
+    (ranked,) = await service.results(request, model.rank, [ranking], [tokens])
+    return rows(model, ranked)
+
+
+@models.post("/tokenize", response_model=schema.Results[schema.Tokens])
+async def tokenize(body: schema.TextsBody, request: Request) -> Response:
+    """The tokens of texts, with their ids and their places in the text."""
+    model = service_of(request).model(body.model, "/v1/tokenize")
+    texts = as_list(body.input)
+    return rows(model, await computed(request, model.tokenize, texts, texts))
+
+
+@server.get("/health")
+async def health(request: Request) -> Response:
+    """Whether the process works; 503 once the thread of the models has ended."""
+    if not service_of(request).alive:
+        raise HTTPException(503, "the thread of the models has ended; start the server again")
+    return JSONResponse({"status": "ok"})
+
+
+@server.get("/ready")
+async def ready(request: Request) -> Response:
+    """The models with the paths that they answer; 503 until they are loaded."""
+    service = service_of(request)
+    if not service.ready:
+        raise HTTPException(503, "the models are being loaded", RETRY)
+    return JSONResponse(
+        {"status": "ready", "models": {model.name: model.endpoints for model in service.models.values()}}
+    )
+
+
+@server.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Counts and times in Prometheus' text format."""
+    return PlainTextResponse(service_of(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def service_of(request: Request) -> Service:
+    """The service of the application."""
+    service: Service = request.app.state.service
+    return service
+
+
+def as_list(given: Any) -> list[Any]:
+    """A list as it is, and anything else as a list of one."""
+    return given if isinstance(given, list) else [given]
+
+
+async def computed(
+    request: Request, compute: Compute, inputs: Sequence[Any], texts: Sequence[Any], max_length: int | None = None
+) -> list[Any]:
+    """The results of inputs that have these texts, or token ids, each truncated to `max_length` tokens."""
+    service = service_of(request)
+    service.limits.refuse_too_much(texts)
+    # characters stand for tokens, of which a text nearly always has fewer: the exact number is known after the analysis
+    tokens = [min(len(text), max_length or len(text)) for text in texts]
+    return await service.results(request, compute, inputs, tokens)
+
+
+def rows(model: Any, data: list[Any]) -> JSONResponse:
+    """The answer with a row per text."""
+    return JSONResponse({"object": "list", "model": model.name, "data": data})
+
+
+def embeddings_response(name: str, found: list[tuple[Any, int]], encoding_format: str) -> JSONResponse:
+    """OpenAI's answer, from vectors (d,) with their numbers of tokens."""
+
+    def encoded(vector: Any) -> str | list[float]:
+        if encoding_format == "base64":
+            return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+        return short_floats(vector)
+
+    data = [{"object": "embedding", "index": n, "embedding": encoded(vector)} for n, (vector, _) in enumerate(found)]
+    tokens = sum(count for _, count in found)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
+
+
+async def refused(request: Request, error: Any) -> Response:
+    """Every HTTP error, also those of the framework (no such path, no such method)."""
+    return error_response(error)
+
+
+async def invalid(request: Request, error: Any) -> Response:
+    """The first thing that is wrong with a body."""
+    first = error.errors()[0]
+    place, field = first["loc"][1:], ".".join(str(part)[:40] for part in first["loc"][1:])
+    if first["type"] == "json_invalid":
+        return error_response(
+            HTTPException(400, f"the body is not JSON: {first['ctx']['error']} at character {place[0]}")
+        )
+    if first["type"] == schema.UNKNOWN_FIELD:
+        message = first["msg"]
+    elif not place:
+        message = "a JSON object was expected, sent with the header Content-Type: application/json"
+    else:
+        message = f"{field}: {first['msg']}"
+    return error_response(HTTPException(422, message))

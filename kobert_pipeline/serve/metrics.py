@@ -1,0 +1,49 @@
+"""Counts and times for Prometheus, about requests and batches; no label holds anything that a client chose."""
+
+from collections.abc import Callable, Collection
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SIZES = tuple(2**power for power in range(12))
+TOKENS = tuple(2**power for power in range(4, 18, 2))
+
+
+class Metrics:
+    """The metrics of one server."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self.requests = Counter("kobert_requests", "Requests", ["path", "status"], registry=registry)
+        self.seconds = Histogram(
+            "kobert_request_seconds", "Time to answer a request", ["path"], buckets=SECONDS, registry=registry
+        )
+        self.batch_inputs = Histogram("kobert_batch_inputs", "Texts per batch", buckets=SIZES, registry=registry)
+        self.batch_tokens = Histogram("kobert_batch_tokens", "Tokens per batch", buckets=TOKENS, registry=registry)
+        self.batch_seconds = Histogram(
+            "kobert_batch_seconds", "Time to compute a batch", buckets=SECONDS, registry=registry
+        )
+        self.waiting = Gauge("kobert_waiting_inputs", "Texts that wait", registry=registry)
+        self.paths: Collection[str] = ()
+        """The paths that are labels; all others are `other`."""
+
+    def watch_queue(self, length: Callable[[], int]) -> None:
+        """Report `length()` as the number of texts that wait."""
+        self.waiting.set_function(length)
+
+    def on_response(self, path: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        label = path if path in self.paths else "other"
+        self.requests.labels(label, str(status)).inc()
+        self.seconds.labels(label).observe(seconds)
+
+    def on_batch(self, inputs: int, tokens: int, seconds: float) -> None:
+        """Count a computed batch."""
+        self.batch_inputs.observe(inputs)
+        self.batch_tokens.observe(tokens)
+        self.batch_seconds.observe(seconds)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)

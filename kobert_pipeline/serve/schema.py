@@ -1,0 +1,258 @@
+"""The bodies of requests and answers, which are also the server's OpenAPI page."""
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from kobert_pipeline.errors import did_you_mean
+
+Row = TypeVar("Row")
+UNKNOWN_FIELD = "unknown_field"
+"""The type of that error."""
+
+
+class LoneSurrogate(PydanticCustomError):
+    """Half a character, which JSON may hold, but most tokenizers cannot read and no answer could repeat."""
+
+    KIND = "lone_surrogate"
+
+    def __new__(cls) -> "LoneSurrogate":
+        """The error with its sentence."""
+        return super().__new__(cls, cls.KIND, "a text with half a character (a lone surrogate) is not Unicode")
+
+
+def refuse_lone_surrogates(text: str) -> str:
+    """The text. Raises LoneSurrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise LoneSurrogate from None
+    return text
+
+
+def expected(what: str) -> WrapValidator:
+    """Name what was expected, instead of a complaint from each member of a union."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            if any(one["type"] == LoneSurrogate.KIND for one in error.errors(include_input=False)):
+                raise LoneSurrogate from None
+            message = "{what} was expected, and at most {most} elements"
+            raise PydanticCustomError("expected", message, {"what": what, "most": f"{MAX_ELEMENTS:,}"}) from None
+
+    return WrapValidator(validate)
+
+
+Text = Annotated[str, AfterValidator(refuse_lone_surrogates)]
+TokenId = Annotated[int, Field(strict=True, ge=0)]
+MAX_ELEMENTS = 10_000
+"""Elements of any list; `Limits` allows fewer texts, and models fewer tokens."""
+# without fail_fast a list of a million wrong elements would make as many errors, in gigabytes
+NotEmpty = Field(min_length=1, max_length=MAX_ELEMENTS, fail_fast=True)
+Texts = Annotated[Text | Annotated[list[Text], NotEmpty], expected("a text or a list of texts")]
+TextsOrIds = Annotated[
+    Text | Annotated[list[Text], NotEmpty] | Annotated[list[TokenId], NotEmpty] | Annotated[
+        list[Annotated[list[TokenId], NotEmpty]], NotEmpty
+    ],
+    expected("a text, a list of texts, a list of token ids or a list of such lists"),
+]  # fmt: skip
+
+
+class Strict(BaseModel):
+    """An object in which an unknown field is an error, so that a misspelt one is noticed."""
+
+    # what is written below a field is on the OpenAPI page
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        # pydantic alone would make an error for each of a million unknown fields
+        names = given if isinstance(given, dict) else ()
+        unknown = next((name for name in names if name not in cls.model_fields), None)
+        if unknown is not None:
+            message = f"there is no field {unknown!r:.40}{did_you_mean(unknown, cls.model_fields)}"
+            raise PydanticCustomError(UNKNOWN_FIELD, "{message}", {"message": message})
+        return given
+
+
+class Body(Strict):
+    """What every request has."""
+
+    model: str | None = None
+    """The name of a served checkpoint; default: the only one that answers this path."""
+
+
+class Pair(Strict):
+    """Two texts that are labelled together."""
+
+    text: Text
+    text_pair: Text
+
+
+PairsOrTexts = Annotated[
+    Text | Pair | Annotated[list[Text | Pair], NotEmpty],
+    expected('a text, a pair {"text": ..., "text_pair": ...} or a list of them'),
+]
+
+
+class TextsBody(Body):
+    """Texts."""
+
+    input: Texts
+
+
+class ClassifyBody(Body):
+    """Texts or pairs of texts."""
+
+    input: PairsOrTexts
+
+
+class AnswerBody(Body):
+    """A question, and the texts of which each is searched for the answer."""
+
+    question: Text
+    context: Texts
+
+
+class FillBody(TextsBody):
+    """Texts with [MASK]."""
+
+    top_k: int = Field(5, ge=1, le=1000)
+    """Tokens for each [MASK]."""
+
+
+class EmbeddingsBody(Body):
+    """OpenAI's request. Token ids are those of `/v1/tokenize`, special tokens included."""
+
+    input: TextsOrIds
+    encoding_format: Literal["float", "base64"] = "float"
+    user: str | None = None
+    """Ignored; OpenAI's clients may send it."""
+
+
+class SimilarBody(Body):
+    """A query, and the texts that are compared with it."""
+
+    query: Text
+    texts: list[Text] = NotEmpty
+    by: Literal["mean", "cls", "max", "first-last", "bm25", "hybrid"] = "mean"
+    """How to rank, as `kobert similar --by`."""
+    top_k: int = Field(5, ge=1)
+    """Texts in the answer."""
+
+
+class Label(BaseModel):
+    """A label with the probabilities of all labels; of a regression the score alone."""
+
+    text: str
+    text_pair: str | None = None
+    label: str | None = None
+    scores: dict[str, float] | None = None
+    score: float | None = None
+
+
+class Answer(BaseModel):
+    """An answer with its characters in the context; `null_score` where the model may find none."""
+
+    question: str
+    answer: str
+    start: int
+    end: int
+    score: float | None
+    null_score: float | None = None
+
+
+class Filled(BaseModel):
+    """For each [MASK] its likeliest tokens with their probabilities."""
+
+    text: str
+    masks: list[dict[str, float]]
+
+
+class Entity(BaseModel):
+    """A marked span of a text."""
+
+    start: int
+    end: int
+    text: str
+    label: str
+    score: float
+
+
+class Tagged(BaseModel):
+    """A text with its entities."""
+
+    text: str
+    entities: list[Entity]
+
+
+class Tokens(BaseModel):
+    """The tokens of a text, and which of its characters each is from."""
+
+    text: str
+    tokens: list[str]
+    input_ids: list[int]
+    offset_mapping: list[tuple[int, int]]
+
+
+class Ranked(BaseModel):
+    """A text, its number in the request, and its similarity."""
+
+    index: int
+    score: float
+    text: str
+
+
+class Embedding(BaseModel):
+    """A vector; in base64 its float32 numbers, little-endian."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """Tokens that were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Results(BaseModel, Generic[Row]):
+    """A row for each text, in the order of the request."""
+
+    object: Literal["list"]
+    model: str
+    data: list[Row]
+
+
+class Embeddings(Results[Embedding]):
+    """OpenAI's answer."""
+
+    usage: Usage
+
+
+class Refusal(BaseModel):
+    """What is wrong, in one sentence, and the kind of error."""
+
+    message: str
+    type: str
+
+
+class Error(BaseModel):
+    """The body of every answer that is not 200."""
+
+    error: Refusal

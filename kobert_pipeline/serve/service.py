@@ -1,0 +1,133 @@
+"""The served models and the thread that loads and runs them, seen from the event loop."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.serve.batching import Batcher, Closed, Compute, QueueFull
+from kobert_pipeline.serve.limits import CLIENT_GONE, RETRY, Limits
+from kobert_pipeline.serve.metrics import Metrics
+
+if TYPE_CHECKING:
+    from kobert_pipeline.serve.model import ServedModel
+
+
+def load_model(name: str, checkpoint: str) -> "ServedModel":
+    """The checkpoint, under this name."""
+    from kobert_pipeline.serve.model import ServedModel  # imports torch, which takes seconds
+
+    return ServedModel(name, checkpoint)
+
+
+class Service:
+    """Checkpoints by name, loaded and run by one thread of their own.
+
+    `on_change` is called by that thread once the models are loaded, or when loading has failed with `failure`.
+    """
+
+    def __init__(
+        self, checkpoints: Mapping[str, str], limits: Limits, load: Callable[[str, str], "ServedModel"] = load_model
+    ) -> None:
+        self.checkpoints, self.limits, self.load, self.metrics = checkpoints, limits, load, Metrics()
+        self.batcher = Batcher(limits.max_batch_tokens, limits.max_queue, self.metrics.on_batch)
+        self.metrics.watch_queue(lambda: len(self.batcher))
+        self.models: dict[str, ServedModel] = {}
+        self.failure: Exception | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        self._loaded = False
+        # a daemon, so that a model that takes long to load does not keep a process that is to end
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all models are loaded, and requests are answered."""
+        return self._loaded and self.alive
+
+    def start(self) -> None:
+        """Load the models, in the background."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish the running batch, refuse what waits, and end the thread."""
+        self.batcher.close()
+        if self.alive:
+            self._thread.join(self.limits.timeout)
+
+    def _run(self) -> None:
+        try:
+            self.models = {name: self.load(name, place) for name, place in self.checkpoints.items()}
+        except Exception as error:
+            self.failure = error
+        self._loaded = self.failure is None
+        if not self.batcher.closed:
+            self.on_change()
+        if self._loaded:
+            self.batcher.run()
+
+    def model(self, name: str | None, endpoint: str) -> "ServedModel":
+        """The model of a request; without a name the only one that answers the endpoint. Raises HTTPException where
+        there is none."""
+        if not self.ready:
+            raise HTTPException(503, "the models are being loaded, or the server shuts down; try again later", RETRY)
+        if name is not None and name not in self.models:
+            raise HTTPException(404, f"there is no model {name!r:.80}; served are {', '.join(self.models)}")
+        fit = [model for model in self.models.values() if endpoint in model.endpoints and name in (None, model.name)]
+        if not fit and name is not None:
+            raise HTTPException(400, f"{name} does not answer {endpoint}, but {', '.join(self.models[name].endpoints)}")
+        if not fit:
+            raise HTTPException(400, f"no served model answers {endpoint}")
+        if len(fit) > 1:
+            raise HTTPException(400, f"name one of the models: {', '.join(model.name for model in fit)}")
+        return fit[0]
+
+    async def results(
+        self, request: Request, compute: Compute, inputs: Sequence[Any], tokens: Sequence[int]
+    ) -> list[Any]:
+        """The results of `compute`, which may join the inputs with those of other requests. Raises HTTPException where
+        the queue is full, an input cannot be computed, or nobody waits for the answer any more."""
+        try:
+            waiting = self.batcher.submit(compute, inputs, tokens)
+            futures = [asyncio.wrap_future(future) for future in waiting]
+            return await self._unless_gone(request, futures)
+        except QueueFull:
+            raise HTTPException(429, "too many texts are waiting; try again later", RETRY) from None
+        except Closed:
+            raise HTTPException(503, "the server shuts down; try again later", RETRY) from None
+        except UserError as error:
+            raise HTTPException(422, str(error)) from None
+
+    async def _unless_gone(self, request: Request, futures: list[asyncio.Future[Any]]) -> list[Any]:
+        """The results of the futures. What still waits is cancelled when the client goes, when its time is over, or
+        when another text of the request fails."""
+        # not asyncio.gather, which logs the error of a text when nobody waits for it any more
+        finished = asyncio.ensure_future(asyncio.wait(futures, return_when=asyncio.FIRST_EXCEPTION))
+        gone = asyncio.ensure_future(disconnected(request))
+        try:
+            await asyncio.wait({finished, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not finished.done():
+                raise HTTPException(CLIENT_GONE, "the client has gone")
+            if error := next((future.exception() for future in futures if future.done() and future.exception()), None):
+                raise error
+            return [future.result() for future in futures]
+        finally:
+            finished.cancel()
+            gone.cancel()
+            for future in futures:
+                if not future.cancel() and not future.cancelled():
+                    future.exception()  # an error that nobody asks for would be logged, with the text it quotes
+
+
+async def disconnected(request: Request) -> None:
+    """Return when the client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

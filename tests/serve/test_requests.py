@@ -1,0 +1,288 @@
+"""How requests are refused, limited, timed and abandoned, with a model that the tests hold."""
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from held_model import HeldModel, wait_until
+from starlette.testclient import TestClient
+
+SECRET = "비밀스러운 글"
+OPEN = ("/health", "/ready", "/docs", "/openapi.json")
+
+
+def refusal(response: Any) -> tuple[int, str, str]:
+    """Status, type and sentence of an error; fails the test when it has another form."""
+    content = response.json()
+    assert list(content) == ["error"] and list(content["error"]) == ["message", "type"], content
+    message = content["error"]["message"]
+    assert "Traceback" not in message and "\n" not in message and len(message) < 300
+    return response.status_code, content["error"]["type"], message
+
+
+def tokenize(client: TestClient, *texts: str) -> Any:
+    return client.post("/v1/tokenize", json={"input": list(texts)})
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        ("tokenize", b'{"input": ', 400, "the body is not JSON: "),
+        ("tokenize", b"\xff\xfe", 400, "body"),
+        ("tokenize", b"[" * 100_000, 400, "body"),
+        ("tokenize", b"", 422, "a JSON object was expected"),
+        ("tokenize", b"[]", 422, "a JSON object was expected"),
+        ("tokenize", {}, 422, "input: "),
+        ("tokenize", {"input": 5}, 422, "input: a text or a list of texts was expected"),
+        ("tokenize", {"input": []}, 422, "input: a text or a list of texts was expected"),
+        ("tokenize", {"input": [[]] * 200_000}, 422, "input: a text or a list of texts was expected"),
+        ("embeddings", {"input": [1] * 200_000 + ["a"]}, 422, "and at most 10,000 elements"),
+        ("tokenize", {"input": ["a", None]}, 422, "input: a text or a list of texts was expected"),
+        ("tokenize", b'{"input": ["a", "\\ud800"]}', 422, "input: a text with half a character"),
+        ("answer", b'{"question": "\\ud800", "context": "a"}', 422, "question: a text with half a character"),
+        ("tokenize", {"input": "a", "models": "held"}, 422, "there is no field 'models' - did you mean 'model'?"),
+        ("tokenize", {"input": "a", "": 1}, 422, "there is no field ''"),
+        ("tokenize", {f"k{n}": 1 for n in range(100_000)}, 422, "there is no field 'k0' (allowed: input, model)"),
+        ("tokenize", b'{"input": "a", "\\ud800": 1}', 422, r"there is no field '\ud800'"),
+        ("tokenize", {"input": "a", "model": "other"}, 404, "there is no model 'other'; served are held"),
+        ("tokenize", {"input": ["a"] * 4}, 422, "there are 4 texts; a request may have 3"),
+        ("tokenize", {"input": ["a", "a" * 21]}, 422, "text 1 (from 0) is longer than 20 characters"),
+        ("classify", {"input": "a", "model": "held"}, 400, "held does not answer /v1/classify, but /v1/tokenize"),
+        ("classify", {"input": "a"}, 400, "no served model answers /v1/classify"),
+        (
+            "classify",
+            {"input": [{"text": "a"}]},
+            422,
+            'input: a text, a pair {"text": ..., "text_pair": ...} or a list',
+        ),
+        ("fill-mask", {"input": "a", "top_k": 0}, 422, "top_k: "),
+        ("embeddings", {"input": [[1], "a"]}, 422, "input: a text, a list of texts, a list of token ids"),
+        ("embeddings", {"input": [-1]}, 422, "input: a text, a list of texts, a list of token ids"),
+        ("embeddings", {"input": "a", "encoding_format": "int8"}, 422, "encoding_format: "),
+        ("similar", {"query": "a", "texts": ["b"], "by": "weighted"}, 422, "by: "),
+        ("nothing", {}, 404, "Not Found"),
+    ],
+)
+def test_a_mistake_is_refused_in_one_sentence(
+    path: str, body: Any, status: int, said: str, client_of: Any, held: HeldModel
+) -> None:
+    client = client_of(max_texts=3, max_characters=20)
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    response = client.post(f"/v1/{path}", content=content, headers={"Content-Type": "application/json"})
+    kind = "not_found_error" if status == 404 else "invalid_request_error"
+    assert refusal(response)[:2] == (status, kind)
+    assert said in refusal(response)[2]
+    assert not held.batches
+
+
+def test_a_body_is_json_by_its_header_too(client_of: Any) -> None:
+    """A page in a browser can send text to localhost without asking, but not JSON."""
+    response = client_of().post("/v1/tokenize", content='{"input": "a"}', headers={"Content-Type": "text/plain"})
+    assert refusal(response) == (
+        422, "invalid_request_error", "a JSON object was expected, sent with the header Content-Type: application/json",
+    )  # fmt: skip
+    preflight = client_of().options(
+        "/v1/tokenize", headers={"Origin": "http://x", "Access-Control-Request-Method": "POST"}
+    )
+    assert refusal(preflight)[0] == 405
+    assert not [name for name in preflight.headers if name.startswith("access-control")]
+
+
+def test_a_key_is_demanded_of_everything_that_touches_a_model(client_of: Any, held: HeldModel) -> None:
+    held.free.set()
+    client = client_of(api_key=b"right-key")
+    for path in OPEN:
+        assert client.get(path).status_code == 200
+    for headers in (
+        {},
+        {"Authorization": "Bearer wrong-key"},
+        {"Authorization": "right-key"},
+        {"Authorization": "Basic right-key"},
+    ):
+        response = client.post("/v1/tokenize", json={"input": "a"}, headers=headers)
+        assert refusal(response)[:2] == (401, "authentication_error")
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+        assert client.get("/metrics", headers=headers).status_code == 401
+        assert client.get("/nothing", headers=headers).status_code == 401
+    assert not held.batches
+    for scheme in ("Bearer", "bearer"):
+        headers = {"Authorization": f"{scheme} right-key"}
+        assert client.post("/v1/tokenize", json={"input": "a"}, headers=headers).status_code == 200
+    assert client.get("/openapi.json").json()["components"]["securitySchemes"]
+
+
+def test_a_body_over_the_limit_is_refused_whatever_its_header_says(client_of: Any, held: HeldModel) -> None:
+    held.free.set()
+    client = client_of(max_body=100)
+    assert tokenize(client, "a" * 80).status_code == 200
+    response = client.post(
+        "/v1/tokenize", content=b" " * 101, headers={"Content-Type": "application/json", "Content-Length": "5"}
+    )
+    assert refusal(response) == (413, "request_too_large_error", "the body has more than 100 bytes; send fewer texts")
+
+
+def test_a_full_queue_is_refused_with_a_time_to_wait_and_then_answered(client_of: Any, held: HeldModel) -> None:
+    client = client_of(max_queue=2, max_batch_tokens=1)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(tokenize, client, "running")
+        assert held.started.wait(10)
+        waiting = pool.submit(tokenize, client, "a", "b")
+        wait_until(lambda: len(client.app.state.service.batcher) == 2)
+        response = tokenize(client, "c")
+        assert refusal(response) == (429, "rate_limit_error", "too many texts are waiting; try again later")
+        assert response.headers["Retry-After"] == "1"
+        held.free.set()
+        assert first.result().status_code == waiting.result().status_code == 200
+    assert tokenize(client, "c").status_code == 200
+    assert held.batches == [["running"], ["a"], ["b"], ["c"]]
+
+
+def test_too_many_requests_at_once_are_refused_before_they_are_read(client_of: Any, held: HeldModel) -> None:
+    client = client_of(max_requests=1)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(tokenize, client, "running")
+        assert held.started.wait(10)
+        response = tokenize(client, "b")
+        assert refusal(response)[0] == 429 and "1 requests are being answered" in refusal(response)[2]
+        assert response.headers["Retry-After"] == "1"
+        assert client.get("/ready").status_code == 200
+        held.free.set()
+        assert first.result().status_code == 200
+
+
+def test_a_request_that_takes_too_long_is_given_up_and_not_computed_later(client_of: Any, held: HeldModel) -> None:
+    client = client_of(timeout=1, max_batch_tokens=1)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(tokenize, client, "running")
+        assert held.started.wait(10)
+        late = [pool.submit(tokenize, client, name) for name in ("x", "y")]
+        for one in (first, *late):
+            assert refusal(one.result())[:2] == (504, "timeout_error")
+            assert "not answered within 1 seconds" in refusal(one.result())[2]
+    held.free.set()
+    assert tokenize(client, "z").status_code == 200
+    assert held.batches == [["running"], ["z"]]
+
+
+def test_a_client_that_goes_is_dropped_from_the_queue(client_of: Any, held: HeldModel) -> None:
+    client = client_of(max_batch_tokens=1)
+    gone = threading.Event()
+
+    async def ask() -> list[Any]:
+        messages = [{"type": "http.request", "body": json.dumps({"input": "gone"}).encode()}]
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await asyncio.to_thread(gone.wait, 10)
+            return {"type": "http.disconnect"}
+
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/tokenize", "headers": headers, "query_string": b""}
+        await client.app(scope | {"raw_path": b"/v1/tokenize", "root_path": "", "scheme": "http"}, receive, send)
+        return sent
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(tokenize, client, "running")
+        assert held.started.wait(10)
+        leaver = pool.submit(asyncio.run, ask())
+        wait_until(lambda: len(client.app.state.service.batcher) == 1)
+        gone.set()
+        assert leaver.result()[0]["status"] == 499
+        held.free.set()
+        assert first.result().status_code == 200
+    assert tokenize(client, "next").status_code == 200
+    assert held.batches == [["running"], ["next"]]
+
+
+def test_until_the_models_are_loaded_the_server_is_healthy_but_not_ready(client_of: Any, held: HeldModel) -> None:
+    held.free.set()
+    loaded = threading.Event()
+    client = client_of(load=lambda name, folder: loaded.wait(10) and held)
+    assert client.get("/health").json() == {"status": "ok"}
+    for response in (client.get("/ready"), tokenize(client, "a")):
+        assert refusal(response)[:2] == (503, "unavailable_error")
+        assert response.headers["Retry-After"] == "1"
+    loaded.set()
+    wait_until(lambda: client.get("/ready").status_code == 200)
+    assert client.get("/ready").json() == {"status": "ready", "models": {"held": ["/v1/tokenize"]}}
+    assert tokenize(client, "a").status_code == 200
+
+
+def test_without_its_thread_the_server_is_not_healthy(client_of: Any) -> None:
+    client = client_of(load=lambda name, folder: 1 / 0)
+    wait_until(lambda: client.get("/health").status_code == 503)
+    assert refusal(client.get("/ready"))[0] == refusal(tokenize(client, "a"))[0] == 503
+
+
+def test_what_waits_at_the_end_is_told_so(client_of: Any, held: HeldModel) -> None:
+    client = client_of(max_batch_tokens=1)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(tokenize, client, "running")
+        assert held.started.wait(10)
+        second = pool.submit(tokenize, client, "waiting")
+        wait_until(lambda: len(client.app.state.service.batcher) == 1)
+        client.app.state.service.batcher.close()
+        assert refusal(second.result())[:2] == (503, "unavailable_error")
+        held.free.set()
+        assert first.result().status_code == 200
+
+
+def test_a_failure_of_ours_quotes_no_text_and_fails_nobody_else(
+    client_of: Any, held: HeldModel, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    client = client_of()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(tokenize, client, "running")
+        assert held.started.wait(10)
+        bad, good = pool.submit(tokenize, client, f"{SECRET} fail"), pool.submit(tokenize, client, "b")
+        wait_until(lambda: len(client.app.state.service.batcher) == 2)
+        held.free.set()
+        assert first.result().status_code == good.result().status_code == 200
+        assert refusal(bad.result()) == (500, "server_error", "the server failed; its log says where")
+    assert "ValueError, raised at:" in caplog.text and "in tokenize" in caplog.text
+    assert SECRET not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_metrics_count_requests_and_batches_under_known_paths(client_of: Any, held: HeldModel) -> None:
+    held.free.set()
+    client = client_of()
+    assert tokenize(client, "a", "bc").status_code == 200
+    assert client.get("/v1/secret").status_code == 404
+    shown = client.get("/metrics")
+    assert shown.headers["Content-Type"].startswith("text/plain")
+    for line in (
+        'kobert_requests_total{path="/v1/tokenize",status="200"} 1.0',
+        'kobert_requests_total{path="other",status="404"} 1.0',
+        'kobert_request_seconds_count{path="/v1/tokenize"} 1.0',
+        "kobert_batch_inputs_sum 2.0",
+        "kobert_batch_tokens_sum 3.0",
+        "kobert_waiting_inputs 0.0",
+    ):
+        assert line in shown.text.splitlines(), line
+    assert "secret" not in shown.text
+
+
+def test_the_openapi_page_describes_every_path(client_of: Any) -> None:
+    client = client_of()
+    described = client.get("/openapi.json").json()
+    assert "/v1/embeddings" in described["paths"] and "/metrics" in described["paths"]
+    for path, methods in described["paths"].items():
+        for method in methods.values():
+            assert method["description"], path
+    errors = described["paths"]["/v1/classify"]["post"]["responses"]
+    assert {"401", "413", "422", "429", "504"} <= set(errors)
+    assert all(
+        content["content"]["application/json"]["schema"]["$ref"].endswith("/Error")
+        for status, content in errors.items()
+        if status != "200"
+    )
+    assert client.get("/docs").status_code == 200

@@ -1,0 +1,79 @@
+"""docs/serving.md: its commands parse, its requests are answered in the form that it shows, its tables are complete."""
+
+import json
+import re
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from checkpoints import checkpoints
+from held_model import wait_until
+from starlette.testclient import TestClient
+
+from kobert_pipeline.cli import main
+from kobert_pipeline.cli.serve import by_name
+from kobert_pipeline.serve.app import create_app
+from kobert_pipeline.serve.limits import ERROR_TYPES, Limits
+from kobert_pipeline.serve.service import Service
+
+REPO = Path(__file__).resolve().parents[2]
+GUIDE = (REPO / "docs" / "serving.md").read_text(encoding="utf-8")
+EXAMPLE = re.compile(r"^```console\n\$ curl (.*?)\n```\n\n```(json|text)\n(.*?)^```", re.M | re.S)
+
+
+def test_the_commands_of_the_guide_parse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("key.txt").write_text("key", encoding="utf-8")
+    command: Any = typer.main.get_command(main.app)
+    lines = re.findall(r"^\$ kobert serve (.*)$", GUIDE, re.M)
+    assert len(lines) == 3
+    for line in lines:
+        given = command.commands["serve"].make_context("serve", shlex.split(line)).params
+        assert by_name(given["checkpoints"])
+        for name in ("max_batch_tokens", "max_queue", "timeout"):
+            assert given[name] == getattr(Limits(), name)
+
+
+def test_the_requests_of_the_guide_are_answered_in_the_form_that_it_shows(tiny: Any, tmp_path: Path) -> None:
+    folders = checkpoints(tiny.run_dir, tmp_path)
+    names = {"nsmc": "nsmc", "qa": "korquad", "visits": "ner", "encoder": "mlm"}
+    service = Service({name: folders[folder] for name, folder in names.items()}, Limits())
+    with TestClient(create_app(service)) as client:
+        wait_until(lambda: service.ready, 60)
+        examples = EXAMPLE.findall(GUIDE)
+        for arguments, kind, shown in examples:
+            url, _, body = shlex.split(arguments.replace("\\\n", ""))
+            response = client.post(url.removeprefix("http://127.0.0.1:8000"), json=json.loads(body))
+            assert response.status_code == 200, (body, response.text)
+            if kind == "json":  # a vector is shown in part
+                assert form(response.json()) == form(json.loads(shown)), url
+    assert {re.match(r"\S+:8000(\S+)", arguments)[1] for arguments, _, _ in examples} == {  # type: ignore[index]
+        path for path in create_app(service).openapi()["paths"] if path.startswith("/v1/")
+    }
+
+
+def form(value: Any) -> Any:
+    """The keys of objects without those that are tokens or numbers, and the types of all else; lists by one element."""
+    if isinstance(value, dict) and "input_ids" not in value:
+        return {key: form(inner) for key, inner in value.items() if key not in ("masks", "entities")}
+    if isinstance(value, dict):
+        return sorted(value)
+    return [form(value[0])] if isinstance(value, list) and value else type(value).__name__
+
+
+def test_the_tables_of_both_guides_are_complete() -> None:
+    app = create_app(Service({}, Limits()))
+    paths = {*app.openapi()["paths"], "/docs", "/openapi.json"}
+    for folder in ("docs", "docs/ko"):
+        guide = (REPO / folder / "serving.md").read_text(encoding="utf-8")
+        table = re.findall(r"^\| (`/.*?) \|", guide, re.M)
+        assert set(re.findall(r"`(/\S+)`", " ".join(table))) == paths
+        statuses = {status for row in re.findall(r"^\| ([\d, ]+) \|", guide, re.M) for status in row.split(", ")}
+        assert statuses == {"400", "422", *map(str, ERROR_TYPES)}
+        types = set(re.findall(r"^\| [\d, ]+ \| `(\w+)` \|", guide, re.M))
+        assert types == {"invalid_request_error", *ERROR_TYPES.values()}
+        numbers = re.findall(r"^\| [^|]* \| ([\d,]+) \|", guide, re.M)
+        assert sorted(int(number.replace(",", "")) for number in numbers) == sorted(asdict(Limits()).values())
