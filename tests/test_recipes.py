@@ -57,7 +57,9 @@ def documented_commands() -> list[tuple[str, str]]:
 COMMANDS = documented_commands()
 
 
-def test_every_documented_command_parses() -> None:
+def test_every_documented_command_parses(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("key.txt").write_text("secret", encoding="utf-8")
     assert len(COMMANDS) > 30
     for document, line in COMMANDS:
         parses(document, line)

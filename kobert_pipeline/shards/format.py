@@ -65,7 +65,8 @@ def open_shard(folder: Path, name: str) -> Shard:
     tokens = len(shard.ids)
     ends = shard.documents[-1:].tolist()
     per_document = {len(shard.ordered), len(shard.sources), len(shard.documents) - 1}
-    if len(shard.boundaries) != tokens or ends != [tokens] or len(per_document) > 1:
+    sources_fit = not len(shard.sources) or shard.sources.max() < len(shard.source_names)
+    if len(shard.boundaries) != tokens or ends != [tokens] or len(per_document) > 1 or not sources_fit:
         raise UserError(f"the arrays of shard {name} in {folder} do not fit together; rebuild it with --redo shards")
     return shard
 

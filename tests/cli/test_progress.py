@@ -209,7 +209,7 @@ def test_results_name_reasons_and_spread() -> None:
     assert result_of(corpus | unusable).endswith(", 2 files and 1,000 rows unusable")
 
     def outcome(name: str, counts: dict) -> Outcome:
-        return Outcome(Job("finetune", Path(name), 1, {}, dict, (), name=name), "done", 1.0, counts)
+        return Outcome(Job("finetune", Path(name), 1, {"seed": 1}, dict, (), name=name), "done", 1.0, counts)
 
     seeds = [outcome(f"nsmc/{seed}", {"dev": {}, "test": {"accuracy": 80.0 + seed}}) for seed in (1, 2, 3)]
     trial = outcome("nsmc/grid/learning_rate=1", {"dev": {"accuracy": 1.0}})
