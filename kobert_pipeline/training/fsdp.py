@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from accelerate import Accelerator
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from kobert_pipeline.distributed import is_main_process
@@ -32,15 +32,8 @@ def shard_model(module: torch.nn.Module, accelerator: Accelerator) -> None:
     for tensor in (*module.parameters(), *module.buffers()):
         torch.distributed.broadcast(tensor.detach(), src=0)
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
-    bf16 = accelerator.mixed_precision == "bf16"
-    # autocast would cast a layer's matrices anyway: gathered in 16 bits, half as many bytes travel, and no copy is
-    # made. Only the weights of its norms are rounded, too. Gradients are summed in fp32, and hidden states keep the
-    # types that autocast gives them
-    policy = MixedPrecisionPolicy(
-        param_dtype=torch.bfloat16 if bf16 else None, reduce_dtype=torch.float32, cast_forward_inputs=False
-    )
     for layer in transformer_layers(module):
-        fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(layer, mesh=mesh)
     fully_shard(module, mesh=mesh)
 
 

@@ -193,7 +193,7 @@ def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
     sizes = {name: parameter.shape for name, parameter in module.named_parameters()}
     torch.distributed.init_process_group("fake", rank=1, world_size=4, store=FakeStore())
     try:
-        shard_model(module, SimpleNamespace(num_processes=4, device=torch.device("cpu"), mixed_precision="no"))
+        shard_model(module, SimpleNamespace(num_processes=4, device=torch.device("cpu")))
         kept = {name: parameter.to_local().shape for name, parameter in module.named_parameters()}
     finally:
         torch.distributed.destroy_process_group()
@@ -202,25 +202,6 @@ def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
     for name, (rows, *columns) in sizes.items():
         per_process = -(-rows // 4)
         assert kept[name] == (min(per_process, max(rows - per_process, 0)), *columns)
-
-
-def test_layers_are_gathered_in_16_bits_and_the_rest_in_32() -> None:
-    given = options("mlm_nsp", architecture=DEEP)
-    model = given.architecture.model(given.architecture.config(200), given.objective.head)
-    module = LossModule(model, given.objective, given.architecture)
-    torch.distributed.init_process_group("fake", rank=1, world_size=4, store=FakeStore())
-    try:
-        shard_model(module, SimpleNamespace(num_processes=4, device=torch.device("cpu"), mixed_precision="bf16"))
-        assert {parameter.dtype for parameter in module.parameters()} == {torch.float32}  # what the optimizer sees
-        for layer in (module, *transformer_layers(module)):
-            layer.unshard()
-        gathered = {
-            name: {parameter.dtype for parameter in part.parameters()}
-            for name, part in (("layer", transformer_layers(module)[0]), ("embeddings", model.base_model.embeddings))
-        }
-        assert gathered == {"layer": {torch.bfloat16}, "embeddings": {torch.float32}}
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 # what is a layer
