@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from kobert_pipeline.distributed import destroy_process_group
 from kobert_pipeline.training.muon import StackedMuon
 
 SHAPES = [(24, 16), (16, 24), (24, 16), (16, 16), (24, 16), (16, 24), (32, 16)]
@@ -28,4 +29,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     save_file(steps(), Path(sys.argv[1]) / f"{torch.distributed.get_rank()}.safetensors")
-    torch.distributed.destroy_process_group()
+    destroy_process_group()  # torch's own leaves gloo's threads a moment to abort the process as it exits
