@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from kobert_pipeline.corpus.open_text import COMPRESSED
 from kobert_pipeline.files import SURROGATES, atomic_write
 
 TOO_LONG = "too_long"
@@ -20,6 +22,13 @@ class Document:
     ordered: bool = True
     dropped: str = ""
     """Why the reader left the text out (such as `too_long`), before all of it was in memory; "" where it did not."""
+
+
+def is_from(source: str, patterns: Iterable[str]) -> bool:
+    """Whether the name of a source matches one of the patterns (as in a shell: `*` is any text)."""
+    # a recipe names `reviews.jsonl`, and the file that is found may be `reviews.jsonl.zst`
+    names = {source, *(source.removesuffix(suffix) for suffix in COMPRESSED)}
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
 def limit_size(document: Document, max_bytes: int) -> Document:

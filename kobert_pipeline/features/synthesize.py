@@ -7,7 +7,6 @@ copy (Lewis et al., ACL 2019, recommend the same against overlap).
 
 import random
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import Document, document_parts, read_documents
+from kobert_pipeline.corpus.document import Document, document_parts, is_from, read_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.cloze import Answer, Tagged, answers, question
 from kobert_pipeline.features.task import Example
@@ -72,7 +71,7 @@ def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str]]:
     """The identity and the text of each paragraph of suitable length, of ordered documents of the sources."""
     for part in document_parts(corpus):
         for document in read_documents(part):
-            wanted = not options.sources or any(fnmatchcase(document.source, name) for name in options.sources)
+            wanted = not options.sources or is_from(document.source, options.sources)
             if wanted and document.ordered:
                 yield from _paragraphs_of(document)
 

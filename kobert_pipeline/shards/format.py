@@ -9,11 +9,11 @@ that a document is from, and `NAME.source_names.npy` (S,) text, the names of the
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 
+from kobert_pipeline.corpus.document import is_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import write_array
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
@@ -96,17 +96,18 @@ class Shards:
 
     def of_sources(self, patterns: Sequence[str]) -> "Shards":
         """These shards, of which only the documents are chosen whose source has a name that matches a pattern (as in a
-        shell: `*` is any text). Positions stay the same. Raises UserError for a pattern that matches no source."""
+        shell: `*` is any text), with or without the suffix of its compression. Positions stay the
+        same. Raises UserError for a pattern that matches no source."""
         names = sorted({str(name) for shard in self.shards for name in shard.source_names})
         for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in names):
+            if not any(is_from(name, [pattern]) for name in names):
                 raise UserError(
                     f"no document of the shards is from {pattern!r}; they are from {', '.join(names[:10])}"
                     f"{' and others' * (len(names) > 10)}"
                 )
         chosen = []
         for shard in self.shards:
-            fits = [any(fnmatchcase(str(name), pattern) for pattern in patterns) for name in shard.source_names]
+            fits = [is_from(str(name), patterns) for name in shard.source_names]
             chosen.append(replace(shard, chosen=np.array(fits, bool)[shard.sources]))
         return Shards(chosen, self.special)
 

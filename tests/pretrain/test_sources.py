@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_shards import articles, corpora, documents, generators, reviews, shards_of
 
+from kobert_pipeline.corpus.document import is_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
@@ -68,6 +69,11 @@ def test_phases_end_on_the_source_that_they_name() -> None:
 def test_a_source_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(UserError, match=r"'novels\*'; they are from articles\.jsonl, reviews\.jsonl$"):
         shards_of(articles(2)).of_sources([ARTICLES, "novels*"])
+
+
+def test_a_source_may_be_named_without_the_suffix_of_its_compression() -> None:
+    assert is_from("reviews.jsonl.zst", [REVIEWS]) and is_from("reviews.jsonl.zst", ["*.zst"])
+    assert not is_from("reviews.jsonl", ["reviews.jsonl.zst"]) and not is_from("reviews.jsonl.old", [REVIEWS])
 
 
 def test_the_source_of_each_document_is_kept_as_a_number() -> None:
