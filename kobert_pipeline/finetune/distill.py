@@ -14,6 +14,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
+from kobert_pipeline.finetune import ngrams
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
@@ -31,9 +32,9 @@ LABELLING_BATCH_SIZE = 128
 class Distillation(Options):
     """How a fine-tuning learns from the soft labels of other models."""
 
-    teacher: str
-    """Name of an earlier fine-tuning on the same features; all its seeds are teachers, and their probabilities are
-    averaged."""
+    teachers: tuple[str, ...] = Field(min_length=1)
+    """Names of earlier fine-tunings on the same features. The probabilities of each one's seeds are averaged, and then
+    those of all teachers."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are labelled, such as [raw_reviews.jsonl]; none: all of the corpus."""
     texts: int = Field(250_000, gt=0)
@@ -42,31 +43,37 @@ class Distillation(Options):
     """Passes over them, before the `epochs` over the training set; the learning-rate schedule covers both."""
 
 
-def can_be_distilled(task: Task) -> bool:
-    """Whether the task gives a single text one of several classes, so that unlabelled texts are enough."""
+def labels_single_texts(task: Task) -> bool:
+    """Whether the task gives a single text one of several classes, which distillation and n-grams need."""
     single = isinstance(task, SequenceTask) and not task.paired and task.auto_class == SequenceTask.auto_class
     return single and task.config().get("problem_type") != "regression"
 
 
 def run(
-    options: Distillation, features: Path, shards: Path, tokenizer: Path, teachers: list[Path], bf16: bool, out: Path
+    options: Distillation,
+    features: Path,
+    shards: Path,
+    tokenizer: Path,
+    teachers: list[list[Path]],
+    bf16: bool,
+    out: Path,
 ) -> dict[str, Any]:
-    """Draw paragraphs from the training shards and write them to `out` with the mean probabilities of the models in
-    the folders `teachers`. With `bf16` these compute in bf16. Returns counts."""
+    """Draw paragraphs from the training shards and write them to `out` with the mean probabilities of the `teachers`,
+    each a list with the folders of its seeds. With `bf16` encoders compute in bf16. Returns counts."""
     if not is_main_process():
         return {}  # rank 0 alone writes
-    special = vocabulary_in(tokenizer)[1]
+    backend, special = vocabulary_in(tokenizer)
     chosen = Shards.open(shards, "train", special)
     chosen = chosen.of_sources(options.sources) if options.sources else chosen
     max_length = read_json(features / "task.json")["max_length"]
     unlabelled = draw_paragraphs(chosen, options.texts, max_length)
-    labels = mean_probabilities(unlabelled, teachers, bf16)
+    labels = mean_probabilities(unlabelled, teachers, backend, bf16)
     for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
         write_array(out / f"{name}.npy", array)
     return {
         "texts": len(unlabelled),
         "tokens": len(unlabelled.arrays["input_ids"]),
-        "teachers": len(teachers),
+        "teachers": sum(map(len, teachers)),
         "mean_confidence": round(float(labels.max(1).mean()), 4),
     }
 
@@ -117,8 +124,23 @@ def paragraphs(shards: Shards) -> tuple[np.ndarray, np.ndarray]:
     return starts, lengths
 
 
-def mean_probabilities(unlabelled: Features, teachers: list[Path], bf16: bool) -> np.ndarray:
-    """The mean of the teachers' probabilities for each text, (n, classes) float32."""
+def mean_probabilities(unlabelled: Features, teachers: list[list[Path]], tokenizer: Any, bf16: bool) -> np.ndarray:
+    """The mean over the teachers of the mean over each one's seeds, for each text, (n, classes) float32. `tokenizer`:
+    the backend of the tokenizer of the texts."""
+    total: Any = 0.0
+    for folders in teachers:
+        for folder in folders:
+            if (folder / ngrams.SETTINGS).is_file():
+                classifier = ngrams.NgramClassifier.load(folder)
+                probabilities = classifier.probabilities(list(ngrams.texts_of(unlabelled, tokenizer)))
+            else:
+                probabilities = encoder_probabilities(unlabelled, folder, bf16)
+            total += probabilities.astype(np.float64) / len(folders)
+    return (total / len(teachers)).astype(np.float32)
+
+
+def encoder_probabilities(unlabelled: Features, folder: Path, bf16: bool) -> np.ndarray:
+    """The probabilities that the model in `folder` gives each text, (n, classes)."""
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
@@ -126,10 +148,7 @@ def mean_probabilities(unlabelled: Features, teachers: list[Path], bf16: bool) -
     from kobert_pipeline.finetune.model import logits, refuse_not_finite
     from kobert_pipeline.training.device import device
 
-    total: Any = 0.0
-    for folder in teachers:
-        model = load_model(folder).to(device())
-        outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16)
-        refuse_not_finite(model, outputs)
-        total += torch.from_numpy(np.stack(outputs["logits"])).double().softmax(1).numpy()
-    return (total / len(teachers)).astype(np.float32)
+    model = load_model(folder).to(device())
+    outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16)
+    refuse_not_finite(model, outputs)
+    return torch.from_numpy(np.stack(outputs["logits"])).double().softmax(1).numpy()

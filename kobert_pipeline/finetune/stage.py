@@ -15,6 +15,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json_lines
 from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.distill import Distillation
+from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
@@ -45,10 +46,21 @@ class FinetuneOptions(Options):
     """`tuned`: train all weights; `frozen`: the feature-based approach (Devlin et al. 2019, section 5.3) for tagging
     tasks, in which a BiLSTM is trained over the last four layers of an unchanged encoder. Such a model cannot be
     published."""
+    ngrams: Ngrams | None = Field(None, exclude_if=lambda value: value is None)
+    """Train a linear classifier over character n-grams instead, as a baseline or a teacher (`{}`: with its defaults);
+    null: train the encoder. It cannot be published."""
     distill: Distillation | None = Field(None, exclude_if=lambda value: value is None)
     """Learn from soft labels of unlabelled texts first; null: from the training set alone."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
+
+    @model_validator(mode="after")
+    def _check_ngrams(self) -> "FinetuneOptions":
+        if self.ngrams is not None:
+            for name in ("init", "encoder", "distill", "plan"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} is for encoders, but ngrams trains none; leave one of the two out")
+        return self
 
     @model_validator(mode="after")
     def _check_frozen(self) -> "FinetuneOptions":

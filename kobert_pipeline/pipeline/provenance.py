@@ -206,8 +206,9 @@ def related_manifests(recipe: Recipe, run_dir: Path, source: str, features: str)
     tuned = run_dir / "finetune"
     folders = [run_dir / "features" / features]
     chain: list[str] = [source]
-    while distillation := recipe.finetune[chain[-1]].distill:  # a teacher may have had teachers
-        chain.append(distillation.teacher)
+    for name in chain:  # grows: a teacher may have had teachers
+        distillation = recipe.finetune[name].distill
+        chain += [teacher for teacher in distillation.teachers if teacher not in chain] if distillation else []
     for name in chain:
         folders += [*sorted((tuned / name / "grid").glob("*")), tuned / name / finetune_stage.SOFT_LABELS_FOLDER]
     folders += [tuned / name / str(seed) for name in chain[1:] for seed in recipe.finetune[name].seeds]

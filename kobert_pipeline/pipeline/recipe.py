@@ -22,7 +22,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
-from kobert_pipeline.finetune.distill import Distillation, can_be_distilled
+from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
 from kobert_pipeline.publish.licences import NOT_STATED, refusal
 from kobert_pipeline.training.trackers import Tracker
 
@@ -168,18 +168,24 @@ class Recipe(Options):
             )
         if tuned.distill:
             self._check_distillation(name, tuned.distill, features)
+        if tuned.ngrams and not labels_single_texts(task):
+            raise ValueError(
+                f"finetune.{name}.ngrams needs a task that gives a single text one of several labels, but {features} "
+                f"is for {task.name}; leave it out"
+            )
         if tuned.encoder == "frozen" and not isinstance(task, TaggingTask):
             raise ValueError(f"finetune.{name}.encoder is 'frozen', which only tagging tasks support; leave it out")
 
     def _check_distillation(self, name: str, options: Distillation, features: str) -> None:
         where, earlier = f"finetune.{name}.distill", list(self.finetune)[: list(self.finetune).index(name)]
         teachers = [other for other in earlier if (self.finetune[other].features or other) == features]
-        if options.teacher not in teachers:
-            raise ValueError(
-                f"{where}.teacher is '{options.teacher}', which is not an earlier fine-tuning on the features "
-                f"'{features}'{did_you_mean(options.teacher, teachers)}"
-            )
-        if not can_be_distilled(self.features[features].task):
+        for teacher in options.teachers:
+            if teacher not in teachers:
+                raise ValueError(
+                    f"{where}.teachers has '{teacher}', which is not an earlier fine-tuning on the features "
+                    f"'{features}'{did_you_mean(teacher, teachers)}"
+                )
+        if not labels_single_texts(self.features[features].task):
             raise ValueError(
                 f"{where} needs a task that gives a single text one of several labels, but {features} is for "
                 f"{self.features[features].task.name}; leave it out"
@@ -196,6 +202,11 @@ class Recipe(Options):
                 f"publish.{name}.source is '{published.source}', whose encoder is frozen: transformers has no class "
                 "for such a model; fine-tune with encoder: tuned to publish it, or call kobert predict with the run's "
                 "own model folder and --tokenizer"
+            )
+        if published.source in self.finetune and self.finetune[published.source].ngrams:
+            raise ValueError(
+                f"publish.{name}.source is '{published.source}', which is a classifier over n-grams: transformers has "
+                "no class for such a model; publish a fine-tuning that it teaches (distill)"
             )
         features = self.features_of(published)
         if published.onnx and features and features.task.auto_class.endswith("MultipleChoice"):

@@ -79,9 +79,13 @@ def test_soft_labels_are_the_mean_of_the_teachers_probabilities(prepared: Path, 
             sum(load(folder)(input_ids=torch.tensor([text])).logits.softmax(1)[0] for folder in teachers) / 2
             for text in texts
         ]
-    found = distill.mean_probabilities(dev, teachers, bf16=False)
+    found = distill.mean_probabilities(dev, [teachers], None, bf16=False)
     np.testing.assert_allclose(found, torch.stack(plain).numpy(), atol=1e-6)
-    np.testing.assert_allclose(distill.mean_probabilities(dev, teachers, bf16=True), found, atol=0.02)
+    np.testing.assert_allclose(distill.mean_probabilities(dev, [teachers], None, bf16=True), found, atol=0.02)
+    first, second = teachers
+    weighted = distill.mean_probabilities(dev, [[first], [first, second]], None, bf16=False)
+    one = distill.encoder_probabilities(dev, first, bf16=False)
+    np.testing.assert_allclose(weighted, (one + found) / 2, atol=1e-6)
 
 
 def test_the_loss_of_certain_soft_labels_is_that_of_gold_labels(prepared: Path, teachers: list[Path]) -> None:
@@ -119,9 +123,10 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     plan = recipe["finetune"]["nsmc"]["plan"]
     recipe["finetune"] = {
         "nsmc": recipe["finetune"]["nsmc"],
+        "ngrams": {"features": "nsmc", "ngrams": {"max_n": 3}},
         "student": {
             "features": "nsmc",
-            "distill": {"teacher": "nsmc", "sources": ["*.txt"], "texts": 60},
+            "distill": {"teachers": ["nsmc", "ngrams"], "sources": ["*.txt"], "texts": 60},
             "plan": plan,
         },
     }
@@ -134,9 +139,12 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     assert first.code == 0, first.err
     manifests = tiny.manifests(run_dir)
     assert manifests["finetune/student/soft-labels"]["counts"]["texts"] == 60
+    assert manifests["finetune/student/soft-labels"]["counts"]["teachers"] == 2
+    assert manifests["finetune/ngrams/1"]["counts"]["test"]["accuracy"] > 50
     steps = {name: manifests[f"finetune/{name}/1"]["counts"]["steps"] for name in ("nsmc", "student")}
     assert steps["student"] == steps["nsmc"] + -(-60 // plan["batch_size"])
-    assert "finetune/nsmc" in (run_dir / "publish" / "student" / "README.md").read_text(encoding="utf-8")
+    card = (run_dir / "publish" / "student" / "README.md").read_text(encoding="utf-8")
+    assert "finetune/nsmc" in card and "finetune/ngrams" in card
     again = kobert("run", path, "--run-dir", run_dir, "--json").json
     assert {stage["status"] for stage in again["stages"]} == {"skipped"}
     compared = kobert("compare", run_dir)
@@ -147,10 +155,16 @@ def test_a_distillation_that_cannot_be_is_refused(tiny: Any) -> None:
     recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
     tuned = recipe["finetune"]
     for changes, said in (
-        ({"nsmc": {"distill": {"teacher": "nsmc"}}}, "not an earlier fine-tuning"),
-        ({"nsmc": {}, "qa": {"features": "korquad", "distill": {"teacher": "nsmc"}}}, "on the features 'korquad'"),
-        ({"korquad": {}, "qa": {"features": "korquad", "distill": {"teacher": "korquad"}}}, "a task that gives"),
+        ({"nsmc": {"distill": {"teachers": ["nsmc"]}}}, "not an earlier fine-tuning"),
+        ({"nsmc": {}, "qa": {"features": "korquad", "distill": {"teachers": ["nsmc"]}}}, "on the features 'korquad'"),
+        ({"korquad": {}, "qa": {"features": "korquad", "distill": {"teachers": ["korquad"]}}}, "a task that gives"),
+        ({"korquad": {"ngrams": {}}}, "ngrams needs a task that gives"),
+        ({"nsmc": {"ngrams": {}, "plan": {"epochs": 3}}}, "plan is for encoders"),
+        ({"nsmc": {"ngrams": {"min_n": 6}}}, "min_n is 6 and max_n 5"),
     ):
         with pytest.raises(ValueError, match=said):
             Recipe.model_validate(recipe | {"finetune": changes, "publish": {}})
+    with pytest.raises(ValueError, match="which is a classifier over n-grams"):
+        changes = {"nsmc": {"ngrams": {}}}
+        Recipe.model_validate(recipe | {"finetune": changes, "publish": {"nsmc": {"source": "nsmc"}}})
     assert tuned == yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))["finetune"]

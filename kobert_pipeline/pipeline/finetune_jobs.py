@@ -1,0 +1,113 @@
+"""The jobs of the stage finetune: seeds, the trials of a grid search, classifiers over n-grams, soft labels."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import kobert_pipeline.finetune.stage as finetune_stage
+from kobert_pipeline.finetune import distill, ngrams
+from kobert_pipeline.finetune.distill import Distillation
+from kobert_pipeline.pipeline.provenance import origin
+from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.runs.runner import Job
+
+if TYPE_CHECKING:
+    from kobert_pipeline.pipeline.stages import Run
+
+
+def finetune_jobs(recipe: Recipe, run: "Run") -> Iterator[Job]:
+    """Features and a pretrained model -> a fine-tuned model per seed; with a distillation, its soft labels first.
+
+    A recipe with several learning rates or epochs first has a trial of each combination: with the first seed, and
+    scored on dev only, so that the test set plays no part in the choice.
+    """
+    for name, options in recipe.finetune.items():
+        if options.ngrams:
+            yield from ngram_jobs(recipe, run, name, options)
+            continue
+        soft_labels = soft_labels_job(recipe, run, name, options.distill) if options.distill else None
+        if soft_labels:
+            yield soft_labels
+        yield from training_jobs(recipe, run, name, options, soft_labels.folder if soft_labels else None)
+
+
+def training_jobs(
+    recipe: Recipe, run: "Run", name: str, options: finetune_stage.FinetuneOptions, soft_labels: Path | None
+) -> Iterator[Job]:
+    """The trials and seeds of one fine-tuning; `soft_labels` is the folder of its distillation."""
+    stage, model = origin(recipe).model
+    features = options.features or name
+    inputs = {"features": run.run_dir / "features" / features, stage: run.run_dir / stage}
+    if soft_labels:
+        inputs[finetune_stage.SOFT_LABELS_FOLDER] = soft_labels
+        soft_labels = soft_labels.absolute()
+    sources = (run.folder("features", features), run.folder(model))
+    # The record of a job contains neither the list of seeds nor the lists of a grid, so that these may grow without
+    # making finished jobs stale. Instead it has the job's seed and a single setting: that of the trial, or the chosen
+    # one, which `extra_inputs` adds.
+    recorded = {key: value for key, value in options.dump().items() if key != "seeds"}
+    recorded["plan"] = {key: value for key, value in recorded["plan"].items() if key not in options.plan.varied}
+    folder = run.run_dir / "finetune" / name
+    grid = options.plan.settings() if options.plan.varied else {}
+    trials = {setting: folder / "grid" / setting for setting in grid}
+    for setting, trial_plan in grid.items():
+        seed, tracking = options.seeds[0], run.tracking(f"finetune/{name}/grid/{setting}")
+        yield Job(
+            "finetune", trials[setting], finetune_stage.VERSION,
+            {**recorded, "plan": trial_plan.dump(), "seed": seed, "trial": True},
+            name=f"{name}/grid/{setting}", resumable=True, inputs=inputs, writes=finetune_stage.WRITES,
+            preflight=tracking.refuse_missing_libraries,
+            run=partial(finetune_stage.trial, options, trial_plan, seed, *sources, tracking=tracking,
+                        soft_labels=soft_labels),
+        )  # fmt: skip
+    absolute_trials = {setting: trial.absolute() for setting, trial in trials.items()}
+    for seed in options.seeds:
+        tracking = run.tracking(f"finetune/{name}/{seed}")
+        yield Job(
+            "finetune", folder / str(seed), finetune_stage.VERSION, {**recorded, "seed": seed},
+            name=f"{name}/{seed}", resumable=True, inputs=inputs, candidates=tuple(trials.values()),
+            writes=finetune_stage.WRITES, preflight=tracking.refuse_missing_libraries,
+            extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
+            run=partial(finetune_stage.run, options, seed, *sources, trials=absolute_trials, tracking=tracking,
+                        soft_labels=soft_labels),
+        )  # fmt: skip
+
+
+def ngram_jobs(recipe: Recipe, run: "Run", name: str, options: finetune_stage.FinetuneOptions) -> Iterator[Job]:
+    """Features -> a classifier over n-grams per seed. The pretrained model plays no part in it."""
+    stage, tokenizer = origin(recipe).tokenizer
+    features, given = options.features or name, options.ngrams or ngrams.Ngrams()
+    for seed in options.seeds:
+        yield Job(
+            "finetune", run.run_dir / "finetune" / name / str(seed), finetune_stage.VERSION,
+            {"ngrams": given.dump(), "seed": seed}, name=f"{name}/{seed}", writes=ngrams.WRITES,
+            inputs={"features": run.run_dir / "features" / features, stage: run.run_dir / stage},
+            run=partial(ngrams.run, given, seed, run.folder("features", features), run.folder(tokenizer)),
+        )  # fmt: skip
+
+
+def soft_labels_job(recipe: Recipe, run: "Run", name: str, options: Distillation) -> Job:
+    """Shards and the models of another fine-tuning -> texts with soft labels, for the fine-tuning `name`."""
+    stage, tokenizer = origin(recipe).tokenizer
+    student = recipe.finetune[name]
+    features = student.features or name
+    inputs: dict[str, Path] = {}
+    models: list[list[Path]] = []
+    for teacher in options.teachers:
+        tuned = recipe.finetune[teacher]
+        folders = {f"{teacher}/{seed}": run.run_dir / "finetune" / teacher / str(seed) for seed in tuned.seeds}
+        inputs |= folders
+        models.append(
+            [folder.absolute() / ("" if tuned.ngrams else finetune_stage.MODEL) for folder in folders.values()]
+        )
+    bf16 = student.plan.mixed_precision == "bf16"
+    return Job(
+        "finetune", run.run_dir / "finetune" / name / finetune_stage.SOFT_LABELS_FOLDER, finetune_stage.VERSION,
+        {key: value for key, value in options.dump().items() if key != "epochs"} | {"bf16": bf16},
+        name=f"{name}/{finetune_stage.SOFT_LABELS_FOLDER}", writes=distill.WRITES,
+        inputs={"features": run.run_dir / "features" / features, "shards": run.run_dir / "shards",
+                stage: run.run_dir / stage} | inputs,
+        run=partial(distill.run, options, run.folder("features", features), run.folder("shards"),
+                    run.folder(tokenizer), models, bf16),
+    )  # fmt: skip
