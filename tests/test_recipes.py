@@ -260,3 +260,13 @@ def test_data_dir_comes_from_the_environment_where_the_recipe_has_none(monkeypat
     assert "KOBERT_DATA" in missing
     monkeypatch.setenv("KOBERT_DATA", str(corpora))
     assert kobert("check", tmp_path / "none.yaml").code == 0
+
+
+def test_every_row_of_the_tables_is_a_valid_recipe() -> None:
+    tables = REPO / "docs/results/tables"
+    for table, rows in recipe_file.parse((tables / "tables.yaml").read_text(encoding="utf-8")).items():
+        recipes = {
+            name: Recipe.model_validate(recipe_file.load(str(tables / "recipe.yaml"), changes)).dump()
+            for name, changes in rows.items()
+        }
+        assert len({str(recipe) for recipe in recipes.values()}) == len(rows), table  # no two rows are the same

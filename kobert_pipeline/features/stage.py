@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options, Seed
@@ -23,6 +24,8 @@ WRITES = (
 )
 """Patterns of every file that the stage writes to its folder."""
 
+DRAW_SEED = 1
+"""Random seed of the choice of `max_train_examples`."""
 EXAMPLES_AT_ONCE = 2000
 """Examples that are encoded before the progress is reported again."""
 
@@ -43,6 +46,9 @@ class FeaturesOptions(Options):
     split."""
     dev_seed: Seed = 1
     """Seed of the split into train and dev."""
+    max_train_examples: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
+    """Train on so many examples only, drawn at random from all that are not dev: how much does labelling more bring? A
+    smaller draw is part of a larger one; null: all."""
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
     synthesize: Synthesis | None = Field(None, exclude_if=lambda value: value is None)
@@ -142,7 +148,8 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
         is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in train]
         splits["dev"] = [example for example, dev in zip(train, is_dev, strict=True) if dev]
         train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
-    splits["train"] = [example for example in train if example["group"]]  # nothing can be learned from empty texts
+    train = [example for example in train if example["group"]]  # nothing can be learned from empty texts
+    splits["train"] = draw(train, options.max_train_examples) if options.max_train_examples else train
     for name, examples in splits.items():
         if not examples:
             dropped = counts.get("train_examples_contaminated", 0)
@@ -152,6 +159,12 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
                 f"the test set, and dev_share is {options.dev_share}; check these"
             )
     return splits, counts
+
+
+def draw(examples: list[Example], count: int) -> list[Example]:
+    """`count` of the examples, or all if there are fewer, in their order."""
+    drawn = np.random.Generator(np.random.Philox(key=DRAW_SEED)).permutation(len(examples))[:count]
+    return [examples[i] for i in np.sort(drawn)]
 
 
 def count_in_test(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:

@@ -53,6 +53,15 @@ def test_groups_are_never_on_two_sides_and_nothing_is_lost(many: Path) -> None:
     assert counts["train_examples_read"] == 4000
 
 
+def test_a_draw_of_training_examples_is_part_of_a_larger_one_and_leaves_dev_alone(many: Path) -> None:
+    splits = {count: stage.split(options(max_train_examples=count), many)[0] for count in (10, 200, 10**6)}
+    small, large, all_of_them = ({*ids(each["train"])} for each in splits.values())
+    assert (len(small), len(large)) == (10, 200) and small < large < all_of_them
+    assert all(ids(each["dev"]) == ids(splits[10]["dev"]) for each in splits.values())
+    assert ids(splits[10**6]["train"]) == ids(stage.split(options(), many)[0]["train"])
+    assert ids(splits[200]["train"]) == sorted(ids(splits[200]["train"]), key=int)
+
+
 def test_the_share_of_dev_is_about_right(many: Path) -> None:
     for share in [0.05, 0.3]:
         splits, _ = stage.split(options(dev_share=share), many)
