@@ -110,6 +110,16 @@ def gpu_advice(tokens: int, fitting: dict[int, int]) -> str:
     return f"{verdict}; {small} (set pretrain.plan.max_tokens_per_device)" if small else verdict
 
 
+def print_explanation(answer: dict[str, Any]) -> None:
+    """Print what `kobert explain` answers."""
+    print(answer["title"], answer["about"], sep="\n\n", end="\n\n")
+    if answer["options"]:
+        print_table(["option", "type", "default", "help"], answer["options"])
+    if answer["parameters"]:
+        print()
+        print_table(["parameters", "count"], [[part, f"{count:,}"] for part, count in answer["parameters"].items()])
+
+
 def print_upload(uploaded: dict[str, Any]) -> None:
     """Print what was uploaded to the Hugging Face Hub, or what a dry run would upload."""
     # an upload does not change the visibility of a repository that exists already
