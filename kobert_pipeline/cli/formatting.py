@@ -93,10 +93,12 @@ def memory_sentence(memory: dict[str, Any]) -> str:
     """How much memory pretraining needs on a GPU and, from 8 GiB on, which sizes of GPUs have it."""
     is_small = memory["bytes"] < SMALL_MODEL
     unit, factor, digits = ("MiB", 2**20, 0) if is_small else ("GiB", 2**30, 1)
+    ranks = memory["fsdp_ranks"]
+    sharded = f" with {ranks} ranks (FSDP; more need less)" if ranks > 1 else ""
     amounts = {name: f"{memory[name] / factor:,.{digits}f}" for name in ("weights", "activations", "logits")}
     return (
-        f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of memory per GPU for {memory['tokens']:,} "
-        f"tokens at once (weights and optimizer {amounts['weights']}, activations {amounts['activations']}, logits "
+        f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of memory per GPU{sharded} for "
+        f"{memory['tokens']:,} tokens at once (weights and optimizer {amounts['weights']}, activations {amounts['activations']}, logits "
         f"{amounts['logits']}){'' if is_small else gpu_advice(memory['tokens'], memory['tokens_that_fit'])}."
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kobert_pipeline.checkpoint.stage import raw_files as checkpoint_files
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.finetune.stage import SOFT_LABELS_FOLDER
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
 from kobert_pipeline.runs.stage_folder import FINISHED
@@ -23,6 +24,8 @@ BYTES_PER_TOKEN = 4.2
 """UTF-8 bytes of Korean text per token, a low value (so many tokens)."""
 FEATURES = 4.0
 """Bytes of features per byte of a labelled data file."""
+SOFT_LABEL_BYTES, SOFT_LABEL_TEXT_BYTES = 5, 64
+"""Bytes of a folder of soft labels: per token, an id and a type; per text, its place and its labels."""
 BASE_PARAMETERS = 120_000_000
 WEIGHT_BYTES, CHECKPOINT_BYTES = 4, 12
 """Bytes per parameter: float32 weights; a checkpoint, which also has the optimizer's two moments."""
@@ -66,11 +69,24 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
         case "pretrain":
             return weights * (2 * WEIGHT_BYTES + checkpoint_bytes(recipe.pretrain.plan))
         case "finetune":
-            return weights * (WEIGHT_BYTES + checkpoint_bytes(recipe.finetune[job.name.partition("/")[0]].plan))
+            name, _, part = job.name.partition("/")
+            if part == SOFT_LABELS_FOLDER:
+                return soft_labels_bytes(recipe, name, corpus)
+            return weights * (WEIGHT_BYTES + checkpoint_bytes(recipe.finetune[name].plan))
         case "publish":
             return weights * WEIGHT_BYTES * (2 if recipe.publish[job.name].onnx else 1)
         case _:
             return 0
+
+
+def soft_labels_bytes(recipe: Recipe, name: str, corpus: float) -> int:
+    """Upper estimate of the bytes of the soft labels of the fine-tuning `name`, which no model and no checkpoint is
+    among."""
+    options = recipe.finetune[name]
+    assert options.distill is not None
+    texts, max_length = options.distill.texts, recipe.features[options.features or name].max_length
+    tokens = min(texts * max_length, 2 * texts + round(corpus / BYTES_PER_TOKEN))  # with [CLS] and [SEP]
+    return SOFT_LABEL_BYTES * tokens + SOFT_LABEL_TEXT_BYTES * texts
 
 
 def weights_of(checkpoint: str) -> int:
