@@ -98,8 +98,9 @@ def memory_sentence(memory: dict[str, Any]) -> str:
     amounts = {name: f"{memory[name] / factor:,.{digits}f}" for name in ("weights", "activations", "logits")}
     return (
         f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of memory per GPU{sharded} for "
-        f"{memory['tokens']:,} tokens at once (weights and optimizer {amounts['weights']}, activations {amounts['activations']}, logits "
-        f"{amounts['logits']}){'' if is_small else gpu_advice(memory['tokens'], memory['tokens_that_fit'])}."
+        f"{memory['tokens']:,} tokens at once (weights and optimizer {amounts['weights']}, activations "
+        f"{amounts['activations']}, logits {amounts['logits']})"
+        f"{'' if is_small else gpu_advice(memory['tokens'], memory['tokens_that_fit'])}."
     )
 
 
