@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kobert_pipeline.checkpoint.stage import raw_files as checkpoint_files
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.stage import SOFT_LABELS_FOLDER
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
@@ -50,8 +51,8 @@ def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
 def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
     """Upper estimate of the bytes that a job writes; `corpus` is the size of the run's raw text in bytes."""
     if recipe.checkpoint is None:
-        options = recipe.pretrain
-        weights = options.architecture.parameter_count(recipe.tokenizer.subword.vocab_size, options.objective.head)
+        model = recipe.pretrain
+        weights = model.architecture.parameter_count(recipe.tokenizer.subword.vocab_size, model.objective.head)
     else:
         weights = weights_of(recipe.checkpoint)
     match job.stage:
@@ -70,23 +71,21 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
             return weights * (2 * WEIGHT_BYTES + checkpoint_bytes(recipe.pretrain.plan))
         case "finetune":
             name, _, part = job.name.partition("/")
-            if part == SOFT_LABELS_FOLDER:
-                return soft_labels_bytes(recipe, name, corpus)
-            return weights * (WEIGHT_BYTES + checkpoint_bytes(recipe.finetune[name].plan))
+            options = recipe.finetune[name]
+            if options.distill and part == SOFT_LABELS_FOLDER:
+                return soft_labels_bytes(options.distill, recipe.features[options.features or name].max_length, corpus)
+            return weights * (WEIGHT_BYTES + checkpoint_bytes(options.plan))
         case "publish":
             return weights * WEIGHT_BYTES * (2 if recipe.publish[job.name].onnx else 1)
         case _:
             return 0
 
 
-def soft_labels_bytes(recipe: Recipe, name: str, corpus: float) -> int:
-    """Upper estimate of the bytes of the soft labels of the fine-tuning `name`, which no model and no checkpoint is
-    among."""
-    options = recipe.finetune[name]
-    assert options.distill is not None
-    texts, max_length = options.distill.texts, recipe.features[options.features or name].max_length
-    tokens = min(texts * max_length, 2 * texts + round(corpus / BYTES_PER_TOKEN))  # with [CLS] and [SEP]
-    return SOFT_LABEL_BYTES * tokens + SOFT_LABEL_TEXT_BYTES * texts
+def soft_labels_bytes(options: Distillation, max_length: int, corpus: float) -> int:
+    """Upper estimate of the bytes of texts of at most `max_length` tokens with soft labels."""
+    # not more than the whole corpus, with [CLS] and [SEP] around each text
+    tokens = min(options.texts * max_length, round(corpus / BYTES_PER_TOKEN) + 2 * options.texts)
+    return SOFT_LABEL_BYTES * tokens + SOFT_LABEL_TEXT_BYTES * options.texts
 
 
 def weights_of(checkpoint: str) -> int:

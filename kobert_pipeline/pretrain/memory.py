@@ -17,11 +17,11 @@ from kobert_pipeline.pretrain.objective import Objective
 STATE_BYTES, COPY_BYTES = 16, 2
 """Bytes per parameter: of weight, gradient and AdamW's two moments in fp32; of the 16-bit copy that the backward pass
 needs."""
-GATHERED_BYTES, GATHERED_LAYERS = 8, 2
-"""With FSDP, bytes per parameter that is gathered, weight and gradient in fp32: those outside the layers, and those of
-a layer and the next one."""
 MOMENT_BYTES = 4
 """Those of them that Muon saves: it has one moment for the matrices of hidden layers."""
+GATHERED_BYTES, GATHERED_LAYERS = 8, 2
+"""Bytes per parameter that FSDP has gathered, for its weight and gradient in fp32: of those outside the layers, and of
+so many layers, the one that is computed and the next."""
 LOGIT_BYTES = 10
 """Bytes per logit of a chunk: in 16 bits, in fp32, and its log-probability, which becomes the gradient in place."""
 FULL_LOGIT_BYTES = 8
