@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.training import checkpoint
 
 PHASES = "pretrain.phases=[{share: 0.5}, {share: 0.5, batch_tokens: 1024, max_length: 64}]"
@@ -83,6 +84,9 @@ def test_stages_that_are_missing_are_named(tiny: Any, tmp_path: Path, smoke: Any
     code, _, err = smoke("nsmc", "--set", f"checkpoint={tmp_path}", "--run-dir", tmp_path / "y")
     assert code == 2
     assert "recipe nsmc does not pretrain" in err
+    code, _, err = smoke(tiny.recipe, "--set", "pretrain.plan.fsdp=true")
+    assert code == 2
+    assert "add --set pretrain.plan.fsdp=false" in err
 
 
 def test_a_failing_gpu_test_ends_it_with_1(
@@ -99,6 +103,18 @@ def test_a_failing_gpu_test_ends_it_with_1(
     monkeypatch.setattr(script.subprocess, "run", run)
     assert smoke(tiny.recipe, "--run-dir", run_dir)[::2] == (1, "1 failed\n\n")
     assert [Path(word).name for word in commands[0] if word.endswith(".py")] == ["test_varlen.py"]
+
+
+def test_a_forecast_counts_phases_compilation_and_evaluations(script: Any) -> None:
+    options = PretrainOptions(total_tokens=3_000, plan={"evaluate_every": 40})
+    phases = [
+        {"tokens": 1_000, "tokens_per_second": 10.0, "start_seconds": 20.0},
+        {"tokens": 2_000, "tokens_per_second": 40.0, "start_seconds": 0.0},
+    ]
+    found = script.forecast(options, 100, phases, evaluation=5.0)
+    # before the first step, after steps 40 and 80, and after the last one
+    assert (found["evaluations"], found["tokens_per_second"]) == (4, 3_000 / 170)
+    assert found["minutes_needed"] == (100 + 20 + 50 + 4 * 5) / 60
 
 
 def test_a_verdict_counts_the_commands(script: Any) -> None:
