@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -220,6 +221,33 @@ def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
     assert "skipped  pretrain" in printed
     assert "skipped  finetune mood/1" in printed
     assert "done     publish mood" in printed
+
+
+# docs/gpu.md: what is typed on a rented machine goes through the parsers
+
+
+def test_every_command_of_the_gpu_guide_is_one(repo: Path) -> None:
+    import typer
+
+    given = commands((repo / "docs" / "gpu.md").read_text(encoding="utf-8"))
+    ours = [words for words in given if words[0] in ("kobert", "scripts/smoke")]
+    assert len(ours) > 12
+    assert {words[0] for words in given if words not in ours} == {
+        "scripts/install",
+        "source",
+        "tmux",
+        "git",
+        "cd",
+        "scp",
+        "tar",
+    }
+    smoke = runpy.run_path(str(repo / "scripts" / "smoke"))["app"]
+    for words in ours:
+        if words[0] == "kobert":
+            parameters = parsed(words[1:])[1]
+        else:
+            parameters = typer.main.get_command(smoke).make_context("smoke", words[1:]).params
+        assert parameters.get("recipe", "base") == "base", words
 
 
 # the Korean guides, and what every document points to

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,22 @@ def timeless(path: Path) -> str:
     """A file's text without times: seconds in the manifest, device hours on the card."""
     text = re.sub(r'"seconds": [\d.]+', '"seconds": 0', path.read_text(encoding="utf-8"))
     return re.sub(r"^(\| [a-z]+[^|]*\| )[\d.<]+ \|", r"\1 |", text, flags=re.MULTILINE)
+
+
+def test_minutes_stop_a_training_with_a_checkpoint(tiny, tmp_path, kobert, monkeypatch) -> None:
+    """The timer goes off as soon as a batch is built, however long the command took until then."""
+    from kobert_pipeline.pretrain.phases import PhaseSchedule
+
+    timers: list[threading.Timer] = []
+    batch = PhaseSchedule.batch
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: timers.append(timer))
+    monkeypatch.setattr(PhaseSchedule, "batch", lambda schedule, step: (timers[0].run(), batch(schedule, step))[1])
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    result = kobert("pretrain", tiny.recipe, "--run-dir", run_dir, "--minutes", 1e-9)
+    assert result.code == 75, result.err
+    assert "checkpoint saved; the same command resumes" in result.err.splitlines()[-1]
+    assert [path.name for path in (run_dir / "pretrain" / "checkpoints").iterdir()] == ["step-00000001"]
+    assert [timer.interval for timer in timers] == [pytest.approx(6e-8)]
 
 
 def test_terminated_pretraining_stops_with_75_and_resumes_to_the_same_result(

@@ -27,6 +27,8 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Worker processes that read and analyse the corpus; default: one per core."),
 ]
+MINUTES = "Stop after this many minutes, a training with a checkpoint; the same command resumes. No schedule changes."
+Minutes = Annotated[float | None, typer.Option(metavar="N", help=MINUTES)]
 Explained = Annotated[
     str, typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe.")
 ]

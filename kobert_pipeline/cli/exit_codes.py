@@ -3,8 +3,8 @@
 - 0: success.
 - 1: a bug in kobert; Python prints the traceback.
 - 2: the user's mistake, with one sentence on standard error.
-- 75: a training that stopped early on request (SIGTERM, Ctrl-C or its time limit) after writing a checkpoint, or any
-  other stage that SIGTERM stopped.
+- 75: a training that stopped early on request (SIGTERM, Ctrl-C or a time limit) after writing a checkpoint, or any
+  other stage that SIGTERM or --minutes stopped.
 - 130: Ctrl-C interrupted anything else.
 - 141: the reader of the output has gone (`| head`), as if SIGPIPE had killed the command.
 
@@ -17,7 +17,8 @@ import select
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,11 @@ MAX_MESSAGE_LENGTH = 580
 MAIN_EXIT_TIMEOUT = timedelta(seconds=10)
 """How long a failed rank waits to hear that rank 0 exits too; after that it prints its own error."""
 
+MAX_MINUTES = 525_600
+"""The longest time limit: a year."""
+
 _sigterms: list[int] = []
+_time_is_up = threading.Event()
 
 
 def sigterm_received() -> bool:
@@ -56,6 +61,30 @@ def interrupt_on_sigterm() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+
+
+@contextmanager
+def stop_after(minutes: float | None) -> Iterator[None]:
+    """Within this context the process sends itself SIGTERM after so many minutes, and so stops as it would at the end
+    of a job's time; None: never. Raises UserError for a number that is no time."""
+    _time_is_up.clear()
+    if minutes is None:
+        yield
+        return
+    if not 0 < minutes <= MAX_MINUTES:  # nor NaN
+        raise UserError(f"--minutes {minutes:g} is not a time limit; give a number above 0 and up to {MAX_MINUTES:,}")
+
+    def stop() -> None:
+        _time_is_up.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    timer = threading.Timer(60 * minutes, stop)
+    timer.daemon = True  # a command that ends earlier does not wait for it
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def restore_sigterm() -> None:
@@ -104,6 +133,7 @@ def _run(app: typer.Typer) -> None:
     if status == INTERRUPTED:  # typer turns Ctrl-C into a return value
         _exit_all_ranks(INTERRUPTED)
         status, event = (STOPPED, "terminated") if sigterm_received() else (INTERRUPTED, "interrupted")
+        event = "time is up" if _time_is_up.is_set() else event
         print(f"kobert: {event}; finished work is kept, and the same command resumes", file=sys.stderr)
     if status:
         sys.exit(status)

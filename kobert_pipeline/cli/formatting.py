@@ -93,11 +93,14 @@ def memory_sentence(memory: dict[str, Any]) -> str:
     """How much memory pretraining needs on a GPU and, from 8 GiB on, which sizes of GPUs have it."""
     is_small = memory["bytes"] < SMALL_MODEL
     unit, factor, digits = ("MiB", 2**20, 0) if is_small else ("GiB", 2**30, 1)
+    ranks = memory["fsdp_ranks"]
+    sharded = f" with {ranks} ranks (FSDP; more need less)" if ranks > 1 else ""
     amounts = {name: f"{memory[name] / factor:,.{digits}f}" for name in ("weights", "activations", "logits")}
     return (
-        f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of memory per GPU for {memory['tokens']:,} "
-        f"tokens at once (weights and optimizer {amounts['weights']}, activations {amounts['activations']}, logits "
-        f"{amounts['logits']}){'' if is_small else gpu_advice(memory['tokens'], memory['tokens_that_fit'])}."
+        f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of memory per GPU{sharded} for "
+        f"{memory['tokens']:,} tokens at once (weights and optimizer {amounts['weights']}, activations "
+        f"{amounts['activations']}, logits {amounts['logits']})"
+        f"{'' if is_small else gpu_advice(memory['tokens'], memory['tokens_that_fit'])}."
     )
 
 
@@ -108,6 +111,16 @@ def gpu_advice(tokens: int, fitting: dict[int, int]) -> str:
     small = ", ".join(f"{limit:,} tokens fit {size} GB" for size, limit in fitting.items() if 0 < limit < tokens)
     verdict = f"; fits {large}" if large else f"; does not fit {max(fitting)} GB"
     return f"{verdict}; {small} (set pretrain.plan.max_tokens_per_device)" if small else verdict
+
+
+def print_explanation(answer: dict[str, Any]) -> None:
+    """Print what `kobert explain` answers."""
+    print(answer["title"], answer["about"], sep="\n\n", end="\n\n")
+    if answer["options"]:
+        print_table(["option", "type", "default", "help"], answer["options"])
+    if answer["parameters"]:
+        print()
+        print_table(["parameters", "count"], [[part, f"{count:,}"] for part, count in answer["parameters"].items()])
 
 
 def print_upload(uploaded: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import typer
 from kobert_pipeline.cli.arguments import (
     AsJson,
     Explained,
+    Minutes,
     RecipeName,
     Redo,
     RedoStage,
@@ -24,10 +25,11 @@ from kobert_pipeline.cli.compare import compare
 from kobert_pipeline.cli.download import download
 from kobert_pipeline.cli.embed import embed
 from kobert_pipeline.cli.evaluate import evaluate
-from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app, stop_after
 from kobert_pipeline.cli.formatting import (
     Commands,
     first_sentence,
+    print_explanation,
     print_json,
     print_table,
     print_upload,
@@ -76,12 +78,14 @@ def run(
     setting: Settings = None,
     run_dir: RunDir = None,
     num_workers: Workers = None,
+    minutes: Minutes = None,
     as_json: AsJson = False,
 ) -> None:
     """Run every stage of a recipe that is not finished yet. Example: kobert run quickstart --until tokenizer"""
     if until is not None:
         check_stage_name(until)  # before the recipe is read and the run's folder is made
-    _run(recipe, setting, run_dir, num_workers, as_json, until=until, redo=redo)
+    with stop_after(minutes):
+        _run(recipe, setting, run_dir, num_workers, as_json, until=until, redo=redo)
 
 
 def _stage_command(stage: str) -> Callable[..., None]:
@@ -91,9 +95,11 @@ def _stage_command(stage: str) -> Callable[..., None]:
         setting: Settings = None,
         run_dir: RunDir = None,
         num_workers: Workers = None,
+        minutes: Minutes = None,
         as_json: AsJson = False,
     ) -> None:
-        _run(recipe, setting, run_dir, num_workers, as_json, only=stage, redo=[stage] if redo else None)
+        with stop_after(minutes):
+            _run(recipe, setting, run_dir, num_workers, as_json, only=stage, redo=[stage] if redo else None)
 
     command.__doc__ = (
         f"Run only the stage {stage}; the stages it reads must be finished. Example: kobert {stage} quickstart"
@@ -226,13 +232,8 @@ def explain(
     answer = explanation(name)
     if as_json:
         print_json(answer)
-        return
-    print(answer["title"], answer["about"], sep="\n\n", end="\n\n")
-    if answer["options"]:
-        print_table(["option", "type", "default", "help"], answer["options"])
-    if answer["parameters"]:
-        print()
-        print_table(["parameters", "count"], [[part, f"{count:,}"] for part, count in answer["parameters"].items()])
+    else:
+        print_explanation(answer)
 
 
 app.command()(compare)

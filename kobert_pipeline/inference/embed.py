@@ -5,6 +5,7 @@ as `kobert predict` reads them; the rest is truncated and counted. Batches hold 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
 from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.pooling import POOLINGS, combine_layers
-from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens
+from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.training.device import device
@@ -113,7 +114,7 @@ class Embedder:
         """The vector of every token, with the number of its text (`index`, counted from `first`), the `token`, its
         `start` and `end` in the characters of the text, and these as `text`; for our own tokenizers also `morpheme` and
         `tag`."""
-        encoded = self._encode(texts, return_offsets_mapping=True)
+        encoded = self._encode(texts, self._tagging_tokenizer, return_offsets_mapping=True)
         ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
         states_of = [np.zeros((0, self.encoder.config.hidden_size * len(self.layers)), np.float32)] * len(texts)
         for rows, states, _ in self._states(ids):
@@ -127,7 +128,7 @@ class Embedder:
             "start": [start for start, _ in spans],
             "end": [end for _, end in spans],
             "text": [texts[number][start:end] for number, (start, end) in zip(index, spans, strict=True)],
-            **morphemes_of_tokens(self.tokenizer, texts, ids, offsets),
+            **morphemes_of_tokens(self._tagging_tokenizer, texts, ids, offsets),
             "embedding": np.concatenate(states_of),
         }
         self._refuse_not_finite(columns["embedding"])
@@ -139,12 +140,17 @@ class Embedder:
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text's tokens, truncated, special tokens included."""
-        ids: list[list[int]] = self._encode(texts)["input_ids"]
+        ids: list[list[int]] = self._encode(texts, self.tokenizer)["input_ids"]
         return ids
 
-    def _encode(self, texts: Sequence[str], **more: Any) -> Any:
-        """The texts in tokens, truncated; counts what is truncated."""
-        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, **more)
+    @cached_property
+    def _tagging_tokenizer(self) -> Any:
+        """The tokenizer whose single analysis also gives tags."""
+        return with_tags(self.tokenizer)
+
+    def _encode(self, texts: Sequence[str], tokenizer: Any, **more: Any) -> Any:
+        """The texts in tokens of `tokenizer`, truncated; counts what is truncated."""
+        encoded = tokenizer(list(texts), truncation=True, max_length=self.max_length, **more)
         # only full texts may have been truncated, so only they are encoded again, with room for one token more
         full = [text for text, ids in zip(texts, encoded["input_ids"], strict=True) if len(ids) == self.max_length]
         if full:

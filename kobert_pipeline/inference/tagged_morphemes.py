@@ -1,14 +1,17 @@
 """Which morphemes a token is a part of, and their tags.
 
-A tokenizer over morphemes keeps only where they end, so the texts are analysed once more, for the tags. Tokens and
-morphemes meet at their characters in the text as given: 했, one token, is the morphemes 하 and 었.
+A tokenizer over morphemes keeps only where they end, so for their tags the texts are analysed once more, unless the
+tokenizer has a `TaggingSegmenter`. Tokens and morphemes meet at their characters in the text as given: 했, one token,
+is the morphemes 하 and 었.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kobert_pipeline.morphemes.morpheme import REPLACING, Segmentation
 from kobert_pipeline.morphemes.normalization import nfc_with_offsets, replace_surrogates
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 
@@ -26,6 +29,43 @@ class TaggedMorpheme:
     tag: str
 
 
+class TaggingSegmenter:
+    """The segmenter of a tokenizer, which also keeps what each text of the tokenizer's last call is in the style
+    `tagged`, of the same analysis."""
+
+    def __init__(self, segmenter: Any) -> None:
+        self.segmenter, self.tagging = segmenter, replace(segmenter, style="tagged")
+        self.tagged: dict[str, Segmentation] = {}
+
+    def segment(self, texts: Iterable[str]) -> Iterator[Segmentation]:
+        """The segmentations of `texts` in the tokenizer's own style."""
+        texts, self.tagged = list(texts), {}
+        for text, (own, tagged) in zip(
+            texts, self.tagging.segment_in((self.segmenter.style, "tagged"), texts), strict=True
+        ):
+            self.tagged[text] = tagged
+            yield own
+
+    def segment_tagged(self, texts: Iterable[str]) -> Iterator[Segmentation]:
+        """The segmentations of `texts` in the style `tagged`; only those that are not known are analysed."""
+        texts, known = list(texts), self.tagged
+        new = self.tagging.segment([text for text in texts if text not in known])
+        return (known[text] if text in known else next(new) for text in texts)
+
+
+def with_tags(tokenizer: Any) -> Any:
+    """A copy of `tokenizer` with a `TaggingSegmenter`; `tokenizer` itself where that would give nothing."""
+    if not is_morpheme_tokenizer(tokenizer) or tokenizer.segmenter.style in REPLACING:
+        return tokenizer
+    try:
+        segmenter = TaggingSegmenter(tokenizer.segmenter)
+    except ValueError:
+        return tokenizer  # its analyzer gives no tags
+    tagging = copy(tokenizer)
+    tagging.segmenter = segmenter
+    return tagging
+
+
 def morphemes_of_tokens(
     tokenizer: Any, texts: Sequence[str], ids: list[list[int]], offsets: list[list[tuple[int, int]]]
 ) -> dict[str, list[str | None]]:
@@ -34,10 +74,12 @@ def morphemes_of_tokens(
     over morphemes, or its analyzer gives no tags."""
     if not is_morpheme_tokenizer(tokenizer):
         return {}
-    try:
-        segmenter = replace(tokenizer.segmenter, style="tagged")
-    except ValueError:
-        return {}
+    segmenter = tokenizer.segmenter
+    if not isinstance(segmenter, TaggingSegmenter):
+        try:
+            segmenter = TaggingSegmenter(segmenter)
+        except ValueError:
+            return {}
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}  # [UNK] stands for a morpheme
     columns: dict[str, list[str | None]] = {"morpheme": [], "tag": []}
     for text, text_ids, spans in zip(tagged_morphemes(segmenter, texts), ids, offsets, strict=True):
@@ -52,11 +94,11 @@ def morphemes_of_tokens(
     return columns
 
 
-def tagged_morphemes(segmenter: Any, texts: Sequence[str]) -> list[list[TaggedMorpheme]]:
+def tagged_morphemes(segmenter: TaggingSegmenter, texts: Sequence[str]) -> list[list[TaggedMorpheme]]:
     """The morphemes of each text that have a tag."""
     normalized = [nfc_with_offsets(replace_surrogates(text)) for text in texts]
     unique = list(dict.fromkeys(text for text, _, _ in normalized if text))
-    segmentations = dict(zip(unique, segmenter.segment(unique), strict=True))
+    segmentations = dict(zip(unique, segmenter.segment_tagged(unique), strict=True))
     return [
         [
             TaggedMorpheme(begins[start], ends[end - 1], *tagged.groups())

@@ -2,7 +2,7 @@
 tokenizer."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import NamedTuple
@@ -63,26 +63,34 @@ class Segmenter:
         Texts must be NFC without lone surrogates, which the corpus stage and the tokenizer see to. Raises RuntimeError
         for an analyzer that does not answer once per unit.
         """
+        return (of_text for (of_text,) in self.segment_in((self.style,), texts, num_workers))
+
+    def segment_in(
+        self, styles: Sequence[str], texts: Iterable[str], num_workers: int | None = None
+    ) -> Iterator[tuple[Segmentation, ...]]:
+        """As `segment`, but in each of `styles`, of which the analyzer may spell only the last, by one analysis."""
         pending: deque[_Batch] = deque()
         tokens: list[Tokens] = []
-        for columns in self._module.tokens(_queue_units(texts, pending), self.style, self.user_words, num_workers):
+        for columns in self._module.tokens(_queue_units(texts, pending), styles[-1], self.user_words, num_workers):
             tokens.append(Tokens(*columns))
             # a batch as soon as it is complete, while the analyzer's threads already work on the next one
             while pending and len(tokens) >= pending[0].unit_count:
-                yield from self._segment_batch(pending.popleft(), tokens)
+                yield from self._segment_batch(pending.popleft(), tokens, styles)
         while pending:
-            yield from self._segment_batch(pending.popleft(), tokens)
+            yield from self._segment_batch(pending.popleft(), tokens, styles)
         if tokens:
             raise RuntimeError(f"the analyzer {self.analyzer} gave {len(tokens)} analyses more than it got texts")
 
-    def _segment_batch(self, batch: "_Batch", tokens: list[Tokens]) -> list[Segmentation]:
+    def _segment_batch(
+        self, batch: "_Batch", tokens: list[Tokens], styles: Sequence[str]
+    ) -> Iterator[tuple[Segmentation, ...]]:
         # one analysis too few would shift all later ones to the wrong text, and nobody would notice
         if len(tokens) < batch.unit_count:
             raise RuntimeError(
                 f"the analyzer {self.analyzer} gave {batch.unit_count - len(tokens)} analyses fewer than it got texts"
             )
         own, tokens[:] = tokens[: batch.unit_count], tokens[batch.unit_count :]
-        return segment(batch.texts, batch.spans, own, self.style)
+        return zip(*(segment(batch.texts, batch.spans, own, style) for style in styles), strict=True)
 
 
 class _Batch(NamedTuple):

@@ -11,6 +11,8 @@ from kobert_pipeline.runs.runner import Job
 
 GPU_SIZES = (24, 40, 80)
 """Memory of common GPUs in GiB, which their makers call GB."""
+FSDP_RANKS = 2
+"""The number of ranks for which memory with FSDP is estimated: the smallest, since the real one is not known."""
 
 
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
@@ -43,12 +45,13 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
 def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:
     """The estimated peak memory of pretraining in bytes, by what takes it, and the number of tokens processed at once
     that fit a GPU of each size; None where a recipe does not pretrain, or continues from a checkpoint, which has its
-    own sizes."""
+    own sizes. `fsdp_ranks`: over how many ranks FSDP shards the weights, 1 without it."""
     if recipe.corpus is None or recipe.checkpoint is not None:
         return None
     options, plan = recipe.pretrain, recipe.pretrain.plan
     vocab_size, bf16 = recipe.tokenizer.subword.vocab_size, plan.mixed_precision == "bf16"
-    model = MemoryModel(options.architecture, options.objective, vocab_size, bf16, plan.optimizer == "muon")
+    ranks = FSDP_RANKS if plan.fsdp else 1
+    model = MemoryModel(options.architecture, options.objective, vocab_size, bf16, plan.optimizer == "muon", ranks)
     batches = [part.batch_tokens for _, part in options.parts()]
     limit = plan.max_tokens_per_device or max(batches)
     # a batch is split into ceil(batch / limit) parts
@@ -56,6 +59,7 @@ def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:
     peak = model.peak(tokens)
     return {
         "tokens": tokens,
+        "fsdp_ranks": ranks,
         "bytes": peak.total,
         **peak._asdict(),
         "tokens_that_fit": {size: model.tokens_that_fit(size * 2**30) for size in GPU_SIZES},

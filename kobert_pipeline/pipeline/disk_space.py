@@ -9,6 +9,9 @@ from pathlib import Path
 
 from kobert_pipeline.checkpoint.stage import raw_files as checkpoint_files
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.finetune.distill import Distillation
+from kobert_pipeline.finetune.ngrams import HASHES
+from kobert_pipeline.finetune.stage import SOFT_LABELS_FOLDER
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
 from kobert_pipeline.runs.stage_folder import FINISHED
@@ -23,6 +26,8 @@ BYTES_PER_TOKEN = 4.2
 """UTF-8 bytes of Korean text per token, a low value (so many tokens)."""
 FEATURES = 4.0
 """Bytes of features per byte of a labelled data file."""
+SOFT_LABEL_BYTES, SOFT_LABEL_TEXT_BYTES = 5, 64
+"""Bytes of a folder of soft labels: per token, an id and a type; per text, its place and its labels."""
 BASE_PARAMETERS = 120_000_000
 WEIGHT_BYTES, CHECKPOINT_BYTES = 4, 12
 """Bytes per parameter: float32 weights; a checkpoint, which also has the optimizer's two moments."""
@@ -47,8 +52,8 @@ def refuse_full_disk(recipe: Recipe, planned: list[Job]) -> int:
 def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
     """Upper estimate of the bytes that a job writes; `corpus` is the size of the run's raw text in bytes."""
     if recipe.checkpoint is None:
-        options = recipe.pretrain
-        weights = options.architecture.parameter_count(recipe.tokenizer.subword.vocab_size, options.objective.head)
+        model = recipe.pretrain
+        weights = model.architecture.parameter_count(recipe.tokenizer.subword.vocab_size, model.objective.head)
     else:
         weights = weights_of(recipe.checkpoint)
     match job.stage:
@@ -66,11 +71,25 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
         case "pretrain":
             return weights * (2 * WEIGHT_BYTES + checkpoint_bytes(recipe.pretrain.plan))
         case "finetune":
-            return weights * (WEIGHT_BYTES + checkpoint_bytes(recipe.finetune[job.name.partition("/")[0]].plan))
+            name, _, part = job.name.partition("/")
+            options = recipe.finetune[name]
+            features = recipe.features[options.features or name]
+            if options.distill and part == SOFT_LABELS_FOLDER:
+                return soft_labels_bytes(options.distill, features.max_length, corpus)
+            if options.ngrams:  # a binary problem per class, but for two classes one
+                return HASHES * WEIGHT_BYTES * max(1, features.task.config()["num_labels"])
+            return weights * (WEIGHT_BYTES + checkpoint_bytes(options.plan))
         case "publish":
             return weights * WEIGHT_BYTES * (2 if recipe.publish[job.name].onnx else 1)
         case _:
             return 0
+
+
+def soft_labels_bytes(options: Distillation, max_length: int, corpus: float) -> int:
+    """Upper estimate of the bytes of texts of at most `max_length` tokens with soft labels."""
+    # not more than the whole corpus, with [CLS] and [SEP] around each text
+    tokens = min(options.texts * max_length, round(corpus / BYTES_PER_TOKEN) + 2 * options.texts)
+    return SOFT_LABEL_BYTES * tokens + SOFT_LABEL_TEXT_BYTES * options.texts
 
 
 def weights_of(checkpoint: str) -> int:

@@ -14,11 +14,14 @@ from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.losses import chunk_rows
 from kobert_pipeline.pretrain.objective import Objective
 
-PARAMETER_BYTES = 18
-"""Bytes per parameter: weight, gradient and AdamW's two moments in fp32, and the 16-bit copy that the backward pass
+STATE_BYTES, COPY_BYTES = 16, 2
+"""Bytes per parameter: of weight, gradient and AdamW's two moments in fp32; of the 16-bit copy that the backward pass
 needs."""
 MOMENT_BYTES = 4
 """Those of them that Muon saves: it has one moment for the matrices of hidden layers."""
+GATHERED_BYTES, GATHERED_LAYERS = 8, 2
+"""Bytes per parameter that FSDP has gathered, for its weight and gradient in fp32: of those outside the layers, and of
+so many layers, the one that is computed and the next."""
 LOGIT_BYTES = 10
 """Bytes per logit of a chunk: in 16 bits, in fp32, and its log-probability, which becomes the gradient in place."""
 FULL_LOGIT_BYTES = 8
@@ -53,6 +56,8 @@ class MemoryModel(NamedTuple):
     vocab_size: int
     bf16: bool
     muon: bool = False
+    shards: int = 1
+    """The number of ranks over which FSDP shards weights, gradients and optimizer; 1: without it."""
 
     def peak(self, tokens: int) -> PeakMemory:
         """The peak where `tokens` tokens are processed at once: the part of a step's batch that a rank takes between
@@ -63,7 +68,11 @@ class MemoryModel(NamedTuple):
         # the smaller one, since `encoder_weights` counts a layer that is shared each time it is used
         encoder = parameters - self.architecture.head_weights(self.vocab_size, head)
         hidden = min(encoder, self.architecture.encoder_weights(head))
-        weights = PARAMETER_BYTES * parameters - MOMENT_BYTES * hidden * self.muon
+        state = (STATE_BYTES * parameters - MOMENT_BYTES * hidden * self.muon) // self.shards
+        weights = state + COPY_BYTES * parameters
+        if self.shards > 1:
+            layers = GATHERED_LAYERS * hidden // self.architecture.num_hidden_layers
+            weights += GATHERED_BYTES * (parameters - hidden + layers)
         per_number = tokens * (1.0 if self.bf16 else FULL_PRECISION)
         at_logits = round(per_number * self.architecture.activation_bytes_at_logits(head))
         in_all = round(per_number * self.architecture.activation_bytes(head))

@@ -157,7 +157,7 @@ def run(
     from kobert_pipeline.training.loop import train
 
     plan, (vocabulary, special) = options.plan, vocabulary_in(tokenizer)
-    options, model, started = _initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
+    options, model, started = initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
     module = LossModule(model, options.objective, options.architecture).to(device())
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
@@ -184,7 +184,7 @@ def run(
     }
 
 
-def _initial_model(
+def initial_model(
     options: PretrainOptions, vocabulary: Tokenizer, tokenizer: Path, data_dir: Path, checkpoint: Path | None
 ) -> tuple[PretrainOptions, Any, dict[str, int]]:
     """The model of `checkpoint`, or one for the vocabulary, from scratch or from `base`; with it the options, with

@@ -9,7 +9,7 @@ import textwrap
 
 PROGRAM = """
 import os, signal, subprocess, sys, time, typer
-from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app, stop_after
 from kobert_pipeline.distributed import MainProcessExited
 from kobert_pipeline.errors import UserError
 
@@ -34,6 +34,9 @@ ENDS = {
     "raise Stopped('stopped after step 3')": (75, "kobert: stopped after step 3\n"),
     "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)": (75, "kobert: terminated; .* the same command resumes\n"),
     "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)": (130, "kobert: interrupted; .* the same command resumes\n"),
+    "with stop_after(0.0001): time.sleep(60)": (75, "kobert: time is up; .* the same command resumes\n"),
+    "with stop_after(0.0001): pass\ntime.sleep(0.1)": (0, ""),
+    "stop_after(float('nan')).__enter__()": (2, "kobert: --minutes nan is not a time limit; .*\n"),
     "raise ZeroDivisionError": (1, r"(?s).*Traceback .*ZeroDivisionError\n"),
     "[print('line') for _ in range(100_000)]": (141, ""),
     # the pipe of a worker that died is not standard output

@@ -19,7 +19,9 @@ from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.model import TaskModule, build, load
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.pipeline.disk_space import bytes_needed
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pipeline.stages import plan as pipeline_plan
 from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards, number_sources
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
 
@@ -147,6 +149,10 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     assert "finetune/nsmc" in card and "finetune/ngrams" in card
     again = kobert("run", path, "--run-dir", run_dir, "--json").json
     assert {stage["status"] for stage in again["stages"]} == {"skipped"}
+    loaded, planned = pipeline_plan(str(path), [], run_dir, None)
+    labels, student = (next(job for job in planned if job.name == f"student/{part}") for part in ("soft-labels", "1"))
+    written = sum(one.stat().st_size for one in labels.folder.glob("*.npy"))
+    assert written < bytes_needed(loaded, labels, corpus=1e6) < bytes_needed(loaded, student, corpus=1e6)
     compared = kobert("compare", run_dir)
     assert "student" in compared.out
 

@@ -3,7 +3,8 @@
 import math
 import shutil
 import unicodedata
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.inference.embed import Embedder, by_tokens
-from kobert_pipeline.inference.tagged_morphemes import tagged_morphemes
+from kobert_pipeline.inference.tagged_morphemes import TaggingSegmenter, tagged_morphemes
 from kobert_pipeline.inference.token_weights import K1, B, TokenWeights
+from kobert_pipeline.morphemes.analyzers import kiwi
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.morphemes.segmentation import units
 from kobert_pipeline.publish.verify import SAMPLES
 
 TEXTS = [*SAMPLES, "글", "", " ".join(SAMPLES * 30)]
@@ -161,11 +164,33 @@ def test_tokens_have_their_states_places_and_morphemes(mlm: Path) -> None:
     assert pairs[columns["text"].index("[MASK]")] == (None, None)
 
 
+def test_one_analysis_of_a_text_gives_tokens_and_tags(mlm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of a second analysis, which only texts with added tokens need."""
+    plain = [*TEXTS, "사랑했다", "친구다\n사랑했다 " * 200]
+    texts = [*plain, TEXTS[0], unicodedata.normalize("NFD", "사랑했다"), "정말 [MASK] 친구였다"]
+    analysed: list[str] = []
+    kiwi_tokens = kiwi.tokens
+
+    def tokens(parts: Iterable[str], *settings: Any) -> Any:
+        return kiwi_tokens((analysed.append(part) or part for part in parts), *settings)
+
+    monkeypatch.setattr(kiwi, "tokens", tokens)
+    once, count = Embedder.load(mlm).embed_tokens(texts), Counter(analysed)
+    analysed.clear()
+    monkeypatch.setattr(embedding, "with_tags", lambda tokenizer: tokenizer)
+    twice = Embedder.load(mlm).embed_tokens(texts)
+    np.testing.assert_array_equal(once.pop("embedding"), twice.pop("embedding"))
+    assert once == twice
+    assert any(tag and "+" in tag for tag in once["tag"])
+    spared = Counter(text[start:end] for text in dict.fromkeys(plain) for start, end in units(text))
+    assert Counter(analysed) - count == spared
+
+
 def test_morphemes_are_at_the_characters_as_given() -> None:
     from kobert_pipeline.morphemes.segmenter import Segmenter
 
     text = unicodedata.normalize("NFD", "친구를 사랑했다")
-    found = tagged_morphemes(Segmenter(style="tagged"), [text, ""])
+    found = tagged_morphemes(TaggingSegmenter(Segmenter()), [text, ""])
     assert found[1] == []
     assert [(text[one.start : one.end], one.form, one.tag) for one in found[0]] == [
         (unicodedata.normalize("NFD", part), form, tag)

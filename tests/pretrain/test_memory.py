@@ -100,6 +100,30 @@ def test_recipe_base_fits_80_gb_and_says_what_fits_less() -> None:
         assert "\n" not in sentence
 
 
+def test_fsdp_shards_weights_over_the_ranks_but_not_activations() -> None:
+    options = PretrainOptions(architecture=BASE)
+    whole, two, many = (
+        MemoryModel(options.architecture, options.objective, 64_000, True, shards=ranks).peak(16_384)
+        for ranks in (1, 2, 1024)
+    )
+    assert whole[1:] == two[1:] == many[1:]
+    # what is not sharded: 16-bit copies of all, embeddings and heads (50 M) with gradients, two of twelve layers (7 M)
+    parameters = options.architecture.parameter_count(64_000, options.objective.head)
+    assert many.weights == pytest.approx(2 * parameters + 8 * (parameters - 85e6 * 10 / 12), rel=0.02)
+    assert whole.weights > two.weights > whole.weights / 2
+
+
+def test_check_counts_fsdp(kobert: Any) -> None:
+    deep, fsdp = "pretrain.architecture.num_hidden_layers=12", ("--set", "pretrain.plan.fsdp=true")
+    plain, sharded = (
+        kobert("check", "tiny", "--set", deep, *more, "--json").json["pretraining_memory"] for more in ((), fsdp)
+    )
+    assert (plain["fsdp_ranks"], sharded["fsdp_ranks"]) == (1, 2)
+    assert sharded["weights"] < plain["weights"]
+    printed = kobert("check", "tiny", *fsdp).out
+    assert "of memory per GPU with 2 ranks (FSDP; more need less) for 4,096 tokens" in printed
+
+
 def test_check_prints_the_memory_of_a_recipe_that_pretrains(kobert: Any) -> None:
     printed = kobert("check", "tiny").out
     memory = kobert("check", "tiny", "--json").json["pretraining_memory"]
