@@ -34,7 +34,7 @@ class AttentionBody(schema.Body):
 
 
 class Attention(BaseModel):
-    """What each morpheme (of other tokenizers: word) of `units` reads from each: a row of weights, which add up to 1."""
+    """What each morpheme (of other tokenizers: word) of `units` reads from each: rows of weights that add up to 1."""
 
     units: list[str]
     weights: list[list[float]]

@@ -49,7 +49,7 @@ def test_both_languages_have_the_same_words(client_of: Any) -> None:
     assert named[0] == named[1] and len(named[0]) > 50
     html = client_of().get("/").text
     assert set(re.findall(r'data-(?:word|label)="(\w+)"', html)) <= set(named[0])
-    assert {name for name in re.findall(r'(?:say|Refusal)\("([\w-]+)"', html)} <= set(named[0])
+    assert set(re.findall(r'(?:say|Refusal)\("([\w-]+)"', html)) <= set(named[0])
 
 
 def test_models_are_listed_with_their_paths_and_scores() -> None:
@@ -85,7 +85,8 @@ def test_scores_are_those_of_the_card(tiny: Any) -> None:
 @pytest.mark.parametrize(
     "card",
     [
-        None, b"\xff", b"", b"# no metadata", b"---\n- a\n---\n", b"---\n{a: &a [*a], b: [\n---\n", b"---\nmodel-index: 5\n---\n",
+        None, b"\xff", b"", b"# no metadata", b"---\n- a\n---\n", b"---\n{a: &a [*a], b: [\n---\n",
+        b"---\nmodel-index: 5\n---\n",
         b"---\nmodel-index: [{results: [{dataset: {name: x}, metrics: [{type: f1, value: [1]}]}]}]\n---\n",
         b"---\nmodel-index: [{results: [{dataset: {name: x}, metrics: [{type: f1, value: .nan}]}]}]\n---\n",
         b"---\n" + b"[" * 5000 + b"\n---\n",

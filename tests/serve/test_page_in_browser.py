@@ -113,7 +113,8 @@ def submit(panel: Any, **texts: str) -> str:
 
 def test_tabs_show_the_answers_of_the_server(address: str, visit: Any) -> None:
     page = visit(address)
-    assert page.locator("[role=tab]").evaluate_all("tabs => tabs.map(tab => tab.id)") == [f"tab-{name}" for name in TABS]
+    ids = page.locator("[role=tab]").evaluate_all("tabs => tabs.map(tab => tab.id)")
+    assert ids == [f"tab-{name}" for name in TABS]
 
     panel = open_tab(page, "classify")
     assert panel.locator(".faint").first.inner_text() == "canned · nsmc (test): accuracy 84.73"
@@ -206,7 +207,7 @@ def test_a_phone_needs_no_horizontal_scrolling(address: str, visit: Any, languag
         panel = open_tab(page, name)
         long = "가나다라마바사아자차카타파하" * 20
         fields = {"answer": ["question", "context"], "similar": ["query", "texts"]}.get(name, ["text"])
-        submit(panel, **{field: f"{long}[MASK]" for field in fields})
+        submit(panel, **dict.fromkeys(fields, f"{long}[MASK]"))
         assert panel.locator(".wrong").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
 

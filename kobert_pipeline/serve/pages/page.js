@@ -254,6 +254,7 @@ function chooseModel(panel) {
   });
   panel.examples.replaceChildren(...items);
   panel.asked?.abort();
+  panel.result.removeAttribute("aria-busy");
   panel.render = () => {};
   panel.said.textContent = "";
   panel.details.replaceChildren();
