@@ -17,7 +17,7 @@ from kobert_pipeline.serve.limits import RETRY
 from kobert_pipeline.serve.service import Service
 
 PAGES = Path(__file__).parent / "pages"
-SCRIPTS = ("words.js", "attention.js", "page.js")
+SCRIPTS = ("words.js", "tabs.js", "attention.js", "page.js")
 STARTED = int(time.time())
 """When the models were loaded, for OpenAI's clients, in seconds since 1970."""
 page = APIRouter()

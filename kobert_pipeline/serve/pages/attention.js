@@ -8,16 +8,23 @@ function setUpAttention(panel) {
   for (const field of ["layer", "head", "word"]) {
     const select = make("select", { id: `attention-${field}`, lang: "ko" });
     panel.fields[field] = select;
-    panel.row.append(make("div", {}, worded("label", field === "word" ? "chooseWord" : field, { for: select.id }), select));
+    panel.row.append(
+      make("div", {}, worded("label", field === "word" ? "chooseWord" : field, { for: select.id }), select),
+    );
     select.addEventListener("change", () => (field === "word" ? panel.render() : run(panel)));
   }
-  panel.row.hidden = true;
   let width = 0;
   window.addEventListener("resize", () => {
     // phones report a resize whenever they hide or show their address bar
     if (panel.details.clientWidth !== width) panel.render();
     width = panel.details.clientWidth;
   });
+}
+
+/** Forget the layers and heads of a model, before another one is asked. */
+function forgetAttention(panel) {
+  for (const field of ["layer", "head", "word"]) panel.fields[field].replaceChildren();
+  panel.row.hidden = true;
 }
 
 /** Fill a list; what was chosen stays chosen where it still exists. */
@@ -31,7 +38,11 @@ function showAttention({ data: [row] }, values, panel) {
   const numbers = (count) => [...Array(count).keys()].map((i) => [String(i + 1), String(i + 1)]);
   fillSelect(panel.fields.layer, numbers(row.layers), String(row.layers));
   fillSelect(panel.fields.head, [["", say("allHeads")], ...numbers(row.heads)], "");
-  fillSelect(panel.fields.word, [["", say("everyWord")], ...row.units.map((unit, i) => [String(i), `${i + 1} ${unit}`])], "");
+  fillSelect(
+    panel.fields.word,
+    [["", say("everyWord")], ...row.units.map((unit, i) => [String(i), `${i + 1} ${unit}`])],
+    "",
+  );
   panel.row.hidden = false;
   const word = panel.fields.word.value === "" ? null : Number(panel.fields.word.value);
   const shown = row.weights
@@ -47,7 +58,11 @@ function showAttention({ data: [row] }, values, panel) {
     panel.render();
   };
   const notes = [say("caveat"), ...(row.truncated ? [say("truncated")] : [])];
-  return [`${said}: ${parts.join(", ")}`, picture(row.units, shown.slice(0, MOST_DRAWN), word, panel, choose), make("p", { class: "faint" }, notes.join(" "))];
+  return [
+    `${said}: ${parts.join(", ")}`,
+    picture(row.units, shown.slice(0, MOST_DRAWN), word, panel, choose),
+    make("p", { class: "faint" }, notes.join(" ")),
+  ];
 }
 
 /** Lines between two columns of the same words, wider and stronger for larger weights. */
@@ -69,12 +84,20 @@ function picture(units, shown, word, panel, choose) {
     .map(([i, j, weight]) => {
       const [from, to, part] = [y(i) - 5, y(j) - 5, weight / most];
       const d = `M${left} ${from}C${middle} ${from} ${middle} ${to} ${right} ${to}`;
-      return element("path", { d, "stroke-width": Math.max(0.5, 3 * part).toFixed(2), "stroke-opacity": part.toFixed(3) });
+      return element("path", {
+        d,
+        "stroke-width": Math.max(0.5, 3 * part).toFixed(2),
+        "stroke-opacity": part.toFixed(3),
+      });
     });
   const fitting = Math.floor(column / 14); // a syllable is about as wide as the font is high
   const short = (unit) => ([...unit].length > fitting ? `${[...unit].slice(0, fitting - 1).join("")}…` : unit);
   const words = units.flatMap((unit, i) => {
-    const readers = element("text", { x: column, y: y(i), "text-anchor": "end", class: i === word ? "chosen" : "" }, short(unit));
+    const readers = element(
+      "text",
+      { x: column, y: y(i), "text-anchor": "end", class: i === word ? "chosen" : "" },
+      short(unit),
+    );
     const read = element("text", { x: width - column, y: y(i) }, short(unit));
     for (const made of [readers, read]) made.addEventListener("click", () => choose(i));
     return [readers, read];

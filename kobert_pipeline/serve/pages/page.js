@@ -1,9 +1,7 @@
-// The page of `kobert serve`: a tab for each thing that the models answer. Texts become text nodes, never HTML. The key
-// is a variable. Places in texts count characters (code points), as the server does.
+// The page of `kobert serve`: a tab for each thing that the models answer. The key is kept in a variable alone.
 
 const state = { language: navigator.language.startsWith("ko") ? "ko" : "en", key: null, models: [], panels: [] };
 const find = (id) => document.getElementById(id);
-const share = (value) => `${(100 * value).toFixed(1)}%`;
 
 /** A sentence in the chosen language; {name} is replaced by values[name]. */
 function say(word, values = {}) {
@@ -25,9 +23,12 @@ function worded(name, word, attributes = {}) {
 
 function translate() {
   document.documentElement.lang = state.language;
-  for (const element of document.querySelectorAll("[data-word]")) element.textContent = say(element.dataset.word, element.dataset);
-  for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", say(element.dataset.label));
-  for (const button of find("languages").children) button.setAttribute("aria-pressed", String(button.lang === state.language));
+  for (const element of document.querySelectorAll("[data-word]"))
+    element.textContent = say(element.dataset.word, element.dataset);
+  for (const element of document.querySelectorAll("[data-label]"))
+    element.setAttribute("aria-label", say(element.dataset.label));
+  for (const button of find("languages").children)
+    button.setAttribute("aria-pressed", String(button.lang === state.language));
   for (const panel of state.panels) panel.render();
   showModels();
 }
@@ -66,113 +67,6 @@ async function ask(path, body, signal) {
   }
 }
 
-/** A list of names with numbers, and a bar for each: [[name, number in words, share from 0 to 1], ...]. */
-function bars(rows) {
-  const items = rows.map(([name, number, part], i) => {
-    const bar = make("div", { class: "bar" });
-    bar.style.width = `${100 * Math.min(1, Math.max(0, part))}%`;
-    const named = make("div", { class: "named" }, make("span", { lang: "ko" }, name), make("span", { class: "number" }, number));
-    return make("li", i === 0 ? { class: "best" } : {}, named, make("div", { class: "track", "aria-hidden": "true" }, bar));
-  });
-  return make("ol", { class: "bars" }, ...items);
-}
-
-/** A text with marks [{start, end, classes, label}], which are in order; what an earlier one has is not marked again. */
-function marked(text, marks) {
-  const characters = [...text];
-  const paragraph = make("p", { class: "text", lang: "ko" });
-  let reached = 0;
-  for (const { start, end, classes, label } of marks) {
-    const from = Math.max(start, reached);
-    if (from >= end) continue;
-    const mark = make("mark", { class: classes }, characters.slice(from, end).join(""));
-    if (label) mark.append(make("small", {}, label));
-    paragraph.append(characters.slice(reached, from).join(""), mark);
-    reached = end;
-  }
-  paragraph.append(characters.slice(reached).join(""));
-  return paragraph;
-}
-
-const sorted = (scores) => Object.entries(scores).sort((a, b) => b[1] - a[1]);
-const plain = (token) => token.replace(/^[▁Ġ]/, ""); // vocabularies mark the beginnings of words
-const lines = (text) => text.split("\n").filter((line) => line.trim());
-const isWritten = (value) => value.trim() !== "";
-
-/** {tab: fields [[name, element]], the request of their values, and what its answer shows: a sentence and elements}. */
-const TABS = {
-  classify: {
-    fields: [["text", "textarea"], ["textPair", "textarea"]],
-    body: ({ text, textPair }, model) => ({ input: model.paired ? { text, text_pair: textPair } : text }),
-    show({ data: [row] }) {
-      if (!row.scores) return [say("score", { score: row.score.toFixed(2) })];
-      const rows = sorted(row.scores).map(([label, score]) => [label, share(score), score]);
-      return [say("labelled", { label: row.label, share: share(row.scores[row.label]) }), bars(rows)];
-    },
-  },
-  answer: {
-    fields: [["question", "input"], ["context", "textarea"]],
-    body: ({ question, context }) => ({ question, context }),
-    show({ data: [row] }, { context }) {
-      const found = row.answer === "" ? [] : [{ start: row.start, end: row.end, classes: "answer" }];
-      return [row.answer === "" ? say("unanswered") : say("answered", row), marked(context, found)];
-    },
-  },
-  tag: {
-    fields: [["text", "textarea"]],
-    body: ({ text }) => ({ input: text }),
-    show({ data: [row] }) {
-      const labels = [...new Set(row.entities.map((entity) => entity.label))].sort();
-      const marks = row.entities.map(({ start, end, label }) => ({ start, end, label, classes: `c${labels.indexOf(label) % 8}` }));
-      return [say("entities", { count: row.entities.length }), marked(row.text, marks)];
-    },
-  },
-  similar: {
-    fields: [["query", "input"], ["texts", "textarea"]],
-    choices: { by: ["mean", "hybrid", "bm25"] },
-    body: ({ query, texts, by }) => ({ query, texts: lines(texts), by, top_k: lines(texts).length }),
-    show({ data }) {
-      const most = Math.max(1, data[0].score);
-      const rows = data.map(({ text, score }) => [text, score.toFixed(3), score / most]);
-      return [say("ranked", data[0]), bars(rows)];
-    },
-  },
-  "fill-mask": {
-    fields: [["text", "textarea"]],
-    body: ({ text }) => ({ input: text }),
-    show({ data: [row] }) {
-      const said = row.masks.map((tokens, i) => {
-        const [token, score] = sorted(tokens)[0];
-        return say("filled", { number: i + 1, token: plain(token), share: share(score) });
-      });
-      const lists = row.masks.map((tokens) => bars(sorted(tokens).map(([token, score]) => [plain(token), share(score), score])));
-      return [said.join(" "), ...lists.flatMap((list, i) => (lists.length > 1 ? [make("h2", {}, `[${i + 1}]`), list] : [list]))];
-    },
-  },
-  attention: {
-    fields: [["text", "textarea"]],
-    setUp: setUpAttention,
-    body: ({ text, layer, head }) => ({ input: text, layer: layer ? Number(layer) : -1, head: head ? Number(head) : null }),
-    show: showAttention,
-  },
-  tokenize: {
-    fields: [["text", "textarea"]],
-    body: ({ text }) => ({ input: text }),
-    show({ data: [row] }) {
-      const spans = row.offset_mapping.map(([start, end], i) => ({ start, end, classes: `c${i % 4}` }));
-      const cells = row.tokens.map((token, i) => {
-        const { start, end } = spans[i];
-        const place = end > start ? `${start}–${end}` : "";
-        return [make("td", { class: "token", lang: "ko" }, token), make("td", { class: "number" }, String(row.input_ids[i])), make("td", {}, place)];
-      });
-      const head = ["token", "id", "place"].map((word) => make("th", { scope: "col", class: word === "id" ? "number" : "" }, say(word)));
-      const table = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...cells.map((row) => make("tr", {}, ...row))));
-      const said = say("tokens", { count: row.tokens.length, characters: [...row.text].length });
-      return [said, marked(row.text, spans), make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("result") }, table)];
-    },
-  },
-};
-
 /** The panel of a tab, whose models are those that answer its path; null where none does. */
 function panelOf(name) {
   const models = state.models.filter((model) => model.endpoints.includes(`/v1/${name}`));
@@ -184,21 +78,43 @@ function panelOf(name) {
   panel.examples = make("ul", { class: "examples", "data-label": "examples" });
   panel.chosen = make("select", { id: `${name}-model` });
   panel.chosen.append(...panel.models.map(({ id }) => make("option", { value: id }, id)));
-  const choice = make("div", { class: "row" }, make("div", {}, worded("label", "model", { for: panel.chosen.id }), panel.chosen));
+  const choice = make(
+    "div",
+    { class: "row" },
+    make("div", {}, worded("label", "model", { for: panel.chosen.id }), panel.chosen),
+  );
   choice.hidden = panel.models.length < 2;
   panel.form.append(choice, panel.facts, panel.examples);
-  for (const [field, element] of tab.fields) addField(panel, field, make(element, { id: `${name}-${field}`, lang: "ko", spellcheck: "false" }));
+  for (const [field, element] of tab.fields)
+    addField(panel, field, make(element, { id: `${name}-${field}`, lang: "ko", spellcheck: "false" }));
   panel.row = make("div", { class: "row" });
   for (const [field, words] of Object.entries(tab.choices ?? {})) {
-    const select = make("select", { id: `${name}-${field}` }, ...words.map((word) => worded("option", word, { value: word })));
+    const select = make(
+      "select",
+      { id: `${name}-${field}` },
+      ...words.map((word) => worded("option", word, { value: word })),
+    );
     panel.fields[field] = select;
     panel.row.append(make("div", {}, worded("label", field, { for: select.id }), select));
   }
   panel.said = make("p", { class: "said", "aria-live": "polite" });
   panel.details = make("div", { class: "details" });
   panel.result = make("section", { class: "result", "data-label": "result" }, panel.said, panel.details);
-  panel.form.append(panel.row, make("div", { class: "row centred" }, worded("button", "submit", { class: "submit" }), worded("span", "hint", { class: "faint" })));
-  panel.element = make("div", { role: "tabpanel", id: `panel-${name}`, "aria-labelledby": `tab-${name}`, tabindex: "0" }, panel.form, panel.result);
+  panel.form.append(
+    panel.row,
+    make(
+      "div",
+      { class: "row centred" },
+      worded("button", "submit", { class: "submit" }),
+      worded("span", "hint", { class: "faint" }),
+    ),
+  );
+  panel.element = make(
+    "div",
+    { role: "tabpanel", id: `panel-${name}`, "aria-labelledby": `tab-${name}`, tabindex: "0" },
+    panel.form,
+    panel.result,
+  );
   tab.setUp?.(panel);
   listen(panel);
   chooseModel(panel);
@@ -241,11 +157,16 @@ function chooseModel(panel) {
     element.textContent = say(element.dataset.word, { mask });
   }
   if (panel.fields.textPair) {
-    for (const element of [panel.fields.textPair, panel.form.querySelector(`[for=${panel.fields.textPair.id}]`)]) element.hidden = !model.paired;
+    for (const element of [panel.fields.textPair, panel.form.querySelector(`[for=${panel.fields.textPair.id}]`)])
+      element.hidden = !model.paired;
   }
   const examples = EXAMPLES[panel.name === "classify" && model.paired ? "pairs" : panel.name];
   const items = examples.map((example) => {
-    const button = make("button", { type: "button", lang: "ko" }, (example.question ?? example.query ?? example.text).replace("[MASK]", mask));
+    const button = make(
+      "button",
+      { type: "button", lang: "ko" },
+      (example.question ?? example.query ?? example.text).replace("[MASK]", mask),
+    );
     button.addEventListener("click", () => {
       for (const [field, text] of Object.entries(example)) panel.fields[field].value = text.replace("[MASK]", mask);
       run(panel);
@@ -255,6 +176,7 @@ function chooseModel(panel) {
   panel.examples.replaceChildren(...items);
   panel.asked?.abort();
   panel.result.removeAttribute("aria-busy");
+  panel.tab.forget?.(panel);
   panel.render = () => {};
   panel.said.textContent = "";
   panel.details.replaceChildren();
@@ -300,7 +222,7 @@ async function run(panel) {
 /** Raise Refusal for a field without text, or a text without the token to fill. */
 function refuseEmpty(panel, { mask_token: mask }) {
   const needed = panel.tab.fields.map(([field]) => panel.fields[field]).filter((element) => !element.hidden);
-  const empty = needed.find((element) => !isWritten(element.value));
+  const empty = needed.find((element) => element.value.trim() === "");
   empty?.focus();
   if (empty) throw new Refusal("empty");
   if (panel.name === "fill-mask" && !needed[0].value.includes(mask)) throw new Refusal("noMask", { mask });
@@ -330,7 +252,9 @@ function addTabs() {
   }
   find("tabs").addEventListener("keydown", (event) => {
     const [count, now] = [state.panels.length, state.panels.findIndex((panel) => !panel.element.hidden)];
-    const next = { ArrowRight: (now + 1) % count, ArrowLeft: (now + count - 1) % count, Home: 0, End: count - 1 }[event.key];
+    const next = { ArrowRight: (now + 1) % count, ArrowLeft: (now + count - 1) % count, Home: 0, End: count - 1 }[
+      event.key
+    ];
     if (next === undefined) return;
     event.preventDefault();
     open(state.panels[next].name);
@@ -346,7 +270,9 @@ function showModels() {
     return make("tr", {}, ...cells.map((text) => make("td", {}, text)));
   });
   find("models").hidden = rows.length === 0;
-  find("models").querySelector("tbody").replaceChildren(...rows);
+  find("models")
+    .querySelector("tbody")
+    .replaceChildren(...rows);
 }
 
 /** Ask which models there are, until they are loaded, and build the tabs. */
@@ -364,7 +290,9 @@ async function start() {
   }
   hideStatus();
   if (state.panels.length) return;
-  state.panels = Object.keys(TABS).map(panelOf).filter((panel) => panel !== null);
+  state.panels = Object.keys(TABS)
+    .map(panelOf)
+    .filter((panel) => panel !== null);
   addTabs();
   translate();
   const wanted = state.panels.find((panel) => `#${panel.name}` === location.hash) ?? state.panels[0];

@@ -6,7 +6,8 @@ const LISTED = 60; // characters of a text in the list of texts
 
 /** The smallest and the largest of numbers. */
 function range(values) {
-  return values.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [Infinity, -Infinity]);
+  const both = ([least, most], value) => [Math.min(least, value), Math.max(most, value)];
+  return values.reduce(both, [Infinity, -Infinity]);
 }
 
 function start(data) {
