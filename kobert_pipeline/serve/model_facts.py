@@ -1,4 +1,4 @@
-"""What the page says of a checkpoint besides its answers: the scores on its card, and its attention."""
+"""What the page shows of a checkpoint besides its answers: the scores on its card, and its attention."""
 
 import math
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from kobert_pipeline.visualize.attention import Attention
 MAX_TOKENS = 128
 """Longer texts are truncated: their lines could not be told apart."""
 MAX_SCORES = 10
+"""Scores shown."""
 CARD = "README.md"
 
 
@@ -20,15 +21,16 @@ def card_scores(folder: Path) -> list[dict[str, Any]]:
     none: the card may be anybody's, and hold anything."""
     try:
         metadata = (folder / CARD).read_text(encoding="utf-8").split("---\n")[1]
-        results = [one for index in yaml.safe_load(metadata)["model-index"] for one in index["results"]]
+        results = yaml.safe_load(metadata)["model-index"][0]["results"]
         found = [
             {
                 "dataset": str(one["dataset"]["name"])[:80],
                 "metric": str(metric.get("name") or metric["type"])[:80],
                 "value": float(metric["value"]),
             }
-            for one in results
-            for metric in one["metrics"]
+            # only so many: aliases can make a short file endless
+            for one in results[:MAX_SCORES]
+            for metric in one["metrics"][:MAX_SCORES]
         ]
     except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, yaml.YAMLError):
         return []

@@ -5,7 +5,7 @@ import hashlib
 import time
 from base64 import b64encode
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -19,14 +19,14 @@ from kobert_pipeline.serve.service import Service
 PAGES = Path(__file__).parent / "pages"
 SCRIPTS = ("words.js", "tabs.js", "attention.js", "page.js")
 STARTED = int(time.time())
-"""When the models were loaded, for OpenAI's clients, in seconds since 1970."""
+"""When the server was started, for OpenAI's clients, in seconds since 1970."""
 page = APIRouter()
 
 
 class AttentionBody(schema.Body):
     """A text, or a pair of texts that the model reads together."""
 
-    input: schema.Text | schema.Pair
+    input: Annotated[schema.Text | schema.Pair, schema.expected('a text or a pair {"text": ..., "text_pair": ...}')]
     layer: int = -1
     """From 1; -1 for the last."""
     head: int | None = Field(None, ge=1)
@@ -61,7 +61,8 @@ class Model(BaseModel):
     endpoints: list[str]
     paired: bool
     """Whether it labels pairs of texts."""
-    mask_token: str
+    mask_token: str | None
+    """What texts for /v1/fill-mask have; null where the model does not answer that."""
     scores: list[Score]
 
 
@@ -113,8 +114,8 @@ async def models(request: Request) -> Response:
         raise HTTPException(503, "the models are being loaded", RETRY)
     data = [
         {"id": model.name, "object": "model", "created": STARTED, "owned_by": "kobert"}
-        | {"endpoints": model.endpoints, "paired": model.paired}
-        | {"mask_token": model.mask_token, "scores": model.scores}
+        | {"endpoints": model.endpoints, "paired": model.paired, "scores": model.scores}
+        | {"mask_token": model.mask_token if "/v1/fill-mask" in model.endpoints else None}
         for model in service.models.values()
     ]
     return JSONResponse({"object": "list", "data": data})

@@ -61,6 +61,7 @@ def test_models_are_listed_with_their_paths_and_scores() -> None:
         first, second = content["data"]
         assert (first["id"], first["object"], first["paired"]) == ("nsmc", "model", False)
         assert first["scores"] == [{"dataset": "nsmc (test)", "metric": "accuracy", "value": 84.73}]
+        assert (first["mask_token"], second["mask_token"]) == ("[MASK]", None)
         assert (second["endpoints"], second["paired"], second["scores"]) == (["/v1/classify"], True, [])
 
 
@@ -90,6 +91,7 @@ def test_scores_are_those_of_the_card(tiny: Any) -> None:
         b"---\nmodel-index: [{results: [{dataset: {name: x}, metrics: [{type: f1, value: [1]}]}]}]\n---\n",
         b"---\nmodel-index: [{results: [{dataset: {name: x}, metrics: [{type: f1, value: .nan}]}]}]\n---\n",
         b"---\n" + b"[" * 5000 + b"\n---\n",
+        b"---\nmodel-index: [{results: {a: 1}}]\n---\n",
     ],
 )  # fmt: skip
 def test_a_card_without_scores_gives_none(card: bytes | None, tmp_path: Path) -> None:
@@ -114,6 +116,8 @@ def test_attention_is_that_of_visualize_and_leaves_the_model_as_it_was(tiny: Any
         wait_until(lambda: service.ready)
         answer = client.post("/v1/attention", json={"input": TEXT, "layer": 1, "head": 2}).json()
         assert answer == {"object": "list", "model": "nsmc", "data": [row]}
+        wrong = client.post("/v1/attention", json={"input": [TEXT]})
+        assert wrong.status_code == 422 and "input: a text or a pair" in wrong.json()["error"]["message"]
         for body, said in (({"layer": 7}, "layer 7: the model has the layers 1 to 1"), ({"head": 3}, "heads 1 to 2")):
             response = client.post("/v1/attention", json={"input": TEXT, **body})
             assert response.status_code == 422 and said in response.json()["error"]["message"]
