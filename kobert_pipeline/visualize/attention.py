@@ -65,11 +65,12 @@ class Attention:
 
     @classmethod
     def of(
-        cls, name: str, model: Any, tokenizer: Any, texts: Sequence[str], max_tokens: int = MAX_TOKENS
+        cls, name: str, model: Any, tokenizer: Any, texts: Sequence[str], max_tokens: int | None = None
     ) -> "Attention":
-        """Of a text, or of two as a pair, in one forward pass. `name` is that of the model, for titles. Raises
-        UserError for a text without tokens, or a model whose attention cannot be read."""
-        tokens = Tokens.of(tokenizer, texts, min(tokenizer.model_max_length, max_tokens))
+        """Of a text, or of two as a pair, in one forward pass. `name` is that of the model, for titles; longer texts
+        are truncated to `max_tokens`. Raises UserError for a text without tokens, or a model whose attention cannot be
+        read."""
+        tokens = Tokens.of(tokenizer, texts, min(tokenizer.model_max_length, max_tokens or MAX_TOKENS))
         if not tokens.tokens:
             raise UserError("the text has no tokens; give one with at least a word")
         weights = attention_weights(model, tokens)
