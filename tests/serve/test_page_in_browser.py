@@ -1,5 +1,6 @@
 """The page in a real browser: each tab by keyboard alone, in both languages, on a phone, with a key, and when requests
-fail. It needs `pip install playwright`, and `chromium` on the path:
+fail. Skipped without `pip install playwright` (1.65 was used; it is in no extra, since it needs a browser besides) and a
+`chromium` on the path:
 
     pytest -m slow tests/serve/test_page_in_browser.py
 """
