@@ -1,5 +1,5 @@
 """The page in a real browser: each tab by keyboard alone, in both languages, on a phone, with a key, and when requests
-fail. Skipped without `pip install playwright` (1.65 was used; it is in no extra, since it needs a browser besides) and a
+fail. Skipped without `pip install playwright` (1.65 was used; it is in no extra, since it needs a browser) and a
 `chromium` on the path:
 
     pytest -m slow tests/serve/test_page_in_browser.py
