@@ -22,7 +22,7 @@ def card_scores(folder: Path) -> list[dict[str, Any]]:
     try:
         metadata = (folder / CARD).read_text(encoding="utf-8").split("---\n")[1]
         results = yaml.safe_load(metadata)["model-index"][0]["results"]
-        found = [
+        found: list[dict[str, Any]] = [
             {
                 "dataset": str(one["dataset"]["name"])[:80],
                 "metric": str(metric.get("name") or metric["type"])[:80],
