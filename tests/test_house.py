@@ -35,7 +35,7 @@ ROOMS = {
                   "runs.manifest",
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
     "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference",
-    "serve":      f"{GROUND} checkpoint features inference",
+    "serve":      f"{GROUND} checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
                   "pretrain finetune publish runs",
     "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation visualize "

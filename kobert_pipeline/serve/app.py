@@ -20,6 +20,7 @@ from kobert_pipeline.inference.vector_files import short_floats
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.batching import Compute
 from kobert_pipeline.serve.limits import RETRY, Gate, error_response
+from kobert_pipeline.serve.page import page
 from kobert_pipeline.serve.service import Service
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -53,6 +54,7 @@ def create_app(service: Service, api_key: bytes | None = None) -> FastAPI:
     app.state.service = service
     app.include_router(models)
     app.include_router(server)
+    app.include_router(page, responses=ERRORS)
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     service.metrics.paths = frozenset(app.openapi()["paths"])

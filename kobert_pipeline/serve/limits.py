@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-OPEN_PATHS = ("/health", "/ready", "/docs", "/openapi.json")
+OPEN_PATHS = ("/", "/health", "/ready", "/docs", "/openapi.json")
 """What is answered without an API key: nothing in them depends on the models' texts."""
 ERROR_TYPES = {
     401: "authentication_error", 404: "not_found_error", 413: "request_too_large_error", 429: "rate_limit_error",

@@ -17,6 +17,7 @@ from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.predict import fill_masks, fills_masks, predict_rows, with_task
 from kobert_pipeline.inference.similar import rankers, top
 from kobert_pipeline.inference.tokens import token_rows
+from kobert_pipeline.serve.model_facts import attention_row, card_scores
 
 ENDPOINTS = ((SpanTask, "/v1/answer"), (TaggingTask, "/v1/tag"), (Choice, None))
 """The endpoints of tasks, None for one without; all others are answered by /v1/classify."""
@@ -49,7 +50,8 @@ class ServedModel:
         # for the event loop, which must not touch a tokenizer that the thread uses at the same time
         self.max_length: int = self.tokenizer.model_max_length
         self.mask_token, self.vocab_size = str(self.tokenizer.mask_token), self.model.config.vocab_size
-        self.endpoints = [*self._of_task(), "/v1/embeddings", "/v1/similar", "/v1/tokenize"]
+        self.endpoints = [*self._of_task(), "/v1/embeddings", "/v1/similar", "/v1/tokenize", "/v1/attention"]
+        self.scores = card_scores(folder)
         self.embed(["준비"])  # loads the analyzer and finds damaged weights, before the first request
 
     def _with_task(self, folder: Path) -> Checkpoint | None:
@@ -91,6 +93,10 @@ class ServedModel:
     def tokenize(self, texts: list[str]) -> list[dict[str, Any]]:
         """The tokens of each text."""
         return token_rows(self.tokenizer, texts)
+
+    def attend(self, inputs: list[tuple[list[str], int, int | None]]) -> list[dict[str, Any]]:
+        """What the morphemes of each (texts, layer, head) read from."""
+        return [attention_row(self.name, self.model, self.tokenizer, *one) for one in inputs]
 
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
         """The most similar texts of each ranking, best first."""

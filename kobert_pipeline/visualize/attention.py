@@ -64,10 +64,13 @@ class Attention:
         return cls.of(label_of(folder), *load(located, tokenizer_folder), texts)
 
     @classmethod
-    def of(cls, name: str, model: Any, tokenizer: Any, texts: Sequence[str]) -> "Attention":
-        """Of a text, or of two as a pair, in one forward pass. `name` is that of the model, for titles. Raises
-        UserError for a text without tokens, or a model whose attention cannot be read."""
-        tokens = Tokens.of(tokenizer, texts, min(tokenizer.model_max_length, MAX_TOKENS))
+    def of(
+        cls, name: str, model: Any, tokenizer: Any, texts: Sequence[str], max_tokens: int | None = None
+    ) -> "Attention":
+        """Of a text, or of two as a pair, in one forward pass. `name` is that of the model, for titles; longer texts
+        are truncated to `max_tokens`. Raises UserError for a text without tokens, or a model whose attention cannot be
+        read."""
+        tokens = Tokens.of(tokenizer, texts, min(tokenizer.model_max_length, max_tokens or MAX_TOKENS))
         if not tokens.tokens:
             raise UserError("the text has no tokens; give one with at least a word")
         weights = attention_weights(model, tokens)
@@ -93,9 +96,9 @@ class Attention:
         where the model has no such layer or head."""
         layers, heads = self.weights.shape[:2]
         if not (1 <= layer <= layers or -layers <= layer <= -1):
-            raise UserError(f"--layer {layer}: the model has the layers 1 to {layers}, -1 is the last one")
+            raise UserError(f"layer {layer}: the model has the layers 1 to {layers}, -1 is the last one")
         if head is not None and not 1 <= head <= heads:
-            raise UserError(f"--head {head}: the model has the heads 1 to {heads}; without --head it is their mean")
+            raise UserError(f"head {head}: the model has the heads 1 to {heads}; without one it is their mean")
         return layer - 1 if layer > 0 else layers + layer, None if head is None else head - 1
 
     def matrix(self, layer: int, head: int | None, unit: str) -> np.ndarray:
@@ -122,12 +125,16 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
     }
     best = device()
     encoder.to(best)
+    before = encoder.config._attn_implementation
     encoder.set_attn_implementation("eager")  # the other implementations never have the weights in memory
-    with torch.no_grad():
-        outputs = encoder(
-            **drop_unsupported_inputs(encoder, {name: tensor.to(best) for name, tensor in batch.items()}),
-            output_attentions=True,
-        )
+    try:
+        with torch.no_grad():
+            outputs = encoder(
+                **drop_unsupported_inputs(encoder, {name: tensor.to(best) for name, tensor in batch.items()}),
+                output_attentions=True,
+            )
+    finally:
+        encoder.set_attn_implementation(before)
     layers = [layer for layer in getattr(outputs, "attentions", None) or () if layer is not None]
     size = ids.shape[1]
     if not layers or any(layer.shape != (1, layers[0].shape[1], size, size) for layer in layers):

@@ -62,7 +62,8 @@ def attention_page(attention: Attention, layer: int, head: int | None, unit: str
         ),
         f'<p class="faint">Tokens are summed to {names["morphemes"]} and characters: what a word receives is the sum '
         "over its tokens, what it reads is their mean. A token of several characters is split evenly among them. "
-        "Stronger is more, relative to the largest weight shown; of many weights the 20,000 largest are drawn.</p>",
+        "Stronger and wider is more, relative to the largest weight shown; of many weights the 20,000 largest are "
+        "drawn.</p>",
     ]
     return page(f"Attention of {attention.name}: {attention.title}", "\n".join(body), "attention.js", data(attention))
 

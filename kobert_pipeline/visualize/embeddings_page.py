@@ -19,7 +19,7 @@ dimensions: the share of the variance that is kept is given.</p>
 <div class="controls">
 <label class="wide"><span id="named">Layer</span>
 <input type="range" id="layer" min="0" max="{last}" value="{last}" step="1"></label>
-<label>Text <select id="word" lang="ko"></select></label>
+<label class="wide">Text <select id="word" lang="ko"></select></label>
 </div>
 <div class="controls" id="labels" lang="ko"></div>
 <p class="said" id="said" aria-live="polite" lang="ko"></p>

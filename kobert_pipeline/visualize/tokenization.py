@@ -36,7 +36,7 @@ def tokenization_page(name: str, tokenizer: Any, texts: Sequence[str]) -> str:
 
 def _legend() -> str:
     marks = " ".join(f'<mark class="{kind}">{text}</mark>' for kind, text in LEGEND.items())
-    return f'<p class="faint text">{marks} <mark class="{OTHER} unknown">unknown token</mark></p>'
+    return f'<p class="text">{marks} <mark class="{OTHER} unknown">unknown token</mark></p>'
 
 
 def _section(tokens: Tokens, unknown: int | None, has_tags: bool) -> str:

@@ -11,7 +11,7 @@ from held_model import HeldModel, wait_until
 from starlette.testclient import TestClient
 
 SECRET = "비밀스러운 글"
-OPEN = ("/health", "/ready", "/docs", "/openapi.json")
+OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 
 
 def refusal(response: Any) -> tuple[int, str, str]:

@@ -151,10 +151,11 @@ def test_script_shows_the_sums_of_python(attention: Attention, tmp_path: Path) -
         expected = attention.matrix(0, of_head, unit)
         expected = expected / expected.max()
         found = np.zeros_like(expected)
-        for one in state["picture"]:
-            if one["name"] == "rect":
-                column, row = ((int(one[axis]) - 110) // 20 for axis in ("x", "y"))
-                found[row, column] = float(one["fill-opacity"])
+        cells = [one for one in state["picture"] if one["name"] == "rect"]
+        start = {axis: min(int(one[axis]) for one in cells) for axis in ("x", "y")}  # no row or column is empty
+        for one in cells:
+            column, row = ((int(one[axis]) - start[axis]) // (int(one["width"]) + 1) for axis in ("x", "y"))
+            found[row, column] = float(one["fill-opacity"])
         np.testing.assert_allclose(found, np.where(expected < 0.01, 0, expected), atol=0.011)
     units = attention.units["morphemes"]
     labels = [one["text"] for one in at_first["picture"] if one["name"] == "text"]

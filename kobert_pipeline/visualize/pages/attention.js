@@ -153,7 +153,9 @@ function start(data) {
       .map(([i, j, weight]) => {
         const [from, to] = [places[i] - 5, places[j] - 5];
         const d = `M${left} ${from}C${middle} ${from} ${middle} ${to} ${right} ${to}`;
-        return element("path", { d, "stroke-width": 2, "stroke-opacity": (weight / most).toFixed(3) });
+        // opacity alone shows little where weights are much alike
+        const thickness = Math.max(0.5, (3 * weight) / most).toFixed(2);
+        return element("path", { d, "stroke-width": thickness, "stroke-opacity": (weight / most).toFixed(3) });
       });
     const count = Math.floor(column / 14); // a syllable is about as wide as the font is high
     const words = units.flatMap((unit, i) => [
@@ -165,7 +167,9 @@ function start(data) {
   }
 
   function drawMatrix() {
-    const [size, margin] = [20, 110];
+    drawnWidth = find("scroll").clientWidth;
+    const margin = 12 + 14 * Math.min(7, Math.max(...units.map((unit) => [...unit.label].length)));
+    const size = Math.max(20, Math.min(36, Math.floor((drawnWidth - margin - 4) / units.length)));
     const shown = select(rows, () => true);
     const most = largest(shown);
     const cells = shown
@@ -175,7 +179,7 @@ function start(data) {
         return element("rect", { ...place, "fill-opacity": (weight / most).toFixed(3) });
       });
     const words = units.flatMap((unit, i) => {
-      const [x, y] = [margin + i * size + 14, margin - 6];
+      const [x, y] = [margin + i * size + size / 2 + 5, margin - 6];
       return [
         word(unit, { x: margin - 6, y: x, "text-anchor": "end" }, 7, i, "from"),
         word(unit, { x, y, transform: `rotate(-90 ${x} ${y})` }, 7, i, "to"),
@@ -210,7 +214,7 @@ function start(data) {
   for (const id of ["view", "word", "direction"]) controls[id].addEventListener("change", draw);
   window.addEventListener("resize", () => {
     // phones report a resize whenever they hide or show their address bar
-    if (controls.view.value === "lines" && find("scroll").clientWidth !== drawnWidth) draw();
+    if (find("scroll").clientWidth !== drawnWidth) draw();
   });
   load();
 }

@@ -4,14 +4,21 @@
 const MARGIN = 12; // pixels around the points
 const LISTED = 60; // characters of a text in the list of texts
 
+/** The smallest and the largest of numbers. */
+function range(values) {
+  const both = ([least, most], value) => [Math.min(least, value), Math.max(most, value)];
+  return values.reduce(both, [Infinity, -Infinity]);
+}
+
 function start(data) {
   const find = (id) => document.getElementById(id);
   const picture = find("picture");
   const [layer, word] = [find("layer"), find("word")];
   const colourOf = (i) => data.colours[data.labels === null ? 0 : data.labels[i]];
   const hidden = new Set();
-  // one scale for all layers, so that a layer's spread can be compared with another's
-  const reach = data.points.flat(2).reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+  // one scale and one centre for all layers, so that a layer's spread can be compared with another's
+  const [[left, right], [low, high]] = [0, 1].map((axis) => range(data.points.flat().map((point) => point[axis])));
+  const reach = Math.max(right - left, high - low) || 1;
 
   const circles = data.texts.map((text, i) => {
     const circle = document.createElementNS(picture.namespaceURI, "circle");
@@ -58,13 +65,13 @@ function start(data) {
   function draw() {
     const number = Number(layer.value);
     const size = Math.max(260, Math.min(picture.parentNode.clientWidth, window.innerHeight * 0.8));
-    const scale = (size / 2 - MARGIN) / reach;
+    const scale = (size - 2 * MARGIN) / reach;
     picture.setAttribute("width", size);
     picture.setAttribute("height", size);
     data.points[number].forEach(([x, y], i) => {
       const isChosen = word.value === String(i);
-      circles[i].setAttribute("cx", (size / 2 + x * scale).toFixed(1));
-      circles[i].setAttribute("cy", (size / 2 - y * scale).toFixed(1));
+      circles[i].setAttribute("cx", (size / 2 + (x - (left + right) / 2) * scale).toFixed(1));
+      circles[i].setAttribute("cy", (size / 2 - (y - (low + high) / 2) * scale).toFixed(1));
       circles[i].setAttribute("r", isChosen ? 8 : 4);
       circles[i].setAttribute("class", isChosen ? "chosen" : "");
       circles[i].setAttribute("display", data.labels !== null && hidden.has(data.labels[i]) ? "none" : "inline");

@@ -1,0 +1,54 @@
+"""What the page shows of a checkpoint besides its answers: the scores on its card, and its attention."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kobert_pipeline.visualize.attention import Attention
+
+MAX_TOKENS = 128
+"""Longer texts are truncated: their lines could not be told apart."""
+MAX_SCORES = 10
+"""Scores shown."""
+CARD = "README.md"
+
+
+def card_scores(folder: Path) -> list[dict[str, Any]]:
+    """The scores that the model card in `folder` gives as `model-index`: {dataset, metric, value}. [] where it gives
+    none: the card may be anybody's, and hold anything."""
+    try:
+        metadata = (folder / CARD).read_text(encoding="utf-8").split("---\n")[1]
+        results = yaml.safe_load(metadata)["model-index"][0]["results"]
+        found: list[dict[str, Any]] = [
+            {
+                "dataset": str(one["dataset"]["name"])[:80],
+                "metric": str(metric.get("name") or metric["type"])[:80],
+                "value": float(metric["value"]),
+            }
+            # only so many: aliases can make a short file endless
+            for one in results[:MAX_SCORES]
+            for metric in one["metrics"][:MAX_SCORES]
+        ]
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, yaml.YAMLError):
+        return []
+    return [one for one in found if math.isfinite(one["value"])][:MAX_SCORES]
+
+
+def attention_row(
+    name: str, model: Any, tokenizer: Any, texts: Sequence[str], layer: int, head: int | None
+) -> dict[str, Any]:
+    """The attention of a text or pair between its morphemes, as JSON values. Raises UserError for a text without
+    tokens, and where the model has no such layer or head."""
+    found = Attention.of(name, model, tokenizer, texts, MAX_TOKENS)
+    matrix = found.matrix(*found.choose(layer, head), "morphemes")
+    layers, heads, *_ = found.weights.shape
+    return {
+        "units": [unit.label for unit in found.units["morphemes"]],
+        "weights": [[round(weight, 4) for weight in row] for row in matrix.tolist()],
+        "layers": layers,
+        "heads": heads,
+        "truncated": found.truncated,
+    }
