@@ -132,7 +132,5 @@ def span_loss(
         total = total + cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum", ignore_index=0) / 2
         correct = correct & (logits.argmax(-1) == target)
     count = batch.step_questions
-    return total / count.clamp(min=1), {
-        f"{name}_loss": total.detach() / count,
-        f"{name}_accuracy": correct.sum() / count,
-    }
+    values = {f"{name}_loss": total.detach() / count, f"{name}_accuracy": correct.sum() / count}
+    return total / count.clamp(min=1), values
