@@ -8,8 +8,11 @@ most frequent tokens: shards hold no tags, and particles, endings and punctuatio
 asked for without its particle, and a particle alone is not asked for.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +27,7 @@ SAMPLE = 100_000
 class Cluster(NamedTuple):
     """The occurrences of a span of `length` tokens: the positions of their first tokens, ascending."""
 
-    starts: np.ndarray
+    starts: list[int]
     length: int
 
 
@@ -48,14 +51,16 @@ def frequent_tokens(shards: Shards, frequency: float) -> np.ndarray:
 def clusters_in(packed: Packed, frequent: np.ndarray, longest: int) -> list[Cluster]:
     """The spans of at most `longest` tokens that occur at least twice between two special tokens, longest first. None
     overlaps another, and a span that is also part of a longer one is left out."""
-    taken = np.zeros(len(packed.input_ids), bool)
-    clusters = []
+    # few spans recur, and plain lists are faster than arrays of two numbers
+    taken, clusters = bytearray(len(packed.input_ids)), []
     for length, starts, kinds in reversed(list(_candidates(packed, frequent, longest))):
         order = np.argsort(kinds, kind="stable")
-        for places in np.split(starts[order], np.flatnonzero(np.diff(kinds[order])) + 1):
-            tokens = ranges(places, np.full(len(places), length))
-            if len(places) > 1 and np.diff(places).min() >= length and not taken[tokens].any():
-                taken[tokens] = True
+        for _, group in groupby(zip(kinds[order].tolist(), starts[order].tolist(), strict=True), key=itemgetter(0)):
+            places = [start for _, start in group]
+            apart = all(after - before >= length for before, after in pairwise(places))
+            if len(places) > 1 and apart and not any(any(taken[start : start + length]) for start in places):
+                for start in places:
+                    taken[start : start + length] = b"\1" * length
                 clusters.append(Cluster(places, length))
     return clusters
 
@@ -87,25 +92,24 @@ def ask(
 ) -> Asked:
     """Replace all occurrences but one of random clusters, as long as a sequence has at most `most_questions`
     questions."""
-    bounds = np.cumsum(packed.lengths)
+    bounds = np.cumsum(packed.lengths).tolist()
     questions = np.zeros((len(packed.lengths), most_questions, 3), np.int64)
-    counts = np.zeros(len(packed.lengths), np.int64)
+    counts = [0] * len(packed.lengths)
     ids, maskable, kept = packed.input_ids.copy(), packed.maskable.copy(), np.ones(len(packed.input_ids), bool)
-    drawn = rng.random(len(clusters))
+    drawn = rng.random(len(clusters)).tolist()
     for number in rng.permutation(len(clusters)).tolist():
         starts, length = clusters[number]
-        row = int(np.searchsorted(bounds, starts[0], side="right"))
-        slots = slice(counts[row], counts[row] + len(starts) - 1)
-        if slots.stop > most_questions:
+        row = bisect_right(bounds, starts[0])
+        if counts[row] + len(starts) - 1 > most_questions:
             continue
-        answer = int(drawn[number] * len(starts))
-        places = np.delete(starts, answer)
-        counts[row] = slots.stop
-        questions[row, slots, 0] = places
-        questions[row, slots, 1:] = starts[answer], starts[answer] + length - 1
-        ids[places] = question_token
-        maskable[ranges(starts, np.full(len(starts), length))] = False
-        kept[ranges(places + 1, np.full(len(places), length - 1))] = False
+        answer = starts[int(drawn[number] * len(starts))]
+        for start in starts:
+            maskable[start : start + length] = False
+            if start != answer:
+                questions[row, counts[row]] = start, answer, answer + length - 1
+                counts[row] += 1
+                ids[start] = question_token
+                kept[start + 1 : start + length] = False
     return _without(packed._replace(input_ids=ids, maskable=maskable), questions, kept)
 
 
