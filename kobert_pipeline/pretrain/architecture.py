@@ -152,7 +152,9 @@ class Architecture(Plugin):
         """The logits of P sequence pairs, from the hidden states of their [CLS]: (P, H) -> (P, 2)."""
         raise NotImplementedError(f"{self.name} has no head for sequence pairs")
 
-    def span_states(self, model: Any, hidden: "torch.Tensor", questions: "torch.Tensor") -> tuple[SpanStates, ...]:
+    def span_states(
+        self, model: Any, hidden: "torch.Tensor", questions: "torch.Tensor"
+    ) -> tuple[SpanStates, SpanStates]:
         """What selects the starts and the ends of answers, from the hidden states of all tokens, (T, H), and of
         question tokens, (..., H)."""
         raise NotImplementedError(f"{self.name} has no head for spans")

@@ -122,11 +122,14 @@ def span_loss(
     outside = (column >= batch.lengths[:, None])[:, None]  # (n, 1, L)
     # a row per sequence; the cells of padding read any token, since their logits are replaced
     cells = (batch.starts[:, None] + column).clamp(max=len(hidden) - 1)
-    states = architecture.span_states(model, hidden, hidden[batch.starts[:, None] + question])
+    # index_select, whose gradient is a sum by index: that of hidden[...] sorts the indices first
+    asked = hidden.index_select(0, (batch.starts[:, None] + question).flatten()).unflatten(0, question.shape)
+    states = architecture.span_states(model, hidden, asked)
     total, is_asked = hidden.new_zeros((), dtype=torch.float32), question > 0
     correct = is_asked
     for side, target in zip(states, targets, strict=True):
-        logits = (side.questions @ side.tokens[cells].transpose(1, 2)).float()  # (n, Q, H) @ (n, H, L) -> (n, Q, L)
+        tokens = side.tokens.index_select(0, cells.flatten()).unflatten(0, cells.shape)
+        logits = (side.questions @ tokens.transpose(1, 2)).float()  # (n, Q, H) @ (n, H, L) -> (n, Q, L)
         logits = logits.masked_fill(outside, torch.finfo(torch.float32).min)
         # 0 is the position of [CLS], which is no answer
         total = total + cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum", ignore_index=0) / 2

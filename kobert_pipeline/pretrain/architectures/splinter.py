@@ -28,6 +28,10 @@ class Splinter(Architecture):
         """Those of the layers, and what the span head computes of every token."""
         return super().encoder_weights(head) + 2 * self.hidden_size**2
 
+    def parameter_count(self, vocab_size: int, head: str) -> int:
+        """Includes the matrices through which only question tokens pass."""
+        return super().parameter_count(vocab_size, head) + 4 * self.hidden_size**2
+
     def config(self, vocab_size: int) -> Any:
         """A SplinterConfig. Its question token is [MASK]."""
         from transformers import SplinterConfig
@@ -40,11 +44,11 @@ class Splinter(Architecture):
         from transformers.models.bert.modeling_bert import BertOnlyMLMHead
 
         model = SplinterForPreTraining(config)
-        predictions = BertOnlyMLMHead(config).apply(model._init_weights)
+        mlm_head = BertOnlyMLMHead(config).apply(model._init_weights)
         # tied as `transformers` ties them in BERT
-        predictions.predictions.decoder.weight = model.splinter.embeddings.word_embeddings.weight
-        predictions.predictions.bias = predictions.predictions.decoder.bias
-        model.add_module(MLM_HEAD, predictions)
+        mlm_head.predictions.decoder.weight = model.splinter.embeddings.word_embeddings.weight
+        mlm_head.predictions.bias = mlm_head.predictions.decoder.bias
+        model.add_module(MLM_HEAD, mlm_head)
         return model
 
     def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
@@ -57,7 +61,9 @@ class Splinter(Architecture):
         layer: torch.nn.Linear = model.cls.predictions.decoder
         return layer
 
-    def span_states(self, model: Any, hidden: "torch.Tensor", questions: "torch.Tensor") -> tuple[SpanStates, ...]:
+    def span_states(
+        self, model: Any, hidden: "torch.Tensor", questions: "torch.Tensor"
+    ) -> tuple[SpanStates, SpanStates]:
         """The span selection layer before its dot products."""
         head = model.splinter_qass
         return (
