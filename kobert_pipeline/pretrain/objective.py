@@ -120,9 +120,9 @@ class MaskedObjective(Objective):
 
     def masked_batch(
         self, packed: Packed, next_sentence_label: np.ndarray, vocab_size: int, special: SpecialIds,
-        rng: np.random.Generator, **more: np.ndarray,
+        rng: np.random.Generator,
     ) -> Batch:  # fmt: skip
-        """The batch of packed sequences with a share of their maskable tokens masked, and `more` arrays of a batch."""
+        """The batch of packed sequences with a share of their maskable tokens masked."""
         rate = self._rates[-1]
         positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, rate, rng)
         return Batch(
@@ -135,7 +135,6 @@ class MaskedObjective(Objective):
             masked_positions=positions,
             labels=packed.input_ids[positions],
             next_sentence_label=next_sentence_label,
-            **more,
         )
 
 

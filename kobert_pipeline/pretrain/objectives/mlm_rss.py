@@ -5,6 +5,7 @@ The paper trains large encoders that have learned from MLM before. Small ones fr
 at once.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -59,8 +60,8 @@ class MlmRss(MaskedObjective):
         # [MASK] is the question token: our vocabularies have no [QUESTION], and in both roles the token asks what
         # stands in its place; the loss knows which one is a question
         asked = ask(packed, clusters, self.max_questions_per_seq, shards.special.mask, rng)
-        labels = sequences.next_sentence_label[rows]
-        return self.masked_batch(asked.packed, labels, vocab_size, shards.special, rng, questions=asked.questions)
+        batch = self.masked_batch(asked.packed, sequences.next_sentence_label[rows], vocab_size, shards.special, rng)
+        return replace(batch, questions=asked.questions)
 
     def loss(
         self, architecture: Architecture, model: Any, batch: "TensorBatch"
