@@ -18,7 +18,9 @@ class SpanTask(Task):
     auto_class: ClassVar[str] = "AutoModelForQuestionAnswering"
     metric: ClassVar[str] = "f1"
     clean_training: ClassVar[bool] = True
-    inference_options: ClassVar[tuple[str, ...]] = ("stride", "max_answer_tokens", "max_question_tokens")
+    inference_options: ClassVar[tuple[str, ...]] = (
+        "stride", "max_answer_tokens", "max_question_tokens", "question_token",
+    )  # fmt: skip
 
     stride: int = Field(128, ge=0)
     """Tokens that two neighbouring windows of a context share, a quarter of max_length at most."""
@@ -26,13 +28,18 @@ class SpanTask(Task):
     """Tokens of the longest answer that can be predicted."""
     max_question_tokens: int = Field(64, gt=0)
     """Longer questions are truncated to this number of tokens, to leave room for the context."""
+    question_token: bool = False
+    """Whether a [MASK] is appended to every question. The architecture splinter answers what this token asks for, as in
+    its pretraining; without one it reads the question from [CLS]."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
         `example` (n,) is the example of each window. The answer to a window that does not contain it is [CLS], 0."""
         # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
-        questions = [self._shorten_question(example["question"], longest, tokenizer) for example in examples]
+        mark = f" {tokenizer.mask_token}" if self.question_token else ""
+        longest -= self.question_token
+        questions = [self._shorten_question(example["question"], longest, tokenizer) + mark for example in examples]
         encoded = tokenizer(
             questions,
             [example["context"] for example in examples],

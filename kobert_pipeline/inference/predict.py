@@ -229,8 +229,9 @@ def probabilities(logits: np.ndarray) -> list[float]:
 def fills_masks(model: Any) -> bool:
     """Whether the model has an MLM head."""
     name = type(model).__name__
-    # an ELECTRA discriminator has none, although its class has the suffix
-    return name.endswith(("ForPreTraining", "ForMaskedLM")) and name != "ElectraForPreTraining"
+    # an ELECTRA discriminator and a Splinter have none, although their classes have the suffix
+    without = ("ElectraForPreTraining", "SplinterForPreTraining")
+    return name.endswith(("ForPreTraining", "ForMaskedLM")) and name not in without
 
 
 def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_k: int) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@ names."""
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -21,6 +21,14 @@ FUSED_GELU = "gelu_pytorch_tanh"
 which saves four times as many bytes for the backward pass."""
 
 
+class SpanStates(NamedTuple):
+    """Vectors whose dot product is the logit of a token for being the start (or the end) of a question's answer:
+    `questions` (..., H), `tokens` (T, H)."""
+
+    questions: "torch.Tensor"
+    tokens: "torch.Tensor"
+
+
 class Architecture(Plugin):
     """A model family with its sizes, under HF's names. It builds models, and calls their pretraining heads for the
     objectives."""
@@ -30,7 +38,8 @@ class Architecture(Plugin):
     heads: ClassVar[tuple[str, ...]]
     """The kinds of pretraining model it can build; an objective needs one of them: `masked` (predicts masked tokens),
     `pretraining` (masked tokens, and one of two classes for a sequence pair), `discriminator` (with a generator),
-    `causal` (predicts the next token)."""
+    `spans` (masked tokens, and where the span is that a question token asks for), `causal` (predicts the next
+    token)."""
 
     unsupported_heads: ClassVar[tuple[str, ...]] = ()
     """The Auto classes, such as AutoModelForMultipleChoice, for which `transformers` has no model of this family."""
@@ -142,6 +151,13 @@ class Architecture(Plugin):
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The logits of P sequence pairs, from the hidden states of their [CLS]: (P, H) -> (P, 2)."""
         raise NotImplementedError(f"{self.name} has no head for sequence pairs")
+
+    def span_states(
+        self, model: Any, hidden: "torch.Tensor", questions: "torch.Tensor"
+    ) -> tuple[SpanStates, SpanStates]:
+        """What selects the starts and the ends of answers, from the hidden states of all tokens, (T, H), and of
+        question tokens, (..., H)."""
+        raise NotImplementedError(f"{self.name} has no head for spans")
 
     def save(self, model: Any, folder: Path) -> None:
         """Save the model to publish and fine-tune, in the format of `transformers`."""

@@ -37,6 +37,8 @@ MODEL_FILES = (
     "generator/config.json",
     "generator/model.safetensors",
 )
+LOST_PARTS = {"discriminator": "a generator", "spans": "a span selection layer and an MLM head"}
+"""{kind of model: what of it a published checkpoint lacks}."""
 WRITES = (*(f"{folder}/{name}" for folder in (MODEL, BEST) for name in MODEL_FILES), *TRAINING_WRITES)
 """Patterns of all files that the stage writes to its folder."""
 
@@ -130,9 +132,9 @@ class PretrainOptions(Options):
                 f"objective {self.objective.name} needs a model of kind '{self.objective.head}', "
                 f"which {self.architecture.name} does not have{guess}"
             )
-        if self.base and self.objective.head == "discriminator":
+        if self.base and (part := LOST_PARTS.get(self.objective.head)):
             raise ValueError(
-                f"objective {self.objective.name} trains a generator too, which published checkpoints do not have; set "
+                f"objective {self.objective.name} trains {part} too, which published checkpoints do not have; set "
                 "objective to mlm, or leave base out"
             )
         return self

@@ -13,7 +13,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.span import best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, SEP_ID
 
 Window = tuple[dict[str, Any], np.ndarray, np.ndarray, tuple[int, int]]
 
@@ -59,6 +59,25 @@ def test_the_tokens_of_an_answer_cover_it_in_every_window_that_holds_it(featuriz
                 assert (first, last) == (0, 0), max_length
         assert held >= len(features.examples), max_length
         assert max_length > 64 or held < len(features), max_length
+
+
+def test_a_question_token_ends_every_question(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
+    """Also one that is truncated; the context and its answers are those without the token, where the window has room
+    for both."""
+    for most_tokens in (4, 64):
+        plain, asked = (
+            Task.choose({"name": "korquad", "max_question_tokens": most, "question_token": given})
+            for most, given in ((most_tokens - 1, False), (most_tokens, True))
+        )
+        without, found = (
+            Features(task.featurize(examples, morpheme_tokenizer, length), examples)
+            for task, length in ((plain, 383), (asked, 384))
+        )
+        assert len(without) == len(found)
+        for (_, ids, _, (first, last)), (_, longer, _, moved) in zip(windows(without), windows(found), strict=True):
+            end = ids.tolist().index(SEP_ID)
+            assert longer.tolist() == [*ids[:end], MASK_ID, *ids[end:]]
+            assert moved == ((first + 1, last + 1) if first else (0, 0))
 
 
 def test_windows_overlap_by_the_stride_and_cover_the_context(featurized: dict[int, Features]) -> None:

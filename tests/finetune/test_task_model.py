@@ -19,6 +19,7 @@ from kobert_pipeline.finetune.batching import padded
 from kobert_pipeline.finetune.model import EAGER_MAX_LENGTH, TaskModule, build, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
+from kobert_pipeline.pretrain.architectures.splinter import Splinter
 
 TASKS = ["nsmc", "korquad"]
 
@@ -181,3 +182,17 @@ def test_modernbert_reads_the_pooling_that_it_was_pretrained_with(tmp_path: Path
             states = model.base_model(ids).last_hidden_state
             pooled = states[:, 0] if pooling == "cls" else states.mean(1)
             torch.testing.assert_close(model(ids).logits, model.classifier(model.drop(model.head(pooled))))
+
+
+def test_questions_begin_with_the_span_selection_layer_of_pretraining(tmp_path: Path) -> None:
+    """All weights of Splinter but its MLM head, which stays in the model that goes on training."""
+    architecture = Splinter(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
+    torch.manual_seed(0)
+    model = architecture.model(architecture.config(300), "spans")
+    architecture.save(model, tmp_path)
+    pretrained = model.state_dict()
+    taken = tuned(Task.choose({"name": "korquad", "question_token": True}), tmp_path).state_dict()
+    assert {name for name in pretrained if not name.startswith("cls.")} == set(taken)
+    assert any(name.startswith("splinter_qass.") for name in taken)
+    assert any(name.startswith("cls.") for name in pretrained)
+    assert all(torch.equal(pretrained[name], weight) for name, weight in taken.items())

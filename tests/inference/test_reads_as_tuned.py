@@ -49,7 +49,7 @@ def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
 
 OPTIONS: list[tuple[str, dict[str, int]]] = [
     ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}), ("bert",
-    {"max_question_tokens": 3}),
+    {"max_question_tokens": 3}), ("splinter", {}), ("splinter", {"question_token": True}),
 ]  # fmt: skip
 
 

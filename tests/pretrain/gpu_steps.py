@@ -48,7 +48,7 @@ Backend = Callable[[torch.fx.GraphModule, list[Any]], Any] | str
 
 
 def trained(
-    architecture: dict[str, Any], objective: str, backend: Backend | None, **plan: Any
+    architecture: dict[str, Any], objective: Any, backend: Backend | None, **plan: Any
 ) -> tuple[list[float], LossModule]:
     """The loss of every step of a small schedule, and the model after it; compiled if there is a `backend`."""
     plan = {"mixed_precision": "bf16", "torch_compile": True, "max_tokens_per_device": 1024, **plan}

@@ -20,6 +20,7 @@ ROWS = {
     "modernbert": "mlm",
     "gpt2": "clm",
     "electra": "rtd",
+    "splinter": {"name": "mlm_rss", "stop_frequency": 0.2},
 }
 
 

@@ -128,10 +128,10 @@ def test_parts_hold_every_sequence_once_and_are_about_equally_large(batch: Batch
 @given(drawn, st.integers(1, 6), st.integers(1, 6))
 def test_parts_of_parts_know_the_whole_step(batch: Batch, first: int, second: int) -> None:
     for part in parts_of(batch, first):
-        assert all(
-            again.denominators in (part.denominators, INFINITE_DENOMINATORS, INFINITE_DENOMINATORS._replace(pairs=0))
-            for again in parts_of(part, second)
-        )
+        for again in parts_of(part, second):
+            # a placeholder divides by zero what the step does not have
+            placeholder = [count and INFINITE_DENOMINATORS.tokens for count in part.denominators]
+            assert again.denominators in (part.denominators, tuple(placeholder))
 
 
 def test_a_filled_batch_has_the_same_loss_gradients_and_values() -> None:
