@@ -41,7 +41,7 @@ class Limits:
     """Requests at the same time, so that at most `max_requests` bodies are in memory."""
     max_texts: int = 1024
     """Texts of a request."""
-    max_characters: int = 50_000
+    max_characters: int = 100_000
     """Characters of a text."""
 
     def refuse_too_much(self, texts: Sequence[Sequence[object]]) -> None:
