@@ -1,6 +1,6 @@
 """The likeliest tokens for [MASK], by a checkpoint with an MLM head."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,9 +23,9 @@ def fills_masks(model: Any) -> bool:
     return name.endswith(("ForPreTraining", "ForMaskedLM")) and name != "ElectraForPreTraining"
 
 
-def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_k: int) -> list[dict[str, Any]]:
-    """The most likely tokens for each [MASK] of each text, with their probabilities. Raises UserError for a text
-    without [MASK], or with one that would be truncated."""
+def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
+    """The `top_ks[i]` most likely tokens for each [MASK] of text i, with their probabilities. Raises UserError for a
+    text without [MASK], or with one that would be truncated."""
     for number, text in enumerate(texts, 1):
         if tokenizer.mask_token not in text:
             raise UserError(
@@ -40,11 +40,10 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_k: int) -> list
                 f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text"
             )
     model.to(device())
-    logits_of = dict(mask_logits(model, ids, tokenizer.mask_token_id))
-    return [
-        {"text": text, "masks": [likeliest(tokenizer, row, top_k) for row in logits_of[number]]}
-        for number, text in enumerate(texts)
-    ]
+    masks: list[list[dict[str, float]]] = [[] for _ in texts]
+    for number, logits in mask_logits(model, ids, tokenizer.mask_token_id):
+        masks[number] = [likeliest(tokenizer, row, top_ks[number]) for row in logits]
+    return [{"text": text, "masks": found} for text, found in zip(texts, masks, strict=True)]
 
 
 def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, torch.Tensor]]:

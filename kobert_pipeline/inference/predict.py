@@ -87,7 +87,7 @@ def predict_loaded(
         raise UserError(f"{folder} does not read single texts, which alone are split into windows; leave --long out")
     if checkpoint is None:
         refuse_unused(folder, None, question, pair)
-        return fill_masks(model, tokenizer, texts, top_k)
+        return fill_masks(model, tokenizer, texts, [top_k] * len(texts))
     return predict_rows(checkpoint, examples_of(folder, checkpoint.task, texts, question, pair), long)
 
 

@@ -112,6 +112,7 @@ async def fill_mask(body: schema.FillBody, request: Request) -> Response:
         raise HTTPException(
             422, f"text {without} (from 0) has no {model.mask_token}; write one where a token is missing"
         )
+    service_of(request).limits.refuse_too_many_tokens(body.top_k * sum(text.count(model.mask_token) for text in texts))
     inputs = [(text, body.top_k) for text in texts]
     return rows(model, await computed(request, model.fill, inputs, texts, model.max_length))
 

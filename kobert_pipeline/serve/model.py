@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,11 +93,7 @@ class ServedModel:
 
     def fill(self, inputs: list[tuple[str, int]]) -> list[dict[str, Any]]:
         """The `top_k` likeliest tokens for each [MASK], of each (text, top_k)."""
-        rows = fill_masks(self.model, self.tokenizer, [text for text, _ in inputs], max(top_k for _, top_k in inputs))
-        return [
-            row | {"masks": [dict(islice(mask.items(), top_k)) for mask in row["masks"]]}
-            for row, (_, top_k) in zip(rows, inputs, strict=True)
-        ]
+        return fill_masks(self.model, self.tokenizer, [text for text, _ in inputs], [top_k for _, top_k in inputs])
 
     def embed(self, texts: list[str]) -> list[tuple[np.ndarray, int]]:
         """The vector (d,) and the number of tokens of each text."""

@@ -20,7 +20,7 @@ import psutil
 import requests
 
 BUSY = (429, 503)
-WIDTH = 1e-3
+TOLERANCE = 1e-3
 """How far numbers of equal answers may differ: other texts in a batch mean another padding, and other roundings."""
 
 
@@ -94,7 +94,7 @@ def same(found: Any, expected: Any) -> bool:
         return found.keys() == expected.keys() and all(same(found[key], expected[key]) for key in expected)
     if isinstance(expected, list):
         return len(found) == len(expected) and all(map(same, found, expected))
-    return abs(found - expected) < WIDTH if isinstance(expected, float) else bool(found == expected)
+    return abs(found - expected) < TOLERANCE if isinstance(expected, float) else bool(found == expected)
 
 
 def measure(core: int, **arguments: Any) -> dict[str, Any]:

@@ -211,6 +211,11 @@ def same(found: Any, expected: Any) -> bool:
             "there is no token 1000000000: nsmc has ids from 0 to ",
         ),
         ("fill-mask", {"input": ["[MASK]", "없다"]}, "text 1 (from 0) has no [MASK]"),
+        (
+            "fill-mask",
+            {"input": ["[MASK]" * 100] * 101, "top_k": 10},
+            "101,000 tokens are asked for; a request may ask",
+        ),
         ("fill-mask", {"input": "길다 " * 600 + "[MASK]"}, "beyond the model's 256 tokens"),
         ("embeddings", {"model": "mlm", "input": [5, 10**9]}, "there is no token 1000000000: mlm has ids from 0 to "),
         ("embeddings", {"model": "mlm", "input": [5] * 257}, "257 token ids are given; mlm reads at most 256"),
