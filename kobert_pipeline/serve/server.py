@@ -92,7 +92,7 @@ def supervise(listener: socket.socket, workers: int, app: Callable[[], FastAPI])
     Ctrl-C. Raises UserError where a worker cannot start."""
     config = uvicorn.Config(
         app, factory=True, workers=workers, timeout_worker_healthcheck=HEALTHCHECK_SECONDS, **CONFIG
-    )  # fmt: skip
+    )
     os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // workers, 1)))
     before = {number: signal.getsignal(number) for number in uvicorn.supervisors.multiprocess.SIGNALS}
     with tempfile.TemporaryDirectory() as folder:

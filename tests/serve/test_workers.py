@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_metrics_of_processes_are_added_up_and_those_of_the_dead_do_not_wait(tmp
     )
     texts = [
         subprocess.run(
-            ["python", "-c", script],
+            [sys.executable, "-c", script],
             env=os.environ | {FOLDER: str(tmp_path)},
             capture_output=True,
             text=True,
