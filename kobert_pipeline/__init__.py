@@ -78,7 +78,12 @@ class Checkpoint:
         self.model, self.tokenizer = checkpoint.load(self.folder, Path(tokenizer) if tokenizer else None)
 
     def predict(
-        self, texts: str | list[str], question: str | None = None, pair: str | None = None, top_k: int = 5
+        self,
+        texts: str | list[str],
+        question: str | None = None,
+        pair: str | None = None,
+        top_k: int = 5,
+        long: str = "truncate",
     ) -> Any:
         """One result per text, with the keys that the checkpoint's task gives; for a single text its result alone.
 
@@ -87,13 +92,14 @@ class Checkpoint:
             question: the question that is answered from each text.
             pair: the second text of each pair, where the checkpoint labels pairs.
             top_k: the number of tokens for each [MASK].
+            long: `truncate` or `windows`: what is done with a text of more tokens than the model reads.
 
         Raises UserError where the input does not fit the task.
         """
         from kobert_pipeline.inference.predict import predict_loaded
 
         rows = [texts] if isinstance(texts, str) else texts
-        results = predict_loaded(self.folder, self.model, self.tokenizer, rows, question, top_k, pair)
+        results = predict_loaded(self.folder, self.model, self.tokenizer, rows, question, top_k, pair, long)
         return results[0] if isinstance(texts, str) else results
 
     def embed(
@@ -102,6 +108,7 @@ class Checkpoint:
         pooling: str = "mean",
         layers: Sequence[int] = (-1,),
         weights: str | Path | None = None,
+        long: str = "truncate",
     ) -> "np.ndarray":
         """The vectors of texts, (n, d) float32; of a single text its vector alone, (d,).
 
@@ -110,13 +117,14 @@ class Checkpoint:
             pooling: `cls`, `mean`, `max`, `first-last` or `weighted`.
             layers: whose states are concatenated: 0 for the embeddings, 1 for the first layer, -1 for the last.
             weights: the file of token weights that `kobert embed --learn-weights` wrote, for `weighted`.
+            long: `truncate` or `windows`, whose vectors are averaged.
 
         Raises UserError for an argument that does not fit the model.
         """
         from kobert_pipeline.inference.embed import Embedder
 
         rows = [texts] if isinstance(texts, str) else texts
-        vectors = Embedder(self.model, self.tokenizer, pooling, layers, weights).embed(rows)
+        vectors = Embedder(self.model, self.tokenizer, pooling, layers, weights, long).embed(rows)
         return vectors[0] if isinstance(texts, str) else vectors
 
     def evaluate(

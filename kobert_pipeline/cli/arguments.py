@@ -1,7 +1,7 @@
 """Arguments and options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -42,3 +42,5 @@ TokenizerFolder = Annotated[
         help="A run's tokenizer folder, for a model that is not published (runs/NAME/finetune/NAME/SEED/model).",
     ),
 ]
+LONG = "What to do with texts of more tokens than the model reads; windows overlap, and their mean is the result."
+Long = Annotated[Literal["truncate", "windows"], typer.Option("--long", help=LONG)]

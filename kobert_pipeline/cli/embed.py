@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
+from kobert_pipeline.cli.arguments import Checkpoint, Long, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.input_lines import count_lines, file_batches, refuse_missing
 from kobert_pipeline.errors import UserError
@@ -41,6 +41,7 @@ def embed(
     tokens: Tokens = False,
     weights: Weights = None,
     learn_weights: LearnWeights = None,
+    long: Long = "truncate",
     tokenizer: TokenizerFolder = None,
 ) -> None:
     """Turn each line of text into a vector, or with --tokens each of its tokens. A command that was interrupted resumes
@@ -50,6 +51,8 @@ def embed(
     """
     interrupt_on_sigterm()
     _refuse_conflicts(out, pooling, tokens, weights, learn_weights)
+    if long == "windows" and (tokens or learn_weights):
+        raise UserError("--long windows is for vectors of texts; leave it out with --tokens and --learn-weights")
     refuse_missing(files)
     numbers = parse_layers(layers)
 
@@ -58,7 +61,7 @@ def embed(
 
     if out:
         refuse_unwritable(out, "--out", FORMATS)
-    embedder = Embedder.load(checkpoint, tokenizer, pooling or "mean", numbers, weights)
+    embedder = Embedder.load(checkpoint, tokenizer, pooling or "mean", numbers, weights, long)
     if learn_weights:
         _learn_weights(embedder, files, learn_weights)
     elif out:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJsonLines, Checkpoint, TokenizerFolder
+from kobert_pipeline.cli.arguments import AsJsonLines, Checkpoint, Long, TokenizerFolder
 from kobert_pipeline.cli.formatting import print_table
 from kobert_pipeline.cli.input_lines import text_batches
 
@@ -53,6 +53,7 @@ def predict(
         str | None, typer.Option(help="Second text of each pair; without it a tab in TEXT separates the two.")
     ] = None,
     top_k: Annotated[int, typer.Option(min=1, help="Tokens shown for each [MASK].")] = 5,
+    long: Long = "truncate",
     tokenizer: TokenizerFolder = None,
     as_json: AsJsonLines = False,
 ) -> None:
@@ -62,7 +63,7 @@ def predict(
     """
     from kobert_pipeline.inference.predict import predict_batches as predictions
 
-    for results in predictions(checkpoint, text_batches(texts), question, top_k, pair, tokenizer):
+    for results in predictions(checkpoint, text_batches(texts), question, top_k, pair, tokenizer, long):
         for result in results:
             if as_json:
                 print(json.dumps(result, ensure_ascii=False))

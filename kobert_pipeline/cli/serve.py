@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kobert_pipeline.cli.arguments import Long
 from kobert_pipeline.errors import UserError
 
 NAME = re.compile(r"[\w.@/-]+")
@@ -20,6 +21,9 @@ BatchTokens = Annotated[int, typer.Option(min=1, help="Tokens that are computed 
 Queue = Annotated[int, typer.Option(min=1, help="Texts that wait at most; more are refused for now.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for a request, waiting included.")]
 
+WORKERS = "Processes that answer, each with its own copy of the models; one that dies is replaced."
+Workers = Annotated[int, typer.Option(min=1, help=WORKERS)]
+
 
 def serve(
     checkpoints: Checkpoints,
@@ -29,6 +33,8 @@ def serve(
     max_batch_tokens: BatchTokens = 16_384,
     max_queue: Queue = 2048,
     timeout: Timeout = 30,
+    long: Long = "truncate",
+    workers: Workers = 1,
 ) -> None:
     """Answer requests over HTTP with one or several checkpoints.
 
@@ -43,7 +49,7 @@ def serve(
         raise UserError(f"{error.name} is not installed; run: pip install 'kobert-pipeline[serve]'") from None
     api_key = read_api_key(api_key_file) if api_key_file else None
     limits = Limits(max_batch_tokens=max_batch_tokens, max_queue=max_queue, timeout=timeout)
-    run_server(named, host, port, limits, api_key)
+    run_server(named, host, port, limits, api_key, long, workers)
 
 
 def by_name(checkpoints: list[str]) -> dict[str, str]:

@@ -60,6 +60,13 @@ def flatten(rows: list[list[int]], kind: Any) -> np.ndarray:
     return np.concatenate([np.empty(0, kind), *(np.array(row, kind) for row in rows)]).astype(kind)
 
 
+def features_of_ids(rows: list[list[int]]) -> Features:
+    """The features of single texts that are given as the ids of their tokens, without examples or labels."""
+    tokens = flatten(rows, np.int32)
+    arrays = {"windows": row_starts(rows), "input_ids": tokens, "token_type_ids": np.zeros_like(tokens)}
+    return Features(arrays, [{}] * len(rows))
+
+
 def concatenate(parts: list[dict[str, np.ndarray]], examples_per_part: int) -> dict[str, np.ndarray]:
     """The arrays of `Features` for all examples, from those of `examples_per_part` examples each (the last may have
     fewer). Tokens and examples are then numbered from the start of the first part."""

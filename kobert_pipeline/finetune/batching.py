@@ -2,9 +2,10 @@
 choices stay in one batch."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from math import inf
 
 import numpy as np
 import torch
@@ -15,6 +16,10 @@ from kobert_pipeline.training.transfer import copy_to_device
 
 SORTED_BATCHES = 64
 """Batches whose rows are sorted by length together: less padding, and the order is still random."""
+MAX_PADDING = {"cpu": 64}
+"""By kind of device, the tokens of padding above which the rows of a prediction get another batch, since one more
+forward pass costs less. Elsewhere `MAX_PADDING_GPU`, where a small batch takes as long as a large one."""
+MAX_PADDING_GPU = 8192
 MODEL_INPUTS = ("input_ids", "token_type_ids")
 """The arrays of `Features` that are model inputs."""
 
@@ -117,10 +122,29 @@ class BatchSchedule:
         return self.batches[number], step - (self.ends[number - 1] if number else 0)
 
 
-def by_length(features: Features, batch_size: int) -> list[np.ndarray]:
-    """The numbers of all rows in batches, shortest first: for prediction."""
+def by_length(features: Features, batch_size: int, max_padding: float = inf) -> list[np.ndarray]:
+    """The numbers of all rows in batches, shortest first, with little padding: for prediction."""
     order = np.argsort(features.lengths, kind="stable")
-    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    return [batch for part in parts for batch in split_at_padding(part, features.lengths, max_padding)]
+
+
+def split_at_padding(rows: np.ndarray, lengths: np.ndarray, max_padding: float) -> Iterator[np.ndarray]:
+    """Rows in the order of their length, split into batches of at most `max_padding` tokens of padding."""
+    first = tokens = 0
+    for last, row in enumerate(rows):
+        length = int(lengths[row])
+        if (last - first) * length - tokens > max_padding:
+            yield rows[first:last]
+            first, tokens = last, 0
+        tokens += length
+    if len(rows):
+        yield rows[first:]
+
+
+def max_padding_on(device: torch.device | str) -> int:
+    """The most padding that a batch of a prediction should have on a device, in tokens."""
+    return MAX_PADDING.get(torch.device(device).type, MAX_PADDING_GPU)
 
 
 def padded(

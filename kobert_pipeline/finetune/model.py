@@ -18,7 +18,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
-from kobert_pipeline.finetune.batching import by_length, padded
+from kobert_pipeline.finetune.batching import by_length, max_padding_on, padded
 from kobert_pipeline.finetune.encoder_layers import keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
 from kobert_pipeline.progress import track
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 PREDICT_BATCH_SIZE = 64
-"""Rows per batch in every prediction. Another size rounds differently, and a close decision could change."""
+"""Rows per batch in every prediction, at most. Another size rounds differently, and a close decision could change."""
 EAGER_MAX_LENGTH = 128
 """Up to this window length eager attention is faster than the fused kernel, in bf16 on CPU."""
 DROPOUTS = (
@@ -137,7 +137,7 @@ def logits(
     as the window, without padding."""
     model.eval()
     by_row: dict[str, dict[int, np.ndarray]] = {}  # rows are predicted by length and returned in their order
-    batches = by_length(features, batch_size)
+    batches = by_length(features, batch_size, max_padding_on(device))
     for rows in track(batches, "predicting", len(batches), "batches"):
         # in fp32 even within a bf16 training: selection and scores must be what a user of the saved model gets
         with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=bf16):

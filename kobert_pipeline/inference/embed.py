@@ -7,6 +7,7 @@ as `kobert predict` reads them; the rest is truncated and counted. Batches hold 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import torch
 
 from kobert_pipeline.checkpoint.source import TOKENIZER_FILES, locate
 from kobert_pipeline.errors import UserError, did_you_mean
-from kobert_pipeline.features.format import Features, flatten, row_starts
+from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.files import digest, sha256
-from kobert_pipeline.finetune.batching import padded
+from kobert_pipeline.finetune.batching import max_padding_on, padded, split_at_padding
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
 from kobert_pipeline.inference.checkpoint import load
@@ -25,6 +26,7 @@ from kobert_pipeline.inference.pooling import POOLINGS, combine_layers
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
+from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.weight_files import weight_files
 
@@ -43,6 +45,7 @@ class Embedder:
         pooling: one of `POOLINGS`.
         layers: whose states are concatenated: 0 for the embeddings, 1 to n for the layers, -1 for the last.
         weights: the file of token weights, for the pooling `weighted`.
+        long: what is done with texts of more than `max_length` tokens, one of `windows.LONG`.
 
     `truncated` counts the texts so far that had more than `max_length` tokens; `files` are those of the checkpoint,
     where `load` has read them. Raises UserError for arguments that do not fit the model or each other.
@@ -55,8 +58,9 @@ class Embedder:
         pooling: str = "mean",
         layers: Sequence[int] = LAST,
         weights: str | Path | None = None,
+        long: str = "truncate",
     ) -> None:
-        self.encoder, self.tokenizer = encoder_of(model), tokenizer
+        self.encoder, self.tokenizer, self.windows = encoder_of(model), tokenizer, splits(long)
         self.max_length = tokenizer.model_max_length
         self.pooling, self.layers = pooling, tuple(layers)
         refuse_unfit(pooling, self.layers, self.encoder.config.num_hidden_layers)
@@ -83,11 +87,12 @@ class Embedder:
         pooling: str = "mean",
         layers: Sequence[int] = LAST,
         weights: str | Path | None = None,
+        long: str = "truncate",
     ) -> "Embedder":
         """Load a checkpoint, as `kobert predict` does."""
         if tokenizer_folder is None:
             folder = locate(str(folder))
-        embedder = cls(*load(folder, tokenizer_folder), pooling, layers, weights)
+        embedder = cls(*load(folder, tokenizer_folder), pooling, layers, weights, long)
         places = [folder] if tokenizer_folder is None else [folder, tokenizer_folder]
         names = ("config.json", *weight_files(folder), *TOKENIZER_FILES)
         paths = [place / name for place in places for name in names]
@@ -97,7 +102,16 @@ class Embedder:
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """The vectors of texts, (n, d) float32. A text without tokens, where the tokenizer adds none of its own, gets
         zeros."""
-        return self.embed_ids(self.token_ids(texts))
+        return self.embed_counted(texts)[0]
+
+    def embed_counted(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
+        """The vectors of texts, and how many tokens were read of each; those that windows share are read twice."""
+        if not self.windows:
+            ids = self.token_ids(texts)
+            return self.embed_ids(ids), [len(row) for row in ids]
+        ids, text_of = windows_of(self.tokenizer, texts, self.max_length)
+        counts = np.bincount(text_of, [len(row) for row in ids], minlength=len(texts)).astype(int).tolist()
+        return mean_by_text(self.embed_ids(ids), ids, text_of), counts
 
     def embed_ids(self, ids: list[list[int]]) -> np.ndarray:
         """The vectors of texts that are given as the ids of their tokens, special tokens included; none has more than
@@ -160,10 +174,8 @@ class Embedder:
 
     def _states(self, ids: list[list[int]]) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
         """Batches: the numbers of their texts (B,), the states (B, S, H) and the mask (B, S), 0 for padding."""
-        tokens = flatten(ids, np.int32)
-        arrays = {"windows": row_starts(ids), "input_ids": tokens, "token_type_ids": np.zeros_like(tokens)}
-        features = Features(arrays, [])
-        for rows in by_tokens(features.lengths, BATCH_TOKENS):
+        features = features_of_ids(ids)
+        for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device())):
             batch = padded(features, rows, device(), pad_id=pad_id_of(self.encoder))
             with torch.no_grad():
                 outputs = self.encoder(**drop_unsupported_inputs(self.encoder, batch), output_hidden_states=True)
@@ -181,7 +193,7 @@ def write_embeddings(out: Path, embedder: Embedder, texts: Iterable[str], tokens
     chunks = iter(lambda: list(islice(remaining, size)), [])
     record = {
         "checkpoint": [sha256(path) for path in embedder.files], "max_length": embedder.max_length,
-        "pooling": embedder.pooling, "layers": embedder.layers, "tokens": tokens,
+        "pooling": embedder.pooling, "layers": embedder.layers, "tokens": tokens, "windows": embedder.windows,
         "weights": digest(embedder.weights.model_dump()) if embedder.weights else None,
     }  # fmt: skip
 
@@ -220,15 +232,14 @@ def refuse_unfit(pooling: str, layers: tuple[int, ...], count: int) -> None:
         )
 
 
-def by_tokens(lengths: np.ndarray, limit: int) -> Iterator[np.ndarray]:
+def by_tokens(lengths: np.ndarray, limit: int, max_padding: float = inf) -> Iterator[np.ndarray]:
     """The numbers of all rows that have tokens, shortest first, in batches of at most `limit` tokens with padding, but
-    at least one row."""
+    at least one row, and of at most `max_padding` tokens of padding."""
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
     first = 0
     for last, row in enumerate(order):
         if last > first and (last + 1 - first) * lengths[row] > limit:
-            yield order[first:last]
+            yield from split_at_padding(order[first:last], lengths, max_padding)
             first = last
-    if len(order):
-        yield order[first:]
+    yield from split_at_padding(order[first:], lengths, max_padding)

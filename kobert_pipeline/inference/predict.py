@@ -2,8 +2,8 @@
 [MASK].
 
 Features are made by the code of the stage `features`, and predictions by `finetune.model.predict`, as in the test of a
-fine-tuning, so a text has one prediction whoever asks. Longer texts are truncated as in training; answers and entities
-are searched for in the whole text, in windows.
+fine-tuning, so a text has one prediction whoever asks. Longer texts are truncated as in training, or labelled by the
+mean of their windows; answers and entities are searched for in the whole text, in windows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,16 +14,18 @@ import numpy as np
 
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
 from kobert_pipeline.features.unanswerable import null_scores
-from kobert_pipeline.finetune.model import Predicted, drop_unsupported_inputs, refuse_not_finite
+from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.model import predict as predict_features
 from kobert_pipeline.inference.checkpoint import Checkpoint, load, task_by_head, task_options
-from kobert_pipeline.training.device import device
+from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
+from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 
 
 def predict(
@@ -33,6 +35,7 @@ def predict(
     top_k: int = 5,
     pair: str | None = None,
     tokenizer_folder: Path | None = None,
+    long: str = "truncate",
 ) -> list[dict[str, Any]]:
     """One result per text, with the keys that the checkpoint's task gives.
 
@@ -43,10 +46,11 @@ def predict(
         question: the question that is answered from each text.
         top_k: the number of tokens for each [MASK].
         pair: the second text of each pair, where the checkpoint labels pairs.
+        long: what is done with texts of more tokens than the model reads, one of `windows.LONG`.
 
     Raises UserError when the task and the input, or model and tokenizer, do not fit.
     """
-    return next(predict_batches(folder, [texts], question, top_k, pair, tokenizer_folder))
+    return next(predict_batches(folder, [texts], question, top_k, pair, tokenizer_folder, long))
 
 
 def predict_batches(
@@ -56,6 +60,7 @@ def predict_batches(
     top_k: int = 5,
     pair: str | None = None,
     tokenizer_folder: Path | None = None,
+    long: str = "truncate",
 ) -> Iterator[list[dict[str, Any]]]:
     """`predict` for each batch of texts, with the checkpoint loaded once; no batch is asked for before the one before
     it is answered."""
@@ -63,18 +68,27 @@ def predict_batches(
         folder = locate(str(folder))
     model, tokenizer = load(folder, tokenizer_folder)
     for texts in batches:
-        yield predict_loaded(folder, model, tokenizer, texts, question, top_k, pair)
+        yield predict_loaded(folder, model, tokenizer, texts, question, top_k, pair, long)
 
 
 def predict_loaded(
-    folder: Path, model: Any, tokenizer: Any, texts: list[str], question: str | None, top_k: int, pair: str | None
+    folder: Path,
+    model: Any,
+    tokenizer: Any,
+    texts: list[str],
+    question: str | None,
+    top_k: int,
+    pair: str | None,
+    long: str,
 ) -> list[dict[str, Any]]:
     """`predict` with the loaded model and tokenizer of `folder`, which gives the task and the name in messages."""
     checkpoint = with_task(folder, model, tokenizer)
+    if splits(long) and (checkpoint is None or not takes_windows(checkpoint.task)):
+        raise UserError(f"{folder} does not read single texts, which alone are split into windows; leave --long out")
     if checkpoint is None:
         refuse_unused(folder, None, question, pair)
-        return fill_masks(model, tokenizer, texts, top_k)
-    return predict_rows(checkpoint, examples_of(folder, checkpoint.task, texts, question, pair))
+        return fill_masks(model, tokenizer, texts, [top_k] * len(texts))
+    return predict_rows(checkpoint, examples_of(folder, checkpoint.task, texts, question, pair), long)
 
 
 def with_task(folder: Path, model: Any, tokenizer: Any) -> Checkpoint | None:
@@ -86,14 +100,39 @@ def with_task(folder: Path, model: Any, tokenizer: Any) -> Checkpoint | None:
     return Checkpoint.of(model, tokenizer, options or task_by_head(folder, model))
 
 
-def predict_rows(checkpoint: Checkpoint, examples: list[Example]) -> list[dict[str, Any]]:
-    """The result of each example, as JSON values."""
+def predict_rows(checkpoint: Checkpoint, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
+    """The result of each example, as JSON values; pairs and choices are always truncated."""
+    if splits(long) and isinstance(checkpoint.task, SequenceTask) and takes_windows(checkpoint.task):
+        return label_windows(checkpoint, examples)
     # groups may mix the order of the examples, so results are kept by index
     results: dict[int, dict[str, Any]] = {}
     for group in by_choices(examples):
         predicted = predict_examples(checkpoint, [examples[index] for index in group])
         results |= dict(zip(group, format_predictions(predicted), strict=True))
     return [results[index] for index in range(len(examples))]
+
+
+def label_ids(checkpoint: Checkpoint, rows: list[list[int]]) -> list[dict[str, Any]]:
+    """`predict_rows`, without texts, of single texts that are given as the ids of their tokens, special tokens
+    included."""
+    features = features_of_ids(rows)
+    return format_predictions(predict_features(checkpoint.model, checkpoint.task, features, checkpoint.device))
+
+
+def label_windows(checkpoint: Checkpoint, examples: list[Example]) -> list[dict[str, Any]]:
+    """`predict_rows` with the mean of the logits of all windows of each text, weighted by their tokens."""
+    texts = [example["text"] for example in examples]
+    ids, text_of = windows_of(checkpoint.tokenizer, texts, checkpoint.max_length)
+    of_windows = predict_features(checkpoint.model, checkpoint.task, features_of_ids(ids), checkpoint.device)
+    outputs = {"logits": list(mean_by_text(np.stack(of_windows.logits["logits"]), ids, text_of))}
+    features = Features({}, examples)
+    predictions = checkpoint.task.predict(outputs, features)
+    return format_predictions(Predicted(checkpoint.task, features, outputs, predictions))
+
+
+def takes_windows(task: Task) -> bool:
+    """Whether a task reads single texts, whose windows can be read by themselves."""
+    return not task.paired and not isinstance(task, Choice)
 
 
 def by_choices(examples: list[Example]) -> list[list[int]]:
@@ -224,51 +263,3 @@ def probabilities(logits: np.ndarray) -> list[float]:
     """The softmax of (n,) logits, rounded to four decimals."""
     scores = np.exp(logits.astype(np.float64) - logits.max())  # without the maximum, large logits would overflow
     return [round(score, 4) for score in (scores / scores.sum()).tolist()]
-
-
-def fills_masks(model: Any) -> bool:
-    """Whether the model has an MLM head."""
-    name = type(model).__name__
-    # an ELECTRA discriminator and a Splinter have none, although their classes have the suffix
-    without = ("ElectraForPreTraining", "SplinterForPreTraining")
-    return name.endswith(("ForPreTraining", "ForMaskedLM")) and name not in without
-
-
-def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_k: int) -> list[dict[str, Any]]:
-    """The most likely tokens for each [MASK] of each text. Raises UserError for a text without [MASK], or with one that
-    would be truncated."""
-    for number, text in enumerate(texts, 1):
-        if tokenizer.mask_token not in text:
-            raise UserError(
-                f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}; write "
-                f"{tokenizer.mask_token} where a token is missing"
-            )
-    model.to(device())
-    return [{"text": text, "masks": fill(model, tokenizer, text, top_k)} for text in texts]
-
-
-def fill(model: Any, tokenizer: Any, text: str, top_k: int) -> list[dict[str, float]]:
-    """The most likely tokens for each [MASK] of `text`, with their probabilities."""
-    import torch
-
-    # what is truncated is noticed below by the number of [MASK] left
-    inputs = tokenizer(text, truncation=True, max_length=tokenizer.model_max_length, return_tensors="pt").to(device())
-    if int((inputs["input_ids"] == tokenizer.mask_token_id).sum()) < text.count(tokenizer.mask_token):
-        raise UserError(
-            f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text"
-        )
-    with torch.no_grad():
-        outputs = model(**drop_unsupported_inputs(model, inputs))
-    # BertForPreTraining has two heads, and its MLM logits a name of their own
-    all_logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
-    masks = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero().flatten()
-    logits = all_logits[0, masks].float()  # (1, S, V) -> (masks, V)
-    refuse_not_finite(model, {"logits": list(logits.cpu().numpy())})
-    top = logits.softmax(-1).topk(min(top_k, all_logits.shape[-1]))
-    return [
-        {
-            tokenizer.convert_ids_to_tokens(int(token)): round(float(value), 4)
-            for token, value in zip(tokens, values, strict=True)
-        }
-        for tokens, values in zip(top.indices, top.values, strict=True)
-    ]

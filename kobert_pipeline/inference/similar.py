@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +22,25 @@ QUERIES_AT_ONCE = 256
 
 Scores = Callable[[Sequence[str]], np.ndarray]
 """Queries -> the score of every text for every query, (Q, N); larger is more similar."""
+
+
+class TextEmbedder(Protocol):
+    """Whatever has the vectors of texts, (n, d)."""
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of texts."""
+
+
+class EmbeddedTexts:
+    """Vectors of texts that are embedded together, and each but once, whoever asks for them."""
+
+    def __init__(self, embedder: TextEmbedder, texts: Sequence[str]) -> None:
+        self.numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        self.vectors = embedder.embed(list(self.numbers))
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of texts that were given, (n, d)."""
+        return self.vectors[[self.numbers[text] for text in texts]]
 
 
 def refuse_unknown(methods: Sequence[str], hybrid: str) -> None:
@@ -54,7 +74,7 @@ def embedders(
 def rankers(
     texts: Sequence[str],
     methods: Sequence[str],
-    embedder_of: Callable[[str], Embedder],
+    embedder_of: Callable[[str], TextEmbedder],
     hybrid: str,
     bm25_weight: float,
 ) -> dict[str, Scores]:
@@ -74,7 +94,7 @@ def rankers(
     return {method: found[method] for method in methods}
 
 
-def cosines(texts: Sequence[str], embedder: Embedder) -> Scores:
+def cosines(texts: Sequence[str], embedder: TextEmbedder) -> Scores:
     """The cosine of the vectors of query and text. A vector of zeros has the cosine 0 with all others."""
     vectors = normalized(embedder.embed(texts))
     return lambda queries: normalized(embedder.embed(queries)) @ vectors.T

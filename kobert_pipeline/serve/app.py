@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
@@ -21,6 +21,7 @@ from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.batching import Compute
 from kobert_pipeline.serve.limits import RETRY, Gate, error_response
 from kobert_pipeline.serve.page import page
+from kobert_pipeline.serve.reference import reference_page
 from kobert_pipeline.serve.service import Service
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -31,12 +32,15 @@ models = APIRouter(prefix="/v1", responses=ERRORS)
 server = APIRouter()
 
 
-def create_app(service: Service, api_key: bytes | None = None) -> FastAPI:
-    """The application; its lifespan is that of the service's models."""
+def create_app(service: Service, api_key: bytes | None = None, load_first: bool = False) -> FastAPI:
+    """The application; its lifespan is that of the service's models. With `load_first` no connection is accepted before
+    they are loaded."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.start()
+        if load_first:
+            await run_in_threadpool(service.loaded.wait)
         yield
         service.close()
 
@@ -44,6 +48,7 @@ def create_app(service: Service, api_key: bytes | None = None) -> FastAPI:
         title="kobert serve",
         version=__version__,
         lifespan=lifespan,
+        docs_url=None,  # FastAPI's page would load its program from another server; `reference` needs none
         redoc_url=None,
         redirect_slashes=False,
         # shows the page's button for the key; `Gate` checks it, before a body is read
@@ -64,17 +69,20 @@ def create_app(service: Service, api_key: bytes | None = None) -> FastAPI:
 
 @models.post("/classify", response_model=schema.Results[schema.Label])
 async def classify(body: schema.ClassifyBody, request: Request) -> Response:
-    """Label texts, or pairs of texts."""
+    """Label texts, pairs of texts, or lists of token ids."""
     model = service_of(request).model(body.model, "/v1/classify")
+    inputs = texts_or_ids(model, body.input)
+    if isinstance(inputs[0], list) and not model.paired:
+        return rows(model, await computed(request, model.label_ids, inputs, inputs, model.max_length))
     examples = []
-    for given in as_list(body.input):
+    for given in inputs:
         if isinstance(given, schema.Pair) != model.paired:
             form = 'pairs of texts, {"text": ..., "text_pair": ...}' if model.paired else "single texts, no pairs"
             raise HTTPException(422, f"{model.name} labels {form}")
         example = given.model_dump() if isinstance(given, schema.Pair) else {"text": given}
         examples.append(example | {"label": 0})
     texts = [example["text"] + example.get("text_pair", "") for example in examples]
-    return rows(model, await computed(request, model.predict, examples, texts, model.max_length))
+    return rows(model, await computed(request, model.predict, examples, texts, model.longest_text))
 
 
 @models.post("/answer", response_model=schema.Results[schema.Answer])
@@ -106,6 +114,7 @@ async def fill_mask(body: schema.FillBody, request: Request) -> Response:
         raise HTTPException(
             422, f"text {without} (from 0) has no {model.mask_token}; write one where a token is missing"
         )
+    service_of(request).limits.refuse_too_many_tokens(body.top_k * sum(text.count(model.mask_token) for text in texts))
     inputs = [(text, body.top_k) for text in texts]
     return rows(model, await computed(request, model.fill, inputs, texts, model.max_length))
 
@@ -114,13 +123,9 @@ async def fill_mask(body: schema.FillBody, request: Request) -> Response:
 async def embeddings(body: schema.EmbeddingsBody, request: Request) -> Response:
     """The vectors of texts, as OpenAI's clients ask for them."""
     model = service_of(request).model(body.model, "/v1/embeddings")
-    ids = isinstance(body.input, list) and isinstance(body.input[0], int)
-    given: list[Any] = [body.input] if ids else as_list(body.input)
-    try:
-        model.refuse_unfit_ids([one for one in given if not isinstance(one, str)])
-    except UserError as error:
-        raise HTTPException(422, str(error)) from None
-    found = await computed(request, model.embed, given, given, model.max_length)
+    given = texts_or_ids(model, body.input)
+    compute = model.embed_ids if isinstance(given[0], list) else model.embed
+    found = await computed(request, compute, given, given, model.longest_text)
     # in a thread, since the numbers of many vectors take long to print
     return await run_in_threadpool(embeddings_response, model.name, found, body.encoding_format)
 
@@ -135,7 +140,7 @@ async def similar(body: schema.SimilarBody, request: Request) -> Response:
     texts = [body.query, *body.texts]
     service.limits.refuse_too_much(texts)
     ranking = Ranking(body.query, body.texts, body.by, body.top_k)
-    tokens = sum(min(len(text), model.max_length) for text in texts)
+    tokens = sum(min(len(text), model.longest_text) for text in texts)
     (ranked,) = await service.results(request, model.rank, [ranking], [tokens])
     return rows(model, ranked)
 
@@ -173,6 +178,12 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse(service_of(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
+@server.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> Response:
+    """All requests and answers, as a page to read."""
+    return HTMLResponse(reference_page(request.app.openapi()))
+
+
 def service_of(request: Request) -> Service:
     """The service of the application."""
     service: Service = request.app.state.service
@@ -182,6 +193,17 @@ def service_of(request: Request) -> Service:
 def as_list(given: Any) -> list[Any]:
     """A list as it is, and anything else as a list of one."""
     return given if isinstance(given, list) else [given]
+
+
+def texts_or_ids(model: Any, given: Any) -> list[Any]:
+    """The inputs of a request as a list of texts, pairs or lists of token ids. Raises HTTPException for ids that the
+    model cannot read."""
+    inputs = [given] if isinstance(given, list) and isinstance(given[0], int) else as_list(given)
+    try:
+        model.refuse_unfit_ids([one for one in inputs if isinstance(one, list)])
+    except UserError as error:
+        raise HTTPException(422, str(error)) from None
+    return inputs
 
 
 async def computed(

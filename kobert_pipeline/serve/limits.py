@@ -41,8 +41,10 @@ class Limits:
     """Requests at the same time, so that at most `max_requests` bodies are in memory."""
     max_texts: int = 1024
     """Texts of a request."""
-    max_characters: int = 50_000
+    max_characters: int = 100_000
     """Characters of a text."""
+    max_filled: int = 100_000
+    """Tokens in an answer of /v1/fill-mask: `top_k` for each [MASK]."""
 
     def refuse_too_much(self, texts: Sequence[Sequence[object]]) -> None:
         """Raise HTTPException for too many texts (or lists of token ids), or one that is too long."""
@@ -52,6 +54,13 @@ class Limits:
         if too_long is not None:
             raise HTTPException(
                 422, f"text {too_long} (from 0) is longer than {self.max_characters:,} characters; split it"
+            )
+
+    def refuse_too_many_tokens(self, tokens: int) -> None:
+        """Raise HTTPException for masks with too many tokens for each."""
+        if tokens > self.max_filled:
+            raise HTTPException(
+                422, f"{tokens:,} tokens are asked for; a request may ask for {self.max_filled:,}, top_k for each mask"
             )
 
 

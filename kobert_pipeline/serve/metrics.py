@@ -1,9 +1,17 @@
-"""Counts and times for Prometheus, about requests and batches; no label holds anything that a client chose."""
+"""Counts and times for Prometheus, about requests and batches; no label holds anything that a client chose.
 
+Where several processes serve, they share a folder, `FOLDER` in their environment, and each answers with the sums of
+all of them. prometheus_client looks for it when it is imported.
+"""
+
+import os
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = tuple(2**power for power in range(12))
 TOKENS = tuple(2**power for power in range(4, 18, 2))
@@ -24,13 +32,14 @@ class Metrics:
         self.batch_seconds = Histogram(
             "kobert_batch_seconds", "Time to compute a batch", buckets=SECONDS, registry=registry
         )
-        self.waiting = Gauge("kobert_waiting_inputs", "Texts that wait", registry=registry)
+        self.waiting = Gauge("kobert_waiting_inputs", "Texts that wait", registry=registry, multiprocess_mode="livesum")
+        self.queue_length: Callable[[], int] = lambda: 0
         self.paths: Collection[str] = ()
         """The paths that are labels; all others are `other`."""
 
     def watch_queue(self, length: Callable[[], int]) -> None:
         """Report `length()` as the number of texts that wait."""
-        self.waiting.set_function(length)
+        self.queue_length = length
 
     def on_response(self, path: str, status: int, seconds: float) -> None:
         """Count an answered request."""
@@ -43,7 +52,25 @@ class Metrics:
         self.batch_inputs.observe(inputs)
         self.batch_tokens.observe(tokens)
         self.batch_seconds.observe(seconds)
+        self.waiting.set(self.queue_length())  # for the other processes, which cannot ask
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        self.waiting.set(self.queue_length())
+        folder = os.environ.get(FOLDER)
+        if not folder:
+            return generate_latest(self.registry)
+        forget_dead_processes(Path(folder))
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, folder)
+        return generate_latest(registry)
+
+
+def forget_dead_processes(folder: Path) -> None:
+    """Drop what processes that were killed had waiting."""
+    for path in folder.glob("gauge_live*_*.db"):
+        pid = int(path.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid, str(folder))

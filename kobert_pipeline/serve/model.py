@@ -1,5 +1,6 @@
 """A checkpoint that is served: which endpoints it answers, and the answers, computed by the code of `inference/`."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +15,18 @@ from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.tasks.choice import Choice
 from kobert_pipeline.inference.checkpoint import Checkpoint, load, task_options
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.predict import fill_masks, fills_masks, predict_rows, with_task
-from kobert_pipeline.inference.similar import rankers, top
+from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
+from kobert_pipeline.inference.predict import label_ids, predict_rows, with_task
+from kobert_pipeline.inference.similar import EmbeddedTexts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
+from kobert_pipeline.inference.windows import splits
 from kobert_pipeline.serve.model_facts import attention_row, card_scores
 
 ENDPOINTS = ((SpanTask, "/v1/answer"), (TaggingTask, "/v1/tag"), (Choice, None))
 """The endpoints of tasks, None for one without; all others are answered by /v1/classify."""
+
+HYBRID = "mean"
+"""The pooling of `hybrid`, as in `kobert similar` without options."""
 
 
 class Ranking(NamedTuple):
@@ -35,20 +41,23 @@ class Ranking(NamedTuple):
 class ServedModel:
     """A loaded checkpoint under the name that requests use.
 
-    `endpoints` are the paths that it answers. The methods take the inputs of a batch and return a result for each; they
-    are called by the one thread that owns the model. Raises UserError for a checkpoint that does not load.
+    `endpoints` are the paths that it answers, `long` is what is done with long texts. The methods take the inputs of a
+    batch and return a result for each; they are called by the one thread that owns the model. Raises UserError for a
+    checkpoint that does not load.
     """
 
-    def __init__(self, name: str, checkpoint: str) -> None:
+    def __init__(self, name: str, checkpoint: str, long: str = "truncate") -> None:
         folder = locate(checkpoint)
-        self.name = name
+        self.name, self.long = name, long
         self.model, self.tokenizer = load(folder)
         self.checkpoint = self._with_task(folder)
-        self.embedder = Embedder(self.model, self.tokenizer)
+        self.embedder = Embedder(self.model, self.tokenizer, long=long)
         for part in (self.model, self.embedder.encoder):  # messages name these: where the checkpoint is, is nobody's
             part.name_or_path = name
         # for the event loop, which must not touch a tokenizer that the thread uses at the same time
         self.max_length: int = self.tokenizer.model_max_length
+        self.longest_text = sys.maxsize if splits(long) else self.max_length
+        """Tokens of a text that are computed at most, where windows are possible."""
         self.mask_token, self.vocab_size = str(self.tokenizer.mask_token), self.model.config.vocab_size
         self.endpoints = [*self._of_task(), "/v1/embeddings", "/v1/similar", "/v1/tokenize", "/v1/attention"]
         self.scores = card_scores(folder)
@@ -77,18 +86,24 @@ class ServedModel:
     def predict(self, examples: list[Example]) -> list[dict[str, Any]]:
         """The results of `kobert predict` for examples of the model's task."""
         assert self.checkpoint is not None
-        return predict_rows(self.checkpoint, examples)
+        return predict_rows(self.checkpoint, examples, self.long)
+
+    def label_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:
+        """The label of each list of token ids."""
+        assert self.checkpoint is not None
+        return label_ids(self.checkpoint, rows)
 
     def fill(self, inputs: list[tuple[str, int]]) -> list[dict[str, Any]]:
         """The `top_k` likeliest tokens for each [MASK], of each (text, top_k)."""
-        return [row for text, top_k in inputs for row in fill_masks(self.model, self.tokenizer, [text], top_k)]
+        return fill_masks(self.model, self.tokenizer, [text for text, _ in inputs], [top_k for _, top_k in inputs])
 
-    def embed(self, inputs: Sequence[str | list[int]]) -> list[tuple[np.ndarray, int]]:
-        """The vector (d,) and the number of tokens of each text, or of each list of token ids."""
-        texts = [one for one in inputs if isinstance(one, str)]
-        encoded = iter(self.embedder.token_ids(texts) if texts else [])
-        ids = [next(encoded) if isinstance(one, str) else one for one in inputs]
-        return [(vector, len(row)) for vector, row in zip(self.embedder.embed_ids(ids), ids, strict=True)]
+    def embed(self, texts: list[str]) -> list[tuple[np.ndarray, int]]:
+        """The vector (d,) and the number of tokens of each text."""
+        return list(zip(*self.embedder.embed_counted(texts), strict=True))
+
+    def embed_ids(self, rows: list[list[int]]) -> list[tuple[np.ndarray, int]]:
+        """The vector (d,) and the number of tokens of each list of token ids."""
+        return list(zip(self.embedder.embed_ids(rows), map(len, rows), strict=True))
 
     def tokenize(self, texts: list[str]) -> list[dict[str, Any]]:
         """The tokens of each text."""
@@ -100,13 +115,21 @@ class ServedModel:
 
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
         """The most similar texts of each ranking, best first."""
-        return [self._ranked(*ranking) for ranking in rankings]
+        texts_of: dict[str, list[str]] = {}
+        for ranking in rankings:
+            if ranking.by != "bm25":
+                pooling = HYBRID if ranking.by == "hybrid" else ranking.by
+                texts_of.setdefault(pooling, []).extend([ranking.query, *ranking.texts])
+        embedders = {
+            pooling: EmbeddedTexts(Embedder(self.model, self.tokenizer, pooling, long=self.long), texts)
+            for pooling, texts in texts_of.items()
+        }
+        return [self._ranked(embedders, *ranking) for ranking in rankings]
 
-    def _ranked(self, query: str, texts: list[str], by: str, top_k: int) -> list[dict[str, Any]]:
-        def embedder_of(pooling: str) -> Embedder:
-            return Embedder(self.model, self.tokenizer, pooling)
-
-        scores = rankers(texts, [by], embedder_of, hybrid="mean", bm25_weight=0.5)[by]
+    def _ranked(
+        self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str], by: str, top_k: int
+    ) -> list[dict[str, Any]]:
+        scores = rankers(texts, [by], embedders.__getitem__, HYBRID, bm25_weight=0.5)[by]
         numbers, values = top(scores, [query], top_k)
         return [
             {"index": number, "score": round(value, 4), "text": texts[number]}

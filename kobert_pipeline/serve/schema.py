@@ -102,10 +102,12 @@ class Pair(Strict):
     text_pair: Text
 
 
-PairsOrTexts = Annotated[
-    Text | Pair | Annotated[list[Text | Pair], NotEmpty],
-    expected('a text, a pair {"text": ..., "text_pair": ...} or a list of them'),
-]
+ToLabel = Annotated[
+    Text | Pair | Annotated[list[Text | Pair], NotEmpty] | Annotated[list[TokenId], NotEmpty] | Annotated[
+        list[Annotated[list[TokenId], NotEmpty]], NotEmpty
+    ],
+    expected('a text, a pair {"text": ..., "text_pair": ...}, a list of them, or token ids'),
+]  # fmt: skip
 
 
 class TextsBody(Body):
@@ -115,9 +117,9 @@ class TextsBody(Body):
 
 
 class ClassifyBody(Body):
-    """Texts or pairs of texts."""
+    """Texts, pairs of texts, or token ids: those of `/v1/tokenize`, special tokens included."""
 
-    input: PairsOrTexts
+    input: ToLabel
 
 
 class AnswerBody(Body):
@@ -155,9 +157,9 @@ class SimilarBody(Body):
 
 
 class Label(BaseModel):
-    """A label with the probabilities of all labels; of a regression the score alone."""
+    """A label with the probabilities of all labels; of a regression the score alone. Without texts for token ids."""
 
-    text: str
+    text: str | None = None
     text_pair: str | None = None
     label: str | None = None
     scores: dict[str, float] | None = None

@@ -1,52 +1,133 @@
-"""The HTTP server around the application: its socket, its signals, and its end."""
+"""The HTTP server around the application: its socket, its processes, its signals, and its end."""
 
 import contextlib
+import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
+import uvicorn.supervisors.multiprocess
+from fastapi import FastAPI
+from uvicorn.config import STARTUP_FAILURE
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.serve import metrics
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
-from kobert_pipeline.serve.service import Service
+from kobert_pipeline.serve.service import Service, load_model
+
+if TYPE_CHECKING:
+    from kobert_pipeline.serve.model import ServedModel
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+CONFIG: dict[str, Any] = {
+    # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
+    "access_log": False, "log_config": None, "log_level": "error", "server_header": False, "proxy_headers": False,
+    "http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "on",
+}  # fmt: skip
+"""The settings of uvicorn."""
+HEALTHCHECK_SECONDS = 60
+"""How long a worker may not answer its supervisor before it is killed: importing torch keeps it busy for seconds."""
 
 
-def serve(checkpoints: Mapping[str, str], host: str, port: int, limits: Limits, api_key: bytes | None) -> None:
+def serve(
+    checkpoints: Mapping[str, str],
+    host: str,
+    port: int,
+    limits: Limits,
+    api_key: bytes | None,
+    long: str = "truncate",
+    workers: int = 1,
+) -> None:
     """Serve checkpoints by name until SIGTERM or Ctrl-C. Requests that have arrived by then are still answered.
 
     Raises UserError where the address cannot be used, or a checkpoint does not load.
     """
-    service = Service(checkpoints, limits)
-    config = uvicorn.Config(
-        create_app(service, api_key),
-        # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
-        access_log=False, log_config=None, log_level="error", server_header=False, proxy_headers=False,
-        http="h11", loop="asyncio", ws="none", lifespan="on",
-    )  # fmt: skip
-    server = uvicorn.Server(config)
-    with listen(host, port) as listener, stopped_by_signals(server):
-        address = url(listener)
-        print(f"{address}: loading {', '.join(checkpoints)}", flush=True)
-        if api_key is None and not is_loopback(listener):
-            print("whoever reaches this address may use it; --api-key-file FILE demands a key", flush=True)
+    load = partial(load_model, long=long)
+    if workers > 1:
+        with begun(checkpoints, host, port, api_key) as listener:
+            supervise(listener, workers, partial(worker_app, url(listener), dict(checkpoints), limits, api_key, load))
+        return
+    service = Service(checkpoints, limits, load)
+    server = uvicorn.Server(uvicorn.Config(create_app(service, api_key), **CONFIG))
+    with begun(checkpoints, host, port, api_key) as listener, stopped_by_signals(server):
 
         def on_change() -> None:
             if service.failure:
                 server.should_exit = True
-                return
-            served = (f"{model.name} ({', '.join(model.endpoints)})" for model in service.models.values())
-            print(f"{address}: ready: {'; '.join(served)}", flush=True)
+            else:
+                print(f"{url(listener)}: {ready_line(service)}", flush=True)
 
         service.on_change = on_change
         server.run(sockets=[listener])
     if service.failure:
         raise service.failure
+
+
+@contextlib.contextmanager
+def begun(checkpoints: Mapping[str, str], host: str, port: int, api_key: bytes | None) -> Iterator[socket.socket]:
+    """A listening socket, and what is said about it."""
+    with listen(host, port) as listener:
+        print(f"{url(listener)}: loading {', '.join(checkpoints)}", flush=True)
+        if api_key is None and not is_loopback(listener):
+            print("whoever reaches this address may use it; --api-key-file FILE demands a key", flush=True)
+        yield listener
+
+
+def ready_line(service: Service) -> str:
+    """What is printed once the models are loaded."""
+    served = (f"{model.name} ({', '.join(model.endpoints)})" for model in service.models.values())
+    return f"ready: {'; '.join(served)}"
+
+
+def supervise(listener: socket.socket, workers: int, app: Callable[[], FastAPI]) -> None:
+    """Serve `app()` by several processes, each with its own models, and replace those that die, until SIGTERM or
+    Ctrl-C. Raises UserError where a worker cannot start."""
+    config = uvicorn.Config(
+        app, factory=True, workers=workers, timeout_worker_healthcheck=HEALTHCHECK_SECONDS, **CONFIG
+    )
+    os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // workers, 1)))
+    before = {number: signal.getsignal(number) for number in uvicorn.supervisors.multiprocess.SIGNALS}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[metrics.FOLDER] = folder
+        try:
+            supervisor = uvicorn.supervisors.Multiprocess(config, [listener])
+            supervisor.run()
+        finally:
+            del os.environ[metrics.FOLDER]
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise UserError("a worker could not load the models; its message is above")
+
+
+def worker_app(
+    address: str,
+    checkpoints: Mapping[str, str],
+    limits: Limits,
+    api_key: bytes | None,
+    load: Callable[[str, str], "ServedModel"],
+) -> FastAPI:
+    """The application of a worker, which accepts connections once its models are loaded: a request that arrives earlier
+    is answered by another worker, or waits."""
+    service = Service(checkpoints, limits, load)
+
+    def on_change() -> None:
+        if service.failure:
+            message = str(service.failure) if isinstance(service.failure, UserError) else repr(service.failure)
+            print(f"worker {os.getpid()}: {message}", file=sys.stderr, flush=True)
+            os._exit(STARTUP_FAILURE)  # which tells the supervisor not to try again
+        print(f"{address}: worker {os.getpid()} {ready_line(service)}", flush=True)
+
+    service.on_change = on_change
+    return create_app(service, api_key, load_first=True)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kobert_pipeline.serve.model import ServedModel
 
 
-def load_model(name: str, checkpoint: str) -> "ServedModel":
+def load_model(name: str, checkpoint: str, long: str = "truncate") -> "ServedModel":
     """The checkpoint, under this name."""
     from kobert_pipeline.serve.model import ServedModel  # imports torch, which takes seconds
 
-    return ServedModel(name, checkpoint)
+    return ServedModel(name, checkpoint, long)
 
 
 class Service:
@@ -39,7 +39,8 @@ class Service:
         self.models: dict[str, ServedModel] = {}
         self.failure: Exception | None = None
         self.on_change: Callable[[], None] = lambda: None
-        self._loaded = False
+        self.loaded = threading.Event()
+        """Set once the models are loaded, or have failed to."""
         # a daemon, so that a model that takes long to load does not keep a process that is to end
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
 
@@ -51,7 +52,7 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether all models are loaded, and requests are answered."""
-        return self._loaded and self.alive
+        return self.loaded.is_set() and self.failure is None and self.alive
 
     def start(self) -> None:
         """Load the models, in the background."""
@@ -68,10 +69,10 @@ class Service:
             self.models = {name: self.load(name, place) for name, place in self.checkpoints.items()}
         except Exception as error:
             self.failure = error
-        self._loaded = self.failure is None
+        self.loaded.set()
         if not self.batcher.closed:
             self.on_change()
-        if self._loaded:
+        if self.failure is None:
             self.batcher.run()
 
     def model(self, name: str | None, endpoint: str) -> "ServedModel":

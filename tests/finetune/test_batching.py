@@ -1,6 +1,7 @@
 """Windows in padded batches, as a function of (seed, step)."""
 
 from collections import Counter
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -143,6 +144,19 @@ def test_prediction_takes_every_window_once_shortest_first() -> None:
         order = np.concatenate(by_length(features, batch_size))
         assert sorted(order.tolist()) == list(range(len(LENGTHS))), batch_size
         assert (np.diff(features.lengths[order]) >= 0).all(), batch_size
+
+
+def test_batches_of_a_prediction_end_where_padding_costs_more_than_a_forward_pass() -> None:
+    features = features_of(LENGTHS)
+    lengths, plain = features.lengths, by_length(features, 7)
+    found = by_length(features, 7, max_padding=5)
+    assert np.concatenate(found).tolist() == np.concatenate(plain).tolist()
+    assert all(len(rows) * lengths[rows].max() - lengths[rows].sum() <= 5 for rows in found)
+    assert len(plain) < len(found) < len(LENGTHS)
+    for rows, after in pairwise(found):  # none is smaller than it must be, unless the batch was full
+        full = any(rows[-1] == batch[-1] for batch in plain)
+        assert full or len(rows) * lengths[after[0]] - lengths[rows].sum() > 5
+    assert by_length(features_of([]), 7, 5) == []
 
 
 # rows of several windows: the choices of one example

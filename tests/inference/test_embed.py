@@ -77,6 +77,23 @@ def test_batches_do_not_change_vectors(mlm: Path, monkeypatch: pytest.MonkeyPatc
     assert checkpoint.embed([]).shape == (0, 32)
 
 
+def test_batches_with_little_padding_change_neither_vectors_nor_labels(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, found = kobert_package.load(tiny.run_dir / "publish" / "nsmc"), []
+    passes: list[tuple[int, ...]] = []
+    checkpoint.model.base_model.register_forward_pre_hook(
+        lambda model, args, given: passes.append((args[0] if args else given["input_ids"]).shape), with_kwargs=True
+    )
+    for max_padding in (10**9, 0):
+        monkeypatch.setattr("kobert_pipeline.finetune.batching.MAX_PADDING", {"cpu": max_padding})
+        scores = [row["scores"]["positive"] for row in checkpoint.predict(TEXTS)]
+        found.append((checkpoint.embed(TEXTS), scores))
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=ROUNDING)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
+    assert passes[0] == passes[1] and passes[0][0] == len(TEXTS) and len(passes) > 4, passes
+
+
 def test_batches_hold_every_row_with_tokens_once_and_little_padding() -> None:
     lengths = np.random.default_rng(1).integers(0, 40, 200)
     batches = list(by_tokens(lengths, 100))

@@ -20,6 +20,7 @@ from kobert_pipeline.inference.predict import predict
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
+from kobert_pipeline.serve.model import Ranking
 from kobert_pipeline.serve.service import Service
 
 TEXTS = ["정말 재밌다", "", "두 시간이 아까웠다. " * 40, "배우들 연기가 좋았다", "ㅋㅋ 😀", "뷁"]
@@ -100,6 +101,32 @@ def test_embeddings_are_those_of_the_embedder_in_every_form(ask: Any, client: An
     assert usage == {"prompt_tokens": sum(map(len, ids)), "total_tokens": sum(map(len, ids))}
 
 
+def test_token_ids_get_the_labels_of_their_texts(ask: Any, client: TestClient, folders: dict[str, str]) -> None:
+    length = client.app.state.service.models["nsmc"].max_length
+    ids = [row["input_ids"] for row in ask("tokenize", "nsmc", input=TEXTS)]
+    short = [n for n, row in enumerate(ids) if len(row) <= length]
+    expected = predict(Path(folders["nsmc"]), [TEXTS[n] for n in short])
+    expected = [{key: value for key, value in row.items() if key != "text"} for row in expected]
+    assert ask("classify", "nsmc", input=[ids[n] for n in short]) == expected
+    assert same(ask("classify", "nsmc", input=ids[0]), expected[:1])
+
+
+def test_masks_and_rankings_of_several_requests_are_computed_together(client: TestClient) -> None:
+    model, passes = client.app.state.service.models["mlm"], []
+    masked = [(f"이 영화 [MASK] {word}다", top_k) for word, top_k in (("재밌", 1), ("좋", 5), ("지루하", 3))]
+    rankings = [
+        Ranking("음악", ["노래", "비", text], by, 2)
+        for text, by in (("음악", "mean"), ("눈", "hybrid"), ("비", "mean"))
+    ]
+    hook = model.embedder.encoder.register_forward_pre_hook(lambda *_: passes.append(1))
+    for compute, inputs in ((model.fill, masked), (model.rank, rankings)):
+        alone = [compute([one])[0] for one in inputs]
+        passes.clear()
+        assert same(compute(inputs), alone)
+        assert len(passes) == 1
+    hook.remove()
+
+
 @pytest.mark.parametrize("by", ["mean", "first-last", "bm25", "hybrid"])
 def test_similar_texts_are_ranked_as_by_the_command(
     by: str, ask: Any, folders: dict[str, str], kobert: Any, tmp_path: Path
@@ -138,6 +165,12 @@ def test_answers_do_not_depend_on_what_they_are_joined_with(
         *(("answer", "korquad", {"question": QUESTION, "context": text}) for text in texts[:12]),
         *(("tag", "ner", {"input": text}) for text in texts[:12]),
         *(("embeddings", "mlm", {"input": text}) for text in texts[:24]),
+        *(("fill-mask", "mlm", {"input": f"{text} [MASK]", "top_k": k}) for k, text in enumerate(texts[:9], 1)),
+        *(
+            ("similar", "mlm", {"query": text, "texts": texts[:3], "by": by})
+            for text in texts[:3]
+            for by in ("mean", "bm25")
+        ),
     ]
     alone = [ask(path, model, **fields) for path, model, fields in asked]
     rng.shuffle(order := list(range(len(asked))))
@@ -150,7 +183,7 @@ def test_answers_do_not_depend_on_what_they_are_joined_with(
     assert held.wait(10)
     with ThreadPoolExecutor(len(asked)) as pool:
         together = {n: pool.submit(ask, asked[n][0], asked[n][1], **asked[n][2]) for n in order}
-        wait_until(lambda: len(batcher) == 48 + 12 + 12 + 24)
+        wait_until(lambda: len(batcher) == 48 + 12 + 12 + 24 + 9 + 6)
         free.set()
     assert len(sizes) < 10 and max(sizes) > 20, sizes
     for n, rows in enumerate(alone):
@@ -171,7 +204,18 @@ def same(found: Any, expected: Any) -> bool:
     [
         ("classify", {"model": "nsmc", "input": PAIRS}, "nsmc labels single texts, no pairs"),
         ("classify", {"model": "pairs", "input": "a"}, 'pairs labels pairs of texts, {"text"'),
+        ("classify", {"model": "pairs", "input": [5]}, 'pairs labels pairs of texts, {"text"'),
+        (
+            "classify",
+            {"model": "nsmc", "input": [[5], [10**9]]},
+            "there is no token 1000000000: nsmc has ids from 0 to ",
+        ),
         ("fill-mask", {"input": ["[MASK]", "없다"]}, "text 1 (from 0) has no [MASK]"),
+        (
+            "fill-mask",
+            {"input": ["[MASK]" * 100] * 101, "top_k": 10},
+            "101,000 tokens are asked for; a request may ask",
+        ),
         ("fill-mask", {"input": "길다 " * 600 + "[MASK]"}, "beyond the model's 256 tokens"),
         ("embeddings", {"model": "mlm", "input": [5, 10**9]}, "there is no token 1000000000: mlm has ids from 0 to "),
         ("embeddings", {"model": "mlm", "input": [5] * 257}, "257 token ids are given; mlm reads at most 256"),

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from typing import Any
 
 import pytest
@@ -56,7 +58,7 @@ def tokenize(client: TestClient, *texts: str) -> Any:
             "classify",
             {"input": [{"text": "a"}]},
             422,
-            'input: a text, a pair {"text": ..., "text_pair": ...} or a list',
+            'input: a text, a pair {"text": ..., "text_pair": ...}, a list of them, or token ids',
         ),
         ("fill-mask", {"input": "a", "top_k": 0}, 422, "top_k: "),
         ("embeddings", {"input": [[1], "a"]}, 422, "input: a text, a list of texts, a list of token ids"),
@@ -285,4 +287,10 @@ def test_the_openapi_page_describes_every_path(client_of: Any) -> None:
         for status, content in errors.items()
         if status != "200"
     )
-    assert client.get("/docs").status_code == 200
+    page = client.get("/docs").text
+    for path, methods in described["paths"].items():
+        for name, method in methods.items():
+            assert f"<h2>{name.upper()} {path}</h2><p>{escape(method['description'])}</p>" in page
+    assert "<td>input</td><td>string or list of string or list of integer or list of list of integer</td>" in page
+    assert "<td>by</td><td>mean | cls | max | first-last | bm25 | hybrid</td>" in page
+    assert not re.search("src=|//|@import", page), "nothing is loaded from elsewhere"

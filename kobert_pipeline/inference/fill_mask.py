@@ -1,0 +1,69 @@
+"""The likeliest tokens for [MASK], by a checkpoint with an MLM head."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import features_of_ids
+from kobert_pipeline.finetune.batching import max_padding_on, padded
+from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
+from kobert_pipeline.inference.embed import by_tokens
+from kobert_pipeline.training.device import device
+
+BATCH_TOKENS = 1024
+"""Tokens per batch, with padding; each has a logit for the whole vocabulary: 130 MB for 32,000 tokens."""
+
+
+def fills_masks(model: Any) -> bool:
+    """Whether the model has an MLM head."""
+    name = type(model).__name__
+    # an ELECTRA discriminator and a Splinter have none, although their classes have the suffix
+    without = ("ElectraForPreTraining", "SplinterForPreTraining")
+    return name.endswith(("ForPreTraining", "ForMaskedLM")) and name not in without
+
+
+def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
+    """The `top_ks[i]` most likely tokens for each [MASK] of text i, with their probabilities. Raises UserError for a
+    text without [MASK], or with one that would be truncated."""
+    for number, text in enumerate(texts, 1):
+        if tokenizer.mask_token not in text:
+            raise UserError(
+                f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}; write "
+                f"{tokenizer.mask_token} where a token is missing"
+            )
+    # what is truncated is noticed by the number of [MASK] left
+    ids = tokenizer(texts, truncation=True, max_length=tokenizer.model_max_length)["input_ids"] if texts else []
+    for text, row in zip(texts, ids, strict=True):
+        if row.count(tokenizer.mask_token_id) < text.count(tokenizer.mask_token):
+            raise UserError(
+                f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text"
+            )
+    model.to(device())
+    masks: list[list[dict[str, float]]] = [[] for _ in texts]
+    for number, logits in mask_logits(model, ids, tokenizer.mask_token_id):
+        masks[number] = [likeliest(tokenizer, row, top_ks[number]) for row in logits]
+    return [{"text": text, "masks": found} for text, found in zip(texts, masks, strict=True)]
+
+
+def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """For each text its number and the logits of its masks, (masks, V); the shortest texts first."""
+    features = features_of_ids(ids)
+    for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device())):
+        batch = padded(features, rows, device(), pad_id=pad_id_of(model))
+        with torch.no_grad():
+            outputs = model(**drop_unsupported_inputs(model, batch))
+        # BertForPreTraining has two heads, and its MLM logits a name of their own
+        all_logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
+        for number, row, logits in zip(rows.tolist(), batch["input_ids"], all_logits, strict=True):
+            found = logits[row == mask_id].float()  # (S, V) -> (masks, V)
+            refuse_not_finite(model, {"logits": list(found.cpu().numpy())})
+            yield number, found
+
+
+def likeliest(tokenizer: Any, logits: torch.Tensor, top_k: int) -> dict[str, float]:
+    """The most likely tokens by (V,) logits, with their probabilities."""
+    top = logits.softmax(-1).topk(min(top_k, len(logits)))
+    tokens = tokenizer.convert_ids_to_tokens(top.indices.tolist())
+    return dict(zip(tokens, (round(value, 4) for value in top.values.tolist()), strict=True))

@@ -1,0 +1,142 @@
+"""Clients of a server in a process of their own, pinned to one core: shared by the benchmarks of `kobert serve`.
+
+Run as a script it reads a JSON object with the arguments of `drive` from standard input and prints what that returns.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+BUSY = (429, 503)
+TOLERANCE = 1e-3
+"""How far numbers of equal answers may differ: other texts in a batch mean another padding, and other roundings."""
+
+
+def drive(
+    address: str, path: str, bodies: list[str], clients: int, seconds: float = 0, answers: list[Any] | None = None
+) -> dict[str, Any]:
+    """Send each of `bodies` once, or again and again for so many `seconds`, from `clients` connections at a time.
+
+    Returns the wall and CPU seconds of the clients, statuses with their numbers, the milliseconds of requests that were
+    answered with 200, and, given the expected `answers` (the `data` of each body), how many had others.
+    """
+    began, lock = time.perf_counter(), threading.Lock()
+    statuses: Counter[str] = Counter()
+    times: list[float] = []
+    different = [0]
+    order: Iterator[int] = iter(range(len(bodies)) if not seconds else _forever(len(bodies), began + seconds))
+
+    def client() -> None:
+        connection = HTTPConnection(address.removeprefix("http://"), timeout=120)
+        while True:
+            with lock:
+                number = next(order, None)
+            if number is None:
+                return
+            started = time.perf_counter()
+            status, content = _post(connection, path, bodies[number])
+            taken = time.perf_counter() - started
+            wrong = status == 200 and answers is not None and not same(json.loads(content)["data"], answers[number])
+            with lock:
+                statuses[str(status)] += 1
+                different[0] += wrong
+                times.extend([1000 * taken] if status == 200 else [])
+            if status in BUSY:
+                time.sleep(0.05)  # a client that is told to come back does not come back at once
+
+    threads = [threading.Thread(target=client) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time(),
+        "statuses": statuses,
+        "milliseconds": times,
+        "different": different[0],
+    }
+
+
+def _forever(count: int, until: float) -> Iterator[int]:
+    number = 0
+    while time.perf_counter() < until:
+        yield number % count
+        number += 1
+
+
+def _post(connection: HTTPConnection, path: str, body: str) -> tuple[int, bytes]:
+    """The status and the body of the answer; the status 0 where the connection failed."""
+    try:
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, HTTPException):
+        connection.close()
+        return 0, b""
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Whether JSON values are equal, but for the last digits of numbers."""
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(same(found[key], expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return abs(found - expected) < TOLERANCE if isinstance(expected, float) else bool(found == expected)
+
+
+def measure(core: int, **arguments: Any) -> dict[str, Any]:
+    """`drive` in a process on this core."""
+    done = subprocess.run(
+        [sys.executable, __file__], input=json.dumps(arguments), capture_output=True, text=True, check=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, [core]),
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@contextlib.contextmanager
+def server(core: int, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
+    """The address and the process of `kobert serve` with these arguments, on this core with one thread."""
+    command = [str(Path(sys.executable).with_name("kobert")), "serve", *arguments, "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: os.sched_setaffinity(0, [core]),
+    )  # fmt: skip
+    assert process.stdout
+    try:
+        address = process.stdout.readline().partition(": loading")[0]
+        while requests.get(f"{address}/ready", timeout=10).status_code != 200:
+            time.sleep(0.1)
+        yield address, psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """CPU seconds of a process so far, user and system."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def percentiles(milliseconds: list[float]) -> dict[str, float]:
+    """The median and the 95th and 99th percentile."""
+    ordered = sorted(milliseconds)
+    return {f"p{p}": round(ordered[min(len(ordered) * p // 100, len(ordered) - 1)], 1) for p in (50, 95, 99)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(drive(**json.load(sys.stdin))))

@@ -1,0 +1,78 @@
+"""Several processes that serve: one that is killed is replaced, and the metrics are those of all."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from kobert_pipeline.serve.metrics import FOLDER
+
+
+def ready(process: subprocess.Popen[str]) -> tuple[str, int]:
+    """The address and the process of the next worker that is ready."""
+    assert process.stdout
+    line = process.stdout.readline()
+    found = re.fullmatch(r"(http://127\.0\.0\.1:\d+): worker (\d+) ready: mood \(/v1/classify, .*\)\n", line)
+    assert found, line
+    return found[1], int(found[2])
+
+
+def classify(address: str) -> int:
+    return requests.post(f"{address}/v1/classify", json={"input": "정말 재밌다"}, timeout=60).status_code
+
+
+@pytest.mark.slow
+def test_the_service_survives_a_killed_worker(tiny: Any, start_kobert: Any) -> None:
+    process = start_kobert("serve", f"mood={tiny.run_dir / 'publish' / 'nsmc'}", "--port", 0, "--workers", 2)
+    assert ": loading mood" in process.stdout.readline()
+    (address, first), (_, second) = ready(process), ready(process)
+    assert {classify(address) for _ in range(20)} == {200}
+    os.kill(first, signal.SIGKILL)
+    assert {classify(address) for _ in range(20)} == {200}, "the other answers"
+    _, third = ready(process)
+    assert len({first, second, third, process.pid}) == 4
+    assert {classify(address) for _ in range(20)} == {200}
+    metrics = requests.get(f"{address}/metrics", timeout=10).text
+    assert 'kobert_requests_total{path="/v1/classify",status="200"} 60.0' in metrics
+    assert re.search(r"^kobert_waiting_inputs 0\.0$", metrics, re.M)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    for worker in (second, third):
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_start_ends_the_server(tmp_path: Path, start_kobert: Any) -> None:
+    process = start_kobert("serve", tmp_path, "--port", 0, "--workers", 2)
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == 2 and "ready" not in printed
+    assert "is not a published checkpoint" in printed and "a worker could not load the models" in printed
+
+
+def test_metrics_of_processes_are_added_up_and_those_of_the_dead_do_not_wait(tmp_path: Path) -> None:
+    script = (
+        "from kobert_pipeline.serve.metrics import Metrics\n"
+        "metrics = Metrics()\n"
+        "metrics.watch_queue(lambda: 3)\n"
+        "metrics.on_response('/v1/tag', 200, 0.1)\n"
+        "print(metrics.text().decode())\n"
+    )
+    texts = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {FOLDER: str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert [re.findall(r"^kobert_requests_total\{.*\} (.*)$", text, re.M) for text in texts] == [["1.0"], ["2.0"]]
+    assert [re.findall(r"^kobert_waiting_inputs (.*)$", text, re.M) for text in texts] == [["3.0"], ["3.0"]]
