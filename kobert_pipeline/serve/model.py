@@ -12,22 +12,24 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.tasks.choice import Choice
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.inference.checkpoint import Checkpoint, load, task_options
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.predict import fill_masks, fills_masks, predict_rows, with_task
 from kobert_pipeline.inference.similar import rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 
-ENDPOINTS = ((SpanTask, "/v1/answer"), (TaggingTask, "/v1/tag"), (Choice, None))
+ENDPOINTS = ((SpanTask, "/v1/answer"), (TaggingTask, "/v1/tag"), (Choice, None), (Contrastive, None))
 """The endpoints of tasks, None for one without; all others are answered by /v1/classify."""
 
 
 class Ranking(NamedTuple):
-    """Texts to rank by their similarity to a query, by one of `similar.METHODS`; the `top_k` best are returned."""
+    """Texts to rank by their similarity to a query, by one of `similar.METHODS` (None: the pooling that the model was
+    trained with); the `top_k` best are returned."""
 
     query: str
     texts: list[str]
-    by: str
+    by: str | None
     top_k: int
 
 
@@ -96,11 +98,12 @@ class ServedModel:
         """The most similar texts of each ranking, best first."""
         return [self._ranked(*ranking) for ranking in rankings]
 
-    def _ranked(self, query: str, texts: list[str], by: str, top_k: int) -> list[dict[str, Any]]:
-        def embedder_of(pooling: str) -> Embedder:
+    def _ranked(self, query: str, texts: list[str], by: str | None, top_k: int) -> list[dict[str, Any]]:
+        def embedder_of(pooling: str | None) -> Embedder:
             return Embedder(self.model, self.tokenizer, pooling)
 
-        scores = rankers(texts, [by], embedder_of, hybrid="mean", bm25_weight=0.5)[by]
+        trained = self.embedder.pooling
+        (scores,) = rankers(texts, [by or trained], embedder_of, hybrid=trained, bm25_weight=0.5).values()
         numbers, values = top(scores, [query], top_k)
         return [
             {"index": number, "score": round(value, 4), "text": texts[number]}

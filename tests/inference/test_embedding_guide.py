@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from kobert_pipeline.inference.pooling import POOLINGS
+from kobert_pipeline.finetune.pooling import POOLINGS
 
 REPO = Path(__file__).resolve().parents[2]
 GUIDE = (REPO / "docs" / "embedding.md").read_text(encoding="utf-8")
