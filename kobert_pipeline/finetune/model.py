@@ -97,7 +97,7 @@ def build(
     if frozen:
         return FeatureBasedTagger(model, plan.dropout)
     if task.auto_class == "AutoModel" and getattr(model, "pooler", None) is not None:
-        model.pooler = None  # nothing would train it
+        model.pooler.requires_grad_(False)  # a part of the class that no loss reads
     keep_first_token(model)
     return model
 

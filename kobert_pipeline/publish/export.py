@@ -51,7 +51,7 @@ def write_sentence_transformers_files(out: Path) -> None:
     """Write the files by which `sentence-transformers` loads the exported encoder in `out`: a text's vector is the mean
     of its last hidden states, padding excluded, or what the encoder was trained with."""
     config = read_json(out / "config.json")
-    pooling = trained_pooling(config)
+    pooling, width = trained_pooling(config), config.get("hidden_size", config.get("n_embd"))  # GPT-2's name
     # mean is the default of sentence-transformers, so other poolings must say that they are not it
     modes = {
         f"pooling_mode_{name}": used == pooling for used, name in POOLING_MODES.items() if used in ("mean", pooling)
@@ -60,7 +60,7 @@ def write_sentence_transformers_files(out: Path) -> None:
     (out / "1_Pooling").mkdir(exist_ok=True)
     files: dict[str, Any] = {
         "modules.json": SENTENCE_TRANSFORMERS_MODULES,
-        "1_Pooling/config.json": {"word_embedding_dimension": config["hidden_size"], **modes},
+        "1_Pooling/config.json": {"word_embedding_dimension": width, **modes},
         "config_sentence_transformers.json": {
             "prompts": {},
             "default_prompt_name": None,

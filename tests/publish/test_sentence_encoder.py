@@ -84,6 +84,9 @@ def test_evaluate_measures_it_and_any_other_model(published: Path, tiny: Any, ko
     assert found == 0
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["clean"]["scores"] == {name: round(value, 2) for name, value in scores.items()}
+    other = kobert_pipeline.load(tiny.run_dir / "publish" / "nsmc").evaluate(dev, task="contrastive")
+    assert other["task"]["pooling"] == "mean"
+    assert other["clean"]["scores"].keys() == report["clean"]["scores"].keys()
     assert "noise is known for tasks that" in kobert("evaluate", published, dev, "--noise", "typos").complaint
 
 
