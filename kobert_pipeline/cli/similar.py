@@ -83,13 +83,11 @@ def _print_evaluation(
 ) -> None:
     import numpy as np
 
-    from kobert_pipeline.features.metrics import ranking_scores
-    from kobert_pipeline.inference.similar import ranks
+    from kobert_pipeline.inference.similar import retrieval_scores
 
+    gold = np.array(right)
     rows = {
-        method: {
-            name: round(value, 2) for name, value in ranking_scores(ranks(scores, queries, np.array(right))).items()
-        }
+        method: {name: round(value, 2) for name, value in retrieval_scores(scores, queries, gold).items()}
         for method, scores in found.items()
     }
     if as_json:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.questions import squad_examples
 from kobert_pipeline.finetune.pooling import POOLINGS
 from kobert_pipeline.inference.bm25 import Bm25
@@ -114,3 +115,8 @@ def ranks(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> np.ndarra
         of_gold = np.take_along_axis(rows, gold[start : start + len(rows), None], 1)
         found.append((rows >= of_gold).sum(1))
     return np.concatenate(found)
+
+
+def retrieval_scores(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> dict[str, float]:
+    """MRR, nDCG and recall of queries whose right texts are `gold` (Q,), in percent."""
+    return ranking_scores(ranks(scores, queries, gold))

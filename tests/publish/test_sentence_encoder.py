@@ -80,8 +80,8 @@ def test_evaluate_measures_it_and_any_other_model(published: Path, tiny: Any, ko
     dev.write_bytes(features.read_bytes())
     folder = published.parents[1] / "finetune" / "search" / "1"
     scores = json.loads((folder / "manifest.json").read_text())["counts"]["dev"]
-    found = kobert("evaluate", published, dev, "--out", tmp_path / "report").code
-    assert found == 0
+    found = kobert("evaluate", published, dev, "--out", tmp_path / "report.json")
+    assert found.code == 0, found.err
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["clean"]["scores"] == {name: round(value, 2) for name, value in scores.items()}
     other = kobert_pipeline.load(tiny.run_dir / "publish" / "nsmc").evaluate(dev, task="contrastive")
