@@ -87,7 +87,7 @@ def test_evaluate_measures_it_and_any_other_model(published: Path, tiny: Any, ko
     other = kobert_pipeline.load(tiny.run_dir / "publish" / "nsmc").evaluate(dev, task="contrastive")
     assert other["task"]["pooling"] == "mean"
     assert other["clean"]["scores"].keys() == report["clean"]["scores"].keys()
-    assert "noise is known for tasks that" in kobert("evaluate", published, dev, "--noise", "typos").complaint
+    assert "noise is known for tasks that" in kobert("evaluate", published, dev, "--noise", "keys-swapped").complaint
 
 
 def test_sentence_transformers_gives_the_same_vectors(published: Path) -> None:
