@@ -105,7 +105,7 @@ class Checkpoint:
     def embed(
         self,
         texts: str | Sequence[str],
-        pooling: str = "mean",
+        pooling: str | None = None,
         layers: Sequence[int] = (-1,),
         weights: str | Path | None = None,
         long: str = "truncate",
@@ -114,7 +114,8 @@ class Checkpoint:
 
         Args:
             texts: a text or several; each is truncated where `predict` truncates it.
-            pooling: `cls`, `mean`, `max`, `first-last` or `weighted`.
+            pooling: `cls`, `mean`, `max`, `first-last` or `weighted`; default: the one that the model was trained with,
+                or `mean`.
             layers: whose states are concatenated: 0 for the embeddings, 1 for the first layer, -1 for the last.
             weights: the file of token weights that `kobert embed --learn-weights` wrote, for `weighted`.
             long: `truncate` or `windows`, whose vectors are averaged.

@@ -22,7 +22,7 @@ Files = Annotated[
 ]
 OUT = "Write the vectors to this new file: .parquet, .npy or .jsonl; default: JSON Lines to standard output."
 Out = Annotated[Path | None, typer.Option(metavar="OUT", help=OUT)]
-POOLING = "How tokens become the vector of their text: cls, mean, max, first-last or weighted; default: mean."
+POOLING = "How tokens become a text's vector: cls, mean, max, first-last, weighted; default: that of training, or mean."
 Pooling = Annotated[str | None, typer.Option(help=POOLING)]
 LAYERS = "Layers whose states are concatenated: 0 for the embeddings, 1 for the first layer, -1 for the last."
 Layers = Annotated[str, typer.Option(metavar="N,N,...", help=LAYERS)]
@@ -61,7 +61,7 @@ def embed(
 
     if out:
         refuse_unwritable(out, "--out", FORMATS)
-    embedder = Embedder.load(checkpoint, tokenizer, pooling or "mean", numbers, weights, long)
+    embedder = Embedder.load(checkpoint, tokenizer, pooling, numbers, weights, long)
     if learn_weights:
         _learn_weights(embedder, files, learn_weights)
     elif out:

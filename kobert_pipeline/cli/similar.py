@@ -21,12 +21,13 @@ IN = "A file of texts to search in, one per line; - reads standard input. Repeat
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 GOLD = "Evaluate: a file in SQuAD form, whose questions must find their own context among all contexts."
 Gold = Annotated[Path | None, typer.Option(metavar="FILE.json", help=GOLD)]
-BY = "How to rank: a pooling (mean, cls, max, first-last, weighted), bm25, hybrid. Repeatable; default: mean."
+BY = "How to rank: a pooling (as kobert embed), bm25, hybrid. Repeatable; default: the pooling of training, or mean."
 By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
 TopK = Annotated[int, typer.Option(min=1, help="Texts shown per query.")]
 BM25_WEIGHT = "Share of BM25 in hybrid, from 0 to 1."
 Bm25Weight = Annotated[float, typer.Option(min=0, max=1, help=BM25_WEIGHT)]
-HybridPooling = Annotated[str, typer.Option(metavar="POOLING", help="The pooling whose cosines hybrid adds to BM25.")]
+HYBRID = "The pooling whose cosines hybrid adds to BM25; default: that of training, or mean."
+HybridPooling = Annotated[str | None, typer.Option(metavar="POOLING", help=HYBRID)]
 
 
 def similar(
@@ -39,7 +40,7 @@ def similar(
     layers: Layers = "-1",
     weights: Weights = None,
     bm25_weight: Bm25Weight = 0.5,
-    hybrid_pooling: HybridPooling = "mean",
+    hybrid_pooling: HybridPooling = None,
     tokenizer: TokenizerFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,16 +49,17 @@ def similar(
 
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
-    methods = list(dict.fromkeys(by or ["mean"]))
     _refuse_conflicts(queries, candidates, gold)
     numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown
 
-    refuse_unknown(methods, hybrid_pooling)
+    refuse_unknown(by or [], hybrid_pooling)
     texts, asked, right = contexts(gold) if gold else (_lines(candidates or []), queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
-    found = rankers(texts, methods, embedder_of, hybrid_pooling, bm25_weight)
+    trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
+    methods = list(dict.fromkeys(by or [trained]))
+    found = rankers(texts, methods, embedder_of, hybrid_pooling or trained, bm25_weight)
     if gold:
         _print_evaluation(found, asked, right, len(texts), as_json)
     else:
@@ -81,12 +83,11 @@ def _print_evaluation(
 ) -> None:
     import numpy as np
 
-    from kobert_pipeline.inference.similar import ranking_scores, ranks
+    from kobert_pipeline.inference.similar import retrieval_scores
 
+    gold = np.array(right)
     rows = {
-        method: {
-            name: round(value, 2) for name, value in ranking_scores(ranks(scores, queries, np.array(right))).items()
-        }
+        method: {name: round(value, 2) for name, value in retrieval_scores(scores, queries, gold).items()}
         for method, scores in found.items()
     }
     if as_json:

@@ -96,6 +96,18 @@ def mean_ranks(values: list[float]) -> list[float]:
     return ranks
 
 
+def ranking_scores(ranks: np.ndarray, cutoff: int = 10) -> dict[str, float]:
+    """Scores in percent of queries that have one right text each, from its ranks (Q,). With a single right text nDCG is
+    1 / log2(rank + 1)."""
+    within = ranks <= cutoff
+    return {
+        f"mrr@{cutoff}": 100 * float(np.where(within, 1 / ranks, 0).mean()),
+        f"ndcg@{cutoff}": 100 * float(np.where(within, 1 / np.log2(ranks + 1), 0).mean()),
+        "recall@1": 100 * float((ranks == 1).mean()),
+        f"recall@{cutoff}": 100 * float(within.mean()),
+    }
+
+
 def korquad_normalize(answer: str) -> str:
     """KorQuAD's `normalize_answer`: symbols to spaces, lower case, no ASCII punctuation, single spaces."""
     # in the order of the official script: symbols become spaces, punctuation vanishes without one

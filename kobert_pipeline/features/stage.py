@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options, Seed
 from kobert_pipeline.corpus.data_files import data_file, data_files
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features import synthesize
+from kobert_pipeline.features import corpus_pairs, synthesize
+from kobert_pipeline.features.corpus_pairs import CorpusPairs
 from kobert_pipeline.features.format import Features, concatenate
 from kobert_pipeline.features.synthesize import Synthesis
 from kobert_pipeline.features.task import Example, Task, refuse_empty
@@ -35,8 +36,8 @@ class FeaturesOptions(Options):
 
     task: Task
     """The task, which says how files are read."""
-    train: str | list[str]
-    """Training files below data_dir."""
+    train: str | list[str] = []
+    """Training files below data_dir; none only where `pairs` makes the training set."""
     dev: str | None = None
     """Development file; default: a part of train."""
     test: str | None = None
@@ -54,8 +55,22 @@ class FeaturesOptions(Options):
     synthesize: Synthesis | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on questions that are made from the corpus by rules, for tasks that answer questions; null: on those
     of the training files alone."""
+    pairs: CorpusPairs | None = Field(None, exclude_if=lambda value: value is None)
+    """Also train on pairs of texts from the corpus, for the task contrastive; where there are no training files, dev is
+    taken from the corpus, too. null: on the training files alone."""
     license: str | None = Field(None, exclude=True)
     """Licence of the training files, for the model cards; does not affect the features."""
+
+    @model_validator(mode="after")
+    def _has_train(self) -> "FeaturesOptions":
+        if not self.train and not self.pairs:
+            raise ValueError("train names no file; name one or several")
+        return self
+
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether examples are made from the corpus."""
+        return bool(self.synthesize or self.pairs)
 
 
 def train_files(options: FeaturesOptions) -> list[str]:
@@ -71,19 +86,17 @@ def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
 def run(
     options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path, corpus: Path | None = None
 ) -> dict[str, Any]:
-    """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents that
-    `options.synthesize` needs."""
+    """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents, for
+    options that need it."""
     from kobert_pipeline.tokenizer.loading import load_tokenizer
 
     report("reading")
     # with the labels of the training files filled in, which task.json then passes on to fine-tuning
     options, splits, counts = prepare(options, data_dir)
-    if options.synthesize and corpus:
-        evaluated = [*splits["dev"], *splits.get("test", [])]
-        known = EvaluationTexts({options.task.content(example) for example in evaluated})
-        made = synthesize.run(options.synthesize, corpus, known)
-        splits["train"] = [*made, *splits["train"]]
-        counts["train_examples_synthetic"] = len(made)
+    trained = len(splits["train"])
+    if corpus:
+        splits = add_from_corpus(options, splits, corpus)
+        counts["train_examples_synthetic"] = len(splits["train"]) - trained
     loaded = load_tokenizer(tokenizer)
     for name, examples in splits.items():
         features = featurize(options, examples, loaded, name)
@@ -93,6 +106,25 @@ def run(
         counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length})
     return counts
+
+
+def add_from_corpus(
+    options: FeaturesOptions, splits: dict[str, list[Example]], corpus: Path
+) -> dict[str, list[Example]]:
+    """The splits with what is made from the documents in the folder `corpus`. Raises UserError where nothing can be."""
+    evaluated = [*splits["dev"], *splits.get("test", [])]
+    known = EvaluationTexts({options.task.content(example) for example in evaluated})
+    made, dev = list[Example](), splits["dev"]
+    if options.synthesize:
+        made = synthesize.run(options.synthesize, corpus, known)
+    if options.pairs:
+        made, from_corpus = corpus_pairs.run(options.pairs, corpus, known, options.dev_share, options.dev_seed)
+        dev = dev or from_corpus
+        if not dev:
+            raise UserError("features: the corpus has no neighbouring paragraphs for dev; name a dev file")
+    train = [*made, *splits["train"]]
+    options.task.refuse_inconsistent(train)
+    return splits | {"train": train, "dev": dev}
 
 
 def featurize(options: FeaturesOptions, examples: list[Example], tokenizer: Any, split: str) -> Features:
@@ -127,7 +159,8 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     paths = data_files(data_dir, names)
     train = [example for path in paths for example in task.read(path)]
     # emptiness is checked twice: here the files, at the end what the filters left
-    refuse_empty("train", paths, len(train))
+    if names:
+        refuse_empty("train", paths, len(train))
     splits: dict[str, list[Example]] = {}
     for name, file in (("test", options.test), ("dev", options.dev)):
         if file:
@@ -150,8 +183,8 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
         train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
     train = [example for example in train if example["group"]]  # nothing can be learned from empty texts
     splits["train"] = draw(train, options.max_train_examples) if options.max_train_examples else train
-    for name, examples in splits.items():
-        if not examples:
+    for name, examples in splits.items():  # without files, all examples will come from the corpus
+        if names and not examples:
             dropped = counts.get("train_examples_contaminated", 0)
             raise UserError(
                 f"features: the {name} split of {', '.join(names)} ({task.name}) is empty: "

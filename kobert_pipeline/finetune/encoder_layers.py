@@ -39,7 +39,9 @@ def layer_stack(model: Any) -> tuple[str, int]:
     name, layers = next(
         (name, part) for name, part in model.base_model.named_modules() if isinstance(part, torch.nn.ModuleList)
     )
-    return f"{model.base_model_prefix}.{name}.", len(layers)
+    # an encoder without a head is its own base model
+    prefix = "" if model.base_model is model else f"{model.base_model_prefix}."
+    return f"{prefix}{name}.", len(layers)
 
 
 def keep_first_token(model: Any) -> None:

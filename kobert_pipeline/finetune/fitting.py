@@ -5,10 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.batching import Batches, BatchSchedule
+from kobert_pipeline.finetune.contrastive import ContrastiveModule
 from kobert_pipeline.finetune.distill import SOFT_LABELS
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, pad_id_of, predict
@@ -59,6 +63,16 @@ class DevEvaluator:
         return sum(best < evaluated <= step for evaluated in self.evaluations.values) >= patience
 
 
+def loss_module(model: Any, task: Task, plan: FinetunePlan) -> tuple[torch.nn.Module, FinetunePlan]:
+    """The module that computes the task's loss, and the plan for the training loop."""
+    if not isinstance(task, Contrastive):
+        return TaskModule(model), plan
+    # the module itself splits what is too large for a device, since it needs whole batches
+    return ContrastiveModule(model, task, plan.max_tokens_per_device), plan.model_copy(
+        update={"max_tokens_per_device": None}
+    )
+
+
 def train_and_select(
     model: Any,
     task: Task,
@@ -89,8 +103,9 @@ def train_and_select(
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
+    module, plan = loss_module(model, task, plan)
     trained = train(
-        TaskModule(model), partial(schedule.batch, device=device()), plan, schedule.steps, out, on_dev,
+        module, partial(schedule.batch, device=device()), plan, schedule.steps, out, on_dev,
         lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking, parts_at=schedule.parts_at,
     )  # fmt: skip
     best, evaluations = on_dev.best(trained.steps), on_dev.evaluations

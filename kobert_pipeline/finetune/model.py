@@ -17,10 +17,12 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import by_length, max_padding_on, padded
 from kobert_pipeline.finetune.encoder_layers import keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
+from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import fine_tuned_for, model_class
@@ -94,6 +96,8 @@ def build(
         model.set_attn_implementation("eager")
     if frozen:
         return FeatureBasedTagger(model, plan.dropout)
+    if task.auto_class == "AutoModel" and getattr(model, "pooler", None) is not None:
+        model.pooler.requires_grad_(False)  # a part of the class that no loss reads
     keep_first_token(model)
     return model
 
@@ -193,7 +197,8 @@ def predict(
     With `calibrate` (on dev) the task is calibrated first, and its new state stored in the model's config, so that it
     is saved with the weights it belongs to. Raises UserError where the logits are not finite.
     """
-    outputs = logits(model, features, batch_size, device)
+    module = SentenceVectors(model, task.pooling) if isinstance(task, Contrastive) else model
+    outputs = logits(module, features, batch_size, device)
     refuse_not_finite(model, outputs)
     if calibrate:
         task = task.calibrate(outputs, features)

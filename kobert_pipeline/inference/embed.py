@@ -19,15 +19,15 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.files import digest, sha256
 from kobert_pipeline.finetune.batching import max_padding_on, padded, split_at_padding
-from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
+from kobert_pipeline.finetune.pooling import POOLINGS, combine_layers, encoder_of, refuse_causal_cls
 from kobert_pipeline.inference.checkpoint import load
-from kobert_pipeline.inference.pooling import POOLINGS, combine_layers
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.training.device import device
+from kobert_pipeline.training.hf_config import trained_pooling
 from kobert_pipeline.training.weight_files import weight_files
 
 BATCH_TOKENS = 8192
@@ -42,7 +42,7 @@ class Embedder:
     """A model and its tokenizer, ready to embed.
 
     Args:
-        pooling: one of `POOLINGS`.
+        pooling: one of `POOLINGS`; None: the one that the model was trained with, or `mean`.
         layers: whose states are concatenated: 0 for the embeddings, 1 to n for the layers, -1 for the last.
         weights: the file of token weights, for the pooling `weighted`.
         long: what is done with texts of more than `max_length` tokens, one of `windows.LONG`.
@@ -55,13 +55,14 @@ class Embedder:
         self,
         model: Any,
         tokenizer: Any,
-        pooling: str = "mean",
+        pooling: str | None = None,
         layers: Sequence[int] = LAST,
         weights: str | Path | None = None,
         long: str = "truncate",
     ) -> None:
         self.encoder, self.tokenizer, self.windows = encoder_of(model), tokenizer, splits(long)
         self.max_length = tokenizer.model_max_length
+        pooling = pooling or trained_pooling(model.config.to_dict())
         self.pooling, self.layers = pooling, tuple(layers)
         refuse_unfit(pooling, self.layers, self.encoder.config.num_hidden_layers)
         if (pooling == "weighted") != (weights is not None):
@@ -69,11 +70,7 @@ class Embedder:
                 "the pooling weighted, and no other, needs weights of tokens: learn them from texts with "
                 "--learn-weights FILE, then give --pooling weighted --weights FILE"
             )
-        if pooling == "cls" and is_causal(self.encoder):
-            raise UserError(
-                "a causal model's first token sees no other one, so cls would give every text the same vector; choose "
-                "another --pooling"
-            )
+        refuse_causal_cls(self.encoder, pooling)
         self.weights = TokenWeights.load(Path(weights), tokenizer) if weights is not None else None
         self.truncated = 0
         self.encoder.to(device())
@@ -84,7 +81,7 @@ class Embedder:
         cls,
         folder: Path,
         tokenizer_folder: Path | None = None,
-        pooling: str = "mean",
+        pooling: str | None = None,
         layers: Sequence[int] = LAST,
         weights: str | Path | None = None,
         long: str = "truncate",
@@ -203,18 +200,6 @@ def write_embeddings(out: Path, embedder: Embedder, texts: Iterable[str], tokens
         return columns, {"truncated": embedder.truncated - before}
 
     embedder.truncated = write_vectors(out, record, chunks, embed, total).get("truncated", 0)
-
-
-def encoder_of(model: Any) -> Any:
-    """The encoder below a model's head; the model itself where it has no head."""
-    if isinstance(model, FeatureBasedTagger):
-        return model.encoder
-    return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
-
-
-def is_causal(encoder: Any) -> bool:
-    """Whether tokens see only those before them, as in GPT."""
-    return any(getattr(part, "is_causal", False) for part in encoder.modules())
 
 
 def refuse_unfit(pooling: str, layers: tuple[int, ...], count: int) -> None:

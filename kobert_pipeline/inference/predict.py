@@ -20,6 +20,7 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.features.unanswerable import null_scores
 from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.model import predict as predict_features
@@ -153,6 +154,8 @@ def predict_examples(checkpoint: Checkpoint, examples: list[Example]) -> Predict
 def examples_of(folder: Path, task: Task, texts: list[str], question: str | None, pair: str | None) -> list[Example]:
     """The texts as examples of the task, with dummy labels. Raises UserError where the input does not fit the task."""
     refuse_unused(folder, task, question, pair)
+    if isinstance(task, Contrastive):
+        raise UserError(f"{folder} gives vectors, not labels; use kobert embed or kobert similar")
     if isinstance(task, SpanTask):
         if question is None:
             raise UserError(f"{folder} answers questions; give one with --question")

@@ -10,11 +10,12 @@ import numpy as np
 
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.questions import squad_examples
+from kobert_pipeline.finetune.pooling import POOLINGS
 from kobert_pipeline.inference.bm25 import Bm25
 from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.embed import LAST, Embedder
-from kobert_pipeline.inference.pooling import POOLINGS
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
 QUERIES_AT_ONCE = 256
@@ -43,10 +44,10 @@ class EmbeddedTexts:
         return self.vectors[[self.numbers[text] for text in texts]]
 
 
-def refuse_unknown(methods: Sequence[str], hybrid: str) -> None:
+def refuse_unknown(methods: Sequence[str], hybrid: str | None) -> None:
     """Raise UserError for a method, or a pooling for `hybrid`, that does not exist."""
     for kind, name, allowed in (*(("method", method, METHODS) for method in methods), ("pooling", hybrid, POOLINGS)):
-        if name not in allowed:
+        if name is not None and name not in allowed:
             raise UserError(f"there is no {kind} {name!r:.40}{did_you_mean(name, allowed)}")
 
 
@@ -59,12 +60,12 @@ def contexts(path: Path) -> tuple[list[str], list[str], list[int]]:
 
 def embedders(
     folder: Path, tokenizer_folder: Path | None, layers: Sequence[int], weights: Path | None
-) -> Callable[[str], Embedder]:
-    """Pooling -> the embedder of a checkpoint, which is loaded once, and only when an embedder is asked for: BM25 needs
-    none. `layers` and `weights` are for the poolings that take them."""
+) -> Callable[[str | None], Embedder]:
+    """Pooling (None: that of training) -> the embedder of a checkpoint, which is loaded once, and only when an embedder
+    is asked for: BM25 needs none. `layers` and `weights` are for the poolings that take them."""
     parts = lru_cache(lambda: load(locate(str(folder)) if tokenizer_folder is None else folder, tokenizer_folder))
 
-    def embedder_of(pooling: str) -> Embedder:
+    def embedder_of(pooling: str | None) -> Embedder:
         chosen = LAST if pooling == "first-last" else layers
         return Embedder(*parts(), pooling, chosen, weights if pooling == "weighted" else None)
 
@@ -74,7 +75,7 @@ def embedders(
 def rankers(
     texts: Sequence[str],
     methods: Sequence[str],
-    embedder_of: Callable[[str], TextEmbedder],
+    embedder_of: Callable[[str | None], TextEmbedder],
     hybrid: str,
     bm25_weight: float,
 ) -> dict[str, Scores]:
@@ -136,13 +137,6 @@ def ranks(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> np.ndarra
     return np.concatenate(found)
 
 
-def ranking_scores(ranks: np.ndarray, cutoff: int = 10) -> dict[str, float]:
-    """Scores in percent of queries that have one right text each, from its ranks (Q,). With a single right text nDCG is
-    1 / log2(rank + 1)."""
-    within = ranks <= cutoff
-    return {
-        f"mrr@{cutoff}": 100 * float(np.where(within, 1 / ranks, 0).mean()),
-        f"ndcg@{cutoff}": 100 * float(np.where(within, 1 / np.log2(ranks + 1), 0).mean()),
-        "recall@1": 100 * float((ranks == 1).mean()),
-        f"recall@{cutoff}": 100 * float(within.mean()),
-    }
+def retrieval_scores(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> dict[str, float]:
+    """MRR, nDCG and recall of queries whose right texts are `gold` (Q,), in percent."""
+    return ranking_scores(ranks(scores, queries, gold))

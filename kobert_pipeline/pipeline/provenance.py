@@ -10,6 +10,7 @@ import kobert_pipeline.finetune.stage as finetune_stage
 import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.markdown import mean
 from kobert_pipeline.pipeline.card_example import card_example
@@ -150,7 +151,7 @@ def card_facts(
         library=segmenter.library if segmenter else "",
         base=strip_local_paths(recipe.checkpoint, data_dir),
         plain_agreement=manifests["tokenizer"]["counts"]["agreement_with_plain"] if has_plain else None,
-        gives_vectors=task is None and auto_class != "AutoModelForCausalLM",
+        gives_vectors=isinstance(task, Contrastive) or (task is None and auto_class != "AutoModelForCausalLM"),
         permission=options.permission,
         costs=costs(manifests | related),
         emissions=options.emissions,

@@ -22,6 +22,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
 from kobert_pipeline.publish.licences import NOT_STATED, refusal
 from kobert_pipeline.training.trackers import Tracker
@@ -128,7 +129,7 @@ class Recipe(Options):
             self._check_checkpoint(name, published)
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():
-            self._check_synthesis(name, prepared)
+            self._check_made_examples(name, prepared)
             # the positions of a checkpoint are known once it is fetched, and checked then
             if prepared.max_length > positions and self.checkpoint is None:
                 raise ValueError(
@@ -137,17 +138,13 @@ class Recipe(Options):
                 )
         return self
 
-    def _check_synthesis(self, name: str, prepared: features_stage.FeaturesOptions) -> None:
-        if not prepared.synthesize:
-            return
-        if not isinstance(prepared.task, SpanTask):
-            raise ValueError(
-                f"features.{name}.synthesize makes questions, but its task is {prepared.task.name}; leave it out"
-            )
-        if self.corpus is None:
-            raise ValueError(
-                f"features.{name}.synthesize makes questions from the corpus, but the recipe has none; name its sources"
-            )
+    def _check_made_examples(self, name: str, prepared: features_stage.FeaturesOptions) -> None:
+        for option, what, kind in (("synthesize", "questions", SpanTask), ("pairs", "pairs of texts", Contrastive)):
+            where = f"features.{name}.{option}"
+            if getattr(prepared, option) and not isinstance(prepared.task, kind):
+                raise ValueError(f"{where} makes {what}, but its task is {prepared.task.name}; leave it out")
+            if getattr(prepared, option) and self.corpus is None:
+                raise ValueError(f"{where} makes {what} from the corpus, but the recipe has none; name its sources")
 
     def _check_finetuning(self, name: str, tuned: finetune_stage.FinetuneOptions) -> None:
         if len(set(tuned.seeds)) < len(tuned.seeds):

@@ -143,7 +143,7 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     """Labelled data and a tokenizer -> arrays for fine-tuning, one folder per data set."""
     stage, tokenizer = origin(recipe).tokenizer
     for name, options in recipe.features.items():
-        corpus = {"corpus": run.run_dir / "corpus"} if options.synthesize else {}
+        corpus = {"corpus": run.run_dir / "corpus"} if options.needs_corpus else {}
         yield Job(
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
             writes=features_stage.WRITES, inputs={stage: run.run_dir / stage} | corpus,

@@ -8,7 +8,7 @@ from typing import Any
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
 from kobert_pipeline.tokenizer.loading import load_tokenizer
-from kobert_pipeline.training.hf_config import inference_length
+from kobert_pipeline.training.hf_config import inference_length, trained_pooling
 
 PLAIN = "plain"
 """Folder of the tokenizer that needs no analyzer, in the tokenizer's folder and in the published one."""
@@ -17,6 +17,8 @@ SENTENCE_TRANSFORMERS_MODULES = [
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
 ]
 """Under the class names that every version of sentence-transformers since 2.0 accepts."""
+POOLING_MODES = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
+"""{pooling: its name in the options `pooling_mode_...` of sentence-transformers}"""
 
 
 def export(model: Path, tokenizer: Path, out: Path) -> None:
@@ -47,13 +49,18 @@ def export_plain(model: Path, tokenizer: Path, out: Path) -> None:
 
 def write_sentence_transformers_files(out: Path) -> None:
     """Write the files by which `sentence-transformers` loads the exported encoder in `out`: a text's vector is the mean
-    of its last hidden states, padding excluded."""
+    of its last hidden states, padding excluded, or what the encoder was trained with."""
     config = read_json(out / "config.json")
+    pooling, width = trained_pooling(config), config.get("hidden_size", config.get("n_embd"))  # GPT-2's name
+    # mean is the default of sentence-transformers, so other poolings must say that they are not it
+    modes = {
+        f"pooling_mode_{name}": used == pooling for used, name in POOLING_MODES.items() if used in ("mean", pooling)
+    }
     max_length = read_json(out / "tokenizer_config.json")["model_max_length"]
     (out / "1_Pooling").mkdir(exist_ok=True)
     files: dict[str, Any] = {
         "modules.json": SENTENCE_TRANSFORMERS_MODULES,
-        "1_Pooling/config.json": {"word_embedding_dimension": config["hidden_size"], "pooling_mode_mean_tokens": True},
+        "1_Pooling/config.json": {"word_embedding_dimension": width, **modes},
         "config_sentence_transformers.json": {
             "prompts": {},
             "default_prompt_name": None,

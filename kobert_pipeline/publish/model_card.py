@@ -104,7 +104,9 @@ def other_ways(facts: CardFacts) -> list[str]:
     if facts.gives_vectors:
         parts += [
             "As text embeddings: the last hidden states, averaged over all tokens except padding. The model was not "
-            "trained to compare texts, so fine-tune it before you rely on distances.",
+            "trained to compare texts, so fine-tune it before you rely on distances."
+            if facts.results is None
+            else "As text embeddings, pooled as in training; compare them by their cosine.",
             f"```python\n{VECTORS.replace(', trust_remote_code=True', '') if facts.base else VECTORS}\n```",
         ]
     if facts.onnx_difference is not None:

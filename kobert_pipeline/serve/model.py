@@ -13,6 +13,7 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.tasks.choice import Choice
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.inference.checkpoint import Checkpoint, load, task_options
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
@@ -22,19 +23,17 @@ from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
 from kobert_pipeline.serve.model_facts import attention_row, card_scores
 
-ENDPOINTS = ((SpanTask, "/v1/answer"), (TaggingTask, "/v1/tag"), (Choice, None))
+ENDPOINTS = ((SpanTask, "/v1/answer"), (TaggingTask, "/v1/tag"), (Choice, None), (Contrastive, None))
 """The endpoints of tasks, None for one without; all others are answered by /v1/classify."""
-
-HYBRID = "mean"
-"""The pooling of `hybrid`, as in `kobert similar` without options."""
 
 
 class Ranking(NamedTuple):
-    """Texts to rank by their similarity to a query, by one of `similar.METHODS`; the `top_k` best are returned."""
+    """Texts to rank by their similarity to a query, by one of `similar.METHODS` (None: the pooling that the model was
+    trained with); the `top_k` best are returned."""
 
     query: str
     texts: list[str]
-    by: str
+    by: str | None
     top_k: int
 
 
@@ -118,7 +117,7 @@ class ServedModel:
         texts_of: dict[str, list[str]] = {}
         for ranking in rankings:
             if ranking.by != "bm25":
-                pooling = HYBRID if ranking.by == "hybrid" else ranking.by
+                pooling = self.embedder.pooling if ranking.by in (None, "hybrid") else ranking.by
                 texts_of.setdefault(pooling, []).extend([ranking.query, *ranking.texts])
         embedders = {
             pooling: EmbeddedTexts(Embedder(self.model, self.tokenizer, pooling, long=self.long), texts)
@@ -127,9 +126,11 @@ class ServedModel:
         return [self._ranked(embedders, *ranking) for ranking in rankings]
 
     def _ranked(
-        self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str], by: str, top_k: int
+        self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str], by: str | None, top_k: int
     ) -> list[dict[str, Any]]:
-        scores = rankers(texts, [by], embedders.__getitem__, HYBRID, bm25_weight=0.5)[by]
+        trained = self.embedder.pooling
+        # a hybrid, and a pooling that is not named, have that of the training
+        (scores,) = rankers(texts, [by or trained], lambda name: embedders[name or trained], trained, 0.5).values()
         numbers, values = top(scores, [query], top_k)
         return [
             {"index": number, "score": round(value, 4), "text": texts[number]}

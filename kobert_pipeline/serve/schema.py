@@ -150,7 +150,7 @@ class SimilarBody(Body):
 
     query: Text
     texts: list[Text] = NotEmpty
-    by: Literal["mean", "cls", "max", "first-last", "bm25", "hybrid"] = "mean"
+    by: Literal["mean", "cls", "max", "first-last", "bm25", "hybrid"] | None = None
     """How to rank, as `kobert similar --by`."""
     top_k: int = Field(5, ge=1)
     """Texts in the answer."""

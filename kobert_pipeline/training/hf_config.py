@@ -41,6 +41,11 @@ def inference_length(config: dict[str, Any]) -> int:
     return min(max_input_length(config), length)
 
 
+def trained_pooling(config: dict[str, Any]) -> str:
+    """The pooling that a sentence encoder was trained with, `mean` for other models."""
+    return str(fine_tuned_for(config)[1].get("pooling", "mean"))
+
+
 def model_class(config: Any, path: Path) -> Any:
     """The `transformers` model class that a config, read from `path`, names.
 

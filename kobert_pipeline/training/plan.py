@@ -45,7 +45,8 @@ class Plan(Options):
     max_tokens_per_device: int | None = Field(None, gt=0, exclude=True)
     """Largest number of tokens that a device computes at once; a larger batch is split into as few parts as possible,
     computed one after another (gradient accumulation). Sequences are not split, so a part may exceed it by up to one
-    sequence. null: each device computes its batch at once. Results change by rounding only."""
+    sequence. The task contrastive compares the texts of a whole batch and uses gradient caching instead. null: each
+    device computes its batch at once. Results change by rounding only."""
     torch_compile: bool = Field(False, exclude=True)
     """Whether to compile the model with torch.compile. Results change by rounding only."""
     fsdp: bool = Field(False, exclude=True)

@@ -15,8 +15,8 @@ import torch
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, refuse_not_finite
+from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.checkpoint import load
-from kobert_pipeline.inference.embed import encoder_of
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.device import device
 from kobert_pipeline.visualize.page import label_of

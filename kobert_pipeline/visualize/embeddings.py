@@ -16,8 +16,9 @@ import numpy as np
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import atomic_write
+from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.checkpoint import load
-from kobert_pipeline.inference.embed import Embedder, encoder_of
+from kobert_pipeline.inference.embed import Embedder
 
 POOLINGS = ("mean", "cls", "max")
 NO_VARIANCE = 1e-12

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 import zstandard
 
-from kobert_pipeline.inference.pooling import POOLINGS
+from kobert_pipeline.config import recipe_file
+from kobert_pipeline.finetune.pooling import POOLINGS
+from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[2]
 GUIDE = (REPO / "docs" / "embedding.md").read_text(encoding="utf-8")
@@ -54,6 +57,18 @@ def test_the_guide_does_what_it_says(
     assert not found.diagonal().any() and found.any()
     exec(vectors, {})
     assert capsys.readouterr().out == "(2, 32)\n"
+
+
+def test_the_recipe_of_the_guide_is_valid_and_its_triples_are_read(tmp_path: Path) -> None:
+    korean = (REPO / "docs" / "ko" / "embedding.md").read_text(encoding="utf-8")
+    (block,) = blocks("yaml")
+    assert f"```yaml\n{block}```" in korean
+    content = recipe_file.load("mini", []) | yaml.safe_load(block)
+    recipe = Recipe.model_validate(content)
+    assert recipe.features["search"].pairs and not recipe.features["questions"].pairs
+    (tmp_path / "questions.tsv").write_text(blocks("text")[-1], encoding="utf-8")
+    [example] = recipe.features["questions"].task.read(tmp_path / "questions.tsv")
+    assert example["negatives"] == ["운전면허증은 경찰서에서 갱신합니다."]
 
 
 def test_the_guide_names_every_pooling() -> None:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 import kobert_pipeline as kobert_package
+from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.inference.bm25 import Bm25, content_morphemes
-from kobert_pipeline.inference.similar import ranking_scores, ranks, standard_scores, top
+from kobert_pipeline.inference.similar import ranks, standard_scores, top
 from kobert_pipeline.inference.token_weights import K1, B
 
 TEXTS = [

@@ -1,0 +1,152 @@
+"""Sentence encoders: texts that belong together get similar vectors, all others of a batch dissimilar ones, by the loss
+InfoNCE (van den Oord et al. 2018; for sentences Gao et al., *SimCSE*, EMNLP 2021)."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.metrics import ranking_scores
+from kobert_pipeline.features.sequence import SequenceTask
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
+from kobert_pipeline.features.task import Example
+
+KNOWN = {
+    "id": IDS,
+    "text": ("anchor", "query", "question", "sent0", "text"),
+    "text_pair": ("positive", "sent1", "text_pair"),
+    "negative": ("negative", "hard_neg", "negatives"),
+}
+"""Names of the columns in published data sets; the first that a file has is used."""
+QUERIES_AT_ONCE = 256
+"""Rows of cosines that are in memory at once."""
+
+
+class Contrastive(SequenceTask):
+    """A text, the text that belongs to it, and texts that do not, if there are any (hard negatives). Known columns:
+    anchor, query, question, sent0 or text; positive, sent1 or text_pair; negative, hard_neg or negatives."""
+
+    name: Literal["contrastive"] = "contrastive"
+    auto_class: ClassVar[str] = "AutoModel"
+    labels: ClassVar[tuple[str, ...]] = ()
+    metric: ClassVar[str] = "mrr@10"
+    sample: ClassVar[dict[str, Any]] = {"text": "여권은 어디에서 만들어?", "text_pair": "여권은 구청에서 발급합니다."}
+    inference_options: ClassVar[tuple[str, ...]] = ("pooling",)
+
+    id: str | None = None
+    """Column of an example's id; null: guid or id where there is one, else the row number."""
+    text: str | None = None
+    """Column of the text; null: recognized by its name."""
+    text_pair: str | None = None
+    """Column of the text that belongs to it; null: recognized by its name."""
+    negative: str | None = None
+    """Column of a text that does not belong to it, in JSON also of a list of such texts; null: recognized by its name,
+    where there is one."""
+    pooling: Literal["mean", "cls", "max"] = "mean"
+    """How the states of a text's tokens become its vector; stored with the model, which embeds so by default."""
+    temperature: float = Field(0.05, gt=0)
+    """The cosines of a batch are divided by this before the softmax; lower: the most similar wrong texts count more."""
+
+    def config(self) -> dict[str, Any]:
+        """Nothing: the model is an encoder without a head."""
+        return {}
+
+    def inference_state(self) -> dict[str, Any]:
+        """The pooling, also where it is the default."""
+        return {"pooling": self.pooling}
+
+    def read(self, path: Path) -> list[Example]:
+        """Every row. Raises UserError for a row whose texts are missing or empty, or with a negative that is the text
+        which belongs to it."""
+        table = list(rows(path))
+        if not table:
+            return []
+        columns = {
+            role: column_of(
+                role, path, table[0], self.name, getattr(self, role), known, needed=role in ("text", "text_pair")
+            )
+            for role, known in KNOWN.items()
+        }
+        return [_example(row, number, columns) for number, row in enumerate(table)]
+
+    def refuse_inconsistent(self, examples: list[Example]) -> None:
+        """Raise UserError where examples have different numbers of negatives."""
+        counts = {len(example["negatives"]) for example in examples}
+        if len(counts) > 1:
+            raise UserError(
+                f"features: examples have {' and '.join(map(str, sorted(counts)))} negatives; give files with the same "
+                "number in each row"
+            )
+
+    def windows(self, examples: list[Example]) -> list[Example]:
+        """The texts of each example: the text, the one that belongs to it, the negatives."""
+        return [
+            {"text": text, "label": 0}
+            for example in examples
+            for text in (example["text"], example["text_pair"], *example["negatives"])
+        ]
+
+    def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
+        """A window per text, truncated to `max_length`; `choices` () is the number of texts of an example. Raises
+        UserError where examples have different numbers of negatives."""
+        self.refuse_inconsistent(examples)
+        arrays = super().featurize(self.windows(examples), tokenizer, max_length)
+        del arrays["labels"]
+        return arrays | {"choices": np.array(2 + len(examples[0]["negatives"]))}
+
+    def targets(self, features: Features) -> dict[str, np.ndarray]:
+        """Nothing: which texts belong together is in their order."""
+        return {}
+
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
+        """For each text the rank of the one that belongs to it, as `ranks`, by the cosine of their `vectors`."""
+        vectors = np.stack([row[:2] for row in logits["vectors"]])
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+        texts, pairs = ([example[role] for example in features.examples] for role in ("text", "text_pair"))
+        return ranks(vectors[:, 0], vectors[:, 1], texts, pairs)
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """MRR, nDCG and recall, in percent."""
+        return ranking_scores(np.array(predictions))
+
+
+def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: list[str]) -> list[int]:
+    """For each of n queries the rank, from 1, of its own candidate among all n: by the product of their vectors (n, H).
+
+    `texts` and `pairs` are the texts of queries and candidates. A candidate with the text of the right one is right
+    too, and one with the text of the query does not count. Others with the same score as the right one are better.
+    """
+    numbers = {text: number for number, text in enumerate(dict.fromkeys([*texts, *pairs]))}
+    own, pair = (np.array([numbers[text] for text in side]) for side in (texts, pairs))
+    found: list[int] = []
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        some = slice(start, start + QUERIES_AT_ONCE)
+        scores = queries[some] @ candidates.T  # (Q, n)
+        of_right = np.diagonal(scores, start)[:, None]
+        wrong = (pair != pair[some, None]) & (pair != own[some, None])
+        found += (1 + ((scores >= of_right) & wrong).sum(1)).tolist()
+    return found
+
+
+def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
+    values = {role: cell(row, column) for role, column in columns.items() if column}
+    negatives = values.get("negative", [])
+    negatives = negatives if isinstance(negatives, list) else [negatives]
+    for text in (values["text"], values["text_pair"], *negatives):
+        if not isinstance(text, str) or not remove_whitespace(text):
+            raise UserError(
+                f"{row.place}: one of the texts is {text!r:.60}; the text, its pair and its negatives must not be empty"
+            )
+    if values["text_pair"] in negatives:
+        raise UserError(
+            f"{row.place}: {values['text_pair'][:60]!r} both belongs to the text and is its negative; leave one out"
+        )
+    return {
+        "id": str(values.get("id", number)),
+        "group": remove_whitespace(values["text"]),
+        "text": values["text"], "text_pair": values["text_pair"], "negatives": negatives,
+    }  # fmt: skip

@@ -1,0 +1,178 @@
+"""The task contrastive: layouts of pairs and triples, wrong rows by file and line, ranks against loops; and pairs from
+the corpus."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.document import Document, write_documents
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import corpus_pairs, stage
+from kobert_pipeline.features.corpus_pairs import CorpusPairs, pairs_of
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.tasks.contrastive import Contrastive, ranks
+from kobert_pipeline.pipeline.recipe import Recipe
+
+OWN = {"text": "a", "text_pair": "b", "negative": "c"}
+NOTHING = EvaluationTexts(set())
+
+
+def write(path: Path, *records: dict[str, Any]) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    else:
+        lines = [list(records[0]), *(list(record.values()) for record in records)]
+        path.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: Path) -> None:
+    for name, record, negatives, options in [
+        ("pairs.tsv", {"query": "물음", "positive": "대답"}, [], {}),
+        ("triples.tsv", {"sent0": "물음", "sent1": "대답", "hard_neg": "딴소리"}, ["딴소리"], {}),
+        ("several.jsonl", {"anchor": "물음", "positive": "대답", "negatives": ["가", "나"]}, ["가", "나"], {}),
+        ("own.jsonl", {"a": "물음", "b": "대답", "c": "딴소리"}, ["딴소리"], OWN),
+    ]:  # fmt: skip
+        [example] = Contrastive(**options).read(write(tmp_path / name, record))
+        assert example == {
+            "id": "0", "group": "물음", "text": "물음", "text_pair": "대답", "negatives": negatives
+        }, name  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"query": "물음", "positive": " "}, "line 1: one of the texts is ' '"),
+        ({"query": "물음", "positive": 3}, "line 1: one of the texts is 3"),
+        ({"query": "물음", "positive": "대답", "negative": [""]}, "line 1: one of the texts is ''"),
+        ({"query": "물음", "positive": "대답", "negative": ["가", "대답"]}, "'대답' both belongs to the text"),
+        ({"query": "물음", "answer": "대답"}, "no column is the text_pair of the task contrastive"),
+    ],
+)
+def test_wrong_rows_are_refused(record: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        Contrastive().read(write(tmp_path / "wrong.jsonl", record))
+
+
+def test_rows_with_other_numbers_of_negatives_are_refused(tmp_path: Path) -> None:
+    rows = [{"query": f"물음 {n}", "positive": "대답", "negative": ["가"] * (n % 2)} for n in range(40)]
+    write(tmp_path / "mixed.jsonl", *rows)
+    options = stage.FeaturesOptions(task="contrastive", train="mixed.jsonl", dev_share=0.2)
+    with pytest.raises(UserError, match="0 and 1 negatives"):
+        stage.prepare(options, tmp_path)
+
+
+@given(st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_ranks_equal_loops(count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    texts, pairs = (rng.choice(list("가나다라마바"), count).tolist() for _ in range(2))
+    queries, candidates = (rng.integers(-1, 2, (count, 3)).astype(np.float32) for _ in range(2))
+    for row in range(count):  # the same text has the same vector
+        candidates[row] = candidates[pairs.index(pairs[row])]
+    expected = [
+        1
+        + sum(
+            float(queries[row] @ candidates[other]) >= float(queries[row] @ candidates[row])
+            for other in range(count)
+            if pairs[other] not in (pairs[row], texts[row])
+        )
+        for row in range(count)
+    ]
+    assert ranks(queries, candidates, texts, pairs) == expected
+
+
+def test_vectors_of_any_length_give_the_rank_by_cosine() -> None:
+    examples = [{"text": f"물음 {n}", "text_pair": f"대답 {n}", "negatives": ["딴소리"]} for n in range(2)]
+    vectors = [np.array([[1, 0], [9, 9], [0, 0]], np.float32), np.array([[0, 2], [0.1, 0.3], [5, 0]], np.float32)]
+    task = Contrastive()
+    predicted = task.predict({"vectors": vectors}, Features({}, examples))
+    assert predicted == [1, 1]  # by their products 1 and 2
+    assert task.score([1, 2], examples)["mrr@10"] == 75
+
+
+def paragraph(name: str, number: int) -> str:
+    """Forty random syllables, so that no two paragraphs overlap."""
+    rng = random.Random(f"{name} {number}")
+    return "".join(chr(rng.randrange(0xAC00, 0xD7A4)) for _ in range(40))
+
+
+def documents(folder: Path) -> Path:
+    """Forty ordered documents of three paragraphs below a heading, and two of gathered reviews."""
+    folder.mkdir()
+    ordered = [
+        Document(f"d{n}", "wiki.txt", "\n".join(["제목", *(paragraph(f"d{n}", i) for i in range(3))]))
+        for n in range(40)
+    ]
+    reviews = [
+        Document(f"r{n}", "reviews.txt", "\n".join(paragraph(f"r{n}", i) for i in range(2)), ordered=False)
+        for n in range(2)
+    ]
+    write_documents(folder / "part-00000.parquet", [*ordered, *reviews])
+    return folder
+
+
+def test_pairs_of_a_document_are_its_neighbours_or_the_same_text_twice() -> None:
+    document = Document("d", "s", "\n".join([paragraph("d", 0), "짧은 제목", paragraph("d", 1), paragraph("d", 2)]))
+    neighbours = [(pair["text"], pair["text_pair"]) for pair in pairs_of(document, "neighbours")]
+    assert neighbours == [(paragraph("d", n), paragraph("d", n + 1)) for n in range(2)]
+    same = [(pair["text"], pair["text_pair"]) for pair in pairs_of(document, "same")]
+    assert same == [(paragraph("d", n), paragraph("d", n)) for n in range(3)]
+    gathered = Document("r", "s", document.text, ordered=False)
+    assert not list(pairs_of(gathered, "neighbours"))
+    assert len(list(pairs_of(gathered, "same"))) == 3
+
+
+def test_train_and_dev_come_from_different_documents_and_dev_is_always_of_neighbours(tmp_path: Path) -> None:
+    corpus = documents(tmp_path / "corpus")
+    for kind in ("neighbours", "same"):
+        train, dev = corpus_pairs.run(CorpusPairs(kind=kind), corpus, NOTHING, 0.2, 1)
+        of_train, of_dev = ({pair["id"].partition("#")[0] for pair in split} for split in (train, dev))
+        assert len(of_train) + len(of_dev) == (40 if kind == "neighbours" else 42)
+        assert not of_train & of_dev
+        assert len(of_dev) > 2
+        assert all((pair["text"] == pair["text_pair"]) == (kind == "same") for pair in train)
+        assert all(pair["text"] != pair["text_pair"] for pair in dev)
+
+
+def test_a_smaller_number_is_a_part_of_a_larger_one_and_known_texts_and_other_sources_are_left_out(
+    tmp_path: Path,
+) -> None:
+    corpus = documents(tmp_path / "corpus")
+    every, _ = corpus_pairs.run(CorpusPairs(), corpus, NOTHING, 0.2, 1)
+    some, dev = corpus_pairs.run(CorpusPairs(number=10), corpus, NOTHING, 0.2, 1)
+    assert (len(some), len(dev)) == (10, 2)
+    assert some == every[:10]
+    assert len({pair["id"].partition("#")[0] for pair in some}) > 5  # not the first documents
+    clear, _ = corpus_pairs.run(CorpusPairs(), corpus, EvaluationTexts({some[0]["text_pair"]}), 0.2, 1)
+    assert [pair for pair in every if some[0]["text_pair"] not in (pair["text"], pair["text_pair"])] == clear
+    with pytest.raises(UserError, match="the corpus of reviews"):
+        corpus_pairs.run(CorpusPairs(sources=("reviews*",)), corpus, NOTHING, 0.2, 1)
+
+
+def test_recipes_that_cannot_make_pairs_are_refused(tiny_recipe_of_pairs: Any) -> None:
+    for changes, said in (
+        ({"task": "nsmc", "train": "reviews_train.txt", "pairs": {}}, "makes pairs of texts, but its task is nsmc"),
+        ({"task": "contrastive"}, "train names no file"),
+        ({"task": "contrastive", "pairs": {"kind": "next"}}, "neighbours"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            tiny_recipe_of_pairs(changes)
+    checkpoint = {"checkpoint": "x", "features": {"search": {"task": "contrastive", "pairs": {}}}}
+    with pytest.raises(ValueError, match="from the corpus, but the recipe has none"):
+        Recipe.model_validate(checkpoint)
+    assert tiny_recipe_of_pairs({"task": "contrastive", "pairs": {}}).features["search"].needs_corpus
+
+
+@pytest.fixture
+def tiny_recipe_of_pairs(corpora: Path) -> Any:
+    content = yaml.safe_load((corpora.parent / "tiny.yaml").read_text(encoding="utf-8"))
+    content |= {"finetune": {}, "publish": {}}
+    return lambda features: Recipe.model_validate(content | {"features": {"search": features}})
