@@ -14,6 +14,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import TaskModule, build, logits
 from kobert_pipeline.finetune.stage import FinetuneOptions
+from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.publish import stage
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.model_card import PIPELINES, auto_class_of
@@ -59,7 +60,8 @@ def learned(model: Path, tiny) -> None:
     has_labels = json.loads((model / "config.json").read_text())["model_type"] != "splinter"
     name, output = ("nsmc", "logits") if has_labels else ("korquad", "start_logits")
     task = Task.choose(name)
-    features = Features.load(tiny.run_dir / "features" / name / "dev")
+    examples = Features.load(tiny.run_dir / "features" / name / "dev").examples[:20]
+    features = Features(task.featurize(examples, load_tokenizer(tiny.run_dir / "tokenizer"), 64), examples)
     tuned = build(task, model, False, FinetuneOptions().plan, 64)
     found = logits(tuned, features, 8, "cpu")[output]
     assert len(found) == len(features) and all(np.isfinite(row).all() for row in found)
