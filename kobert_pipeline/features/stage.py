@@ -155,8 +155,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     """The examples of each split, and counts: training examples that were read, and dropped or also in the test
     set."""
     task = options.task
-    names = train_files(options)
-    paths = data_files(data_dir, names)
+    paths = data_files(data_dir, names := train_files(options))
     train = [example for path in paths for example in task.read(path)]
     # emptiness is checked twice: here the files, at the end what the filters left
     if names:
@@ -181,8 +180,8 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
         is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in train]
         splits["dev"] = [example for example, dev in zip(train, is_dev, strict=True) if dev]
         train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
-    train = [example for example in train if example["group"]]  # nothing can be learned from empty texts
-    splits["train"] = draw(train, options.max_train_examples) if options.max_train_examples else train
+    # nothing can be learned from empty texts
+    splits["train"] = draw([example for example in train if example["group"]], options.max_train_examples)
     for name, examples in splits.items():  # without files, all examples will come from the corpus
         if names and not examples:
             dropped = counts.get("train_examples_contaminated", 0)
@@ -194,8 +193,10 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     return splits, counts
 
 
-def draw(examples: list[Example], count: int) -> list[Example]:
-    """`count` of the examples, or all if there are fewer, in their order."""
+def draw(examples: list[Example], count: int | None) -> list[Example]:
+    """`count` of the examples, in their order; all for None, or if there are fewer."""
+    if count is None:
+        return examples
     drawn = np.random.Generator(np.random.Philox(key=DRAW_SEED)).permutation(len(examples))[:count]
     return [examples[i] for i in np.sort(drawn)]
 

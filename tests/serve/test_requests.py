@@ -292,5 +292,5 @@ def test_the_openapi_page_describes_every_path(client_of: Any) -> None:
         for name, method in methods.items():
             assert f"<h2>{name.upper()} {path}</h2><p>{escape(method['description'])}</p>" in page
     assert "<td>input</td><td>string or list of string or list of integer or list of list of integer</td>" in page
-    assert "<td>by</td><td>mean | cls | max | first-last | bm25 | hybrid</td>" in page
+    assert "<td>by</td><td>mean | cls | max | first-last | bm25 | hybrid or null</td>" in page
     assert not re.search("src=|//|@import", page), "nothing is loaded from elsewhere"
