@@ -113,7 +113,7 @@ WRONG = {
     "analysis.analyzer={name: whitespace, user_dictionary: w.tsv}": ["analysis.analyzer", "takes no user_dictionary"],
     "finetune.nsmc={encoder: frozen, plan: {layerwise_lr_decay: 0.9}}": ["finetune.nsmc", "layerwise_lr_decay 0.9"],
     "finetune.nsmc.seeds=[1, 2, 1]": ["finetune.nsmc.seeds", "repeats a seed"],
-    "features.nsmc={task: nsmc}": ["features.nsmc.train", "is missing"],
+    "features.nsmc={task: nsmc}": ["features.nsmc", "train names no file"],
     "corpus=": ["corpus"],
     "pretrain.total_tokens": ["pretrain.total_tokens", "key.key=value"],
     "=3": ["=3", "key.key=value"],

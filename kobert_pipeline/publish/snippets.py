@@ -101,5 +101,5 @@ print(write("대한민국의 수도는"))""",
     "AutoModel": """from transformers import pipeline
 
 embed = pipeline("feature-extraction", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
-print(len(embed("대한민국의 수도는 서울이다.")[0]))""",
+print(len(embed(TEXT)[0]))""",
 }

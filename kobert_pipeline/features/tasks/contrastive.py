@@ -34,7 +34,7 @@ class Contrastive(SequenceTask):
     auto_class: ClassVar[str] = "AutoModel"
     labels: ClassVar[tuple[str, ...]] = ()
     metric: ClassVar[str] = "mrr@10"
-    sample: ClassVar[dict[str, Any]] = {"text": "여권은 어디에서 만들어?", "text_pair": "여권은 구청에서 발급합니다."}
+    sample: ClassVar[dict[str, Any]] = {"text": "여권은 어디에서 만들어?"}
     inference_options: ClassVar[tuple[str, ...]] = ("pooling",)
 
     id: str | None = None
