@@ -46,13 +46,13 @@ class Metrics:
         label = path if path in self.paths else "other"
         self.requests.labels(label, str(status)).inc()
         self.seconds.labels(label).observe(seconds)
+        self.waiting.set(self.queue_length())  # for the other processes, which cannot ask
 
     def on_batch(self, inputs: int, tokens: int, seconds: float) -> None:
         """Count a computed batch."""
         self.batch_inputs.observe(inputs)
         self.batch_tokens.observe(tokens)
         self.batch_seconds.observe(seconds)
-        self.waiting.set(self.queue_length())  # for the other processes, which cannot ask
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

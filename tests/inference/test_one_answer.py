@@ -28,7 +28,8 @@ from kobert_pipeline.tokenizer import stage as tokenizer
 
 TEXTS, MAX_LENGTH = 400, 24
 QUESTION = "어디에서 살았나?"
-TASKS: dict[str, Any] = {name: {"name": name} for name in Task.names()} | {
+# contrastive models give vectors, which `kobert embed` has
+TASKS: dict[str, Any] = {name: {"name": name} for name in Task.names() if name != "contrastive"} | {
     "classification of pairs": {"name": "classification", "text_pair": "text_pair"},
 }
 FAST = ("nsmc", "korquad", "mrc", "ner", "sts", "choice")
