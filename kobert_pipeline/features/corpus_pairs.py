@@ -3,7 +3,6 @@ text with itself, whose two vectors only dropout makes differ (Gao et al., *SimC
 
 import heapq
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
-from kobert_pipeline.corpus.document import Document, document_parts, read_documents
+from kobert_pipeline.corpus.document import Document, document_parts, is_from, read_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import digest, in_split
@@ -76,7 +75,7 @@ def pairs_of(document: Document, kind: str) -> Iterator[Example]:
 def _documents(options: CorpusPairs, corpus: Path) -> Iterator[Document]:
     for part in document_parts(corpus):
         for document in read_documents(part):
-            if not options.sources or any(fnmatchcase(document.source, name) for name in options.sources):
+            if not options.sources or is_from(document.source, options.sources):
                 yield document
 
 
