@@ -33,10 +33,11 @@ FORMATS = (
 )
 """First bytes; the reason that is counted when the file is skipped; what the file is and what to do about it."""
 
-# possessive quantifiers and atomic groups: nothing before the first tag is tried twice, so a long prefix takes no more
-# than linear time
+# Possessive quantifiers and atomic groups: each thing before the first tag is given back at most once and as a whole, so
+# a long prefix takes no more than linear time. The outer group is not possessive, since Python before 3.11.5 forgets
+# matches of `(?:...)*+`.
 PAGE = re.compile(
-    r"\s*+(?:<\?xml[^>]*+>\s*+|<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    r"\s*+(?:<\?xml[^>]*+>\s*+|<!--(?>.*?-->)\s*+)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
 TAG = re.compile(
     r"</?(?:a|b|br|div|font|h[1-6]|head|hr|img|input|li|link|meta|p|script|span|style|table|td|tr|ul)\b[^<>]{0,1000}>",
