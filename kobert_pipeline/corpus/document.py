@@ -1,6 +1,6 @@
 """The `Document` that every step of the corpus stage takes and gives, and the Parquet parts that store it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -103,6 +103,14 @@ def write_dropped(path: Path, documents: list[DroppedDocument]) -> None:
         }
         with atomic_write(path) as part:
             pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
+
+
+def documents_from(corpus: Path, patterns: Collection[str]) -> Iterator[Document]:
+    """The documents in the folder `corpus` whose sources match one of the patterns; without patterns all of them."""
+    for part in document_parts(corpus):
+        for document in read_documents(part):
+            if not patterns or is_from(document.source, patterns):
+                yield document
 
 
 def document_parts(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
-from kobert_pipeline.corpus.document import Document, document_parts, is_from, read_documents
+from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import digest, in_split
@@ -45,7 +45,7 @@ def run(
         kind = "neighbours" if is_dev else options.kind
         documents = (
             document
-            for document in _documents(options, corpus)
+            for document in documents_from(corpus, options.sources)
             if in_split(f"{dev_seed}\n{document.id}", dev_share) == is_dev
         )
         report(f"pairing {split}")
@@ -70,13 +70,6 @@ def pairs_of(document: Document, kind: str) -> Iterator[Example]:
     for number, (text, pair) in enumerate(zip(lines, lines if kind == "same" else lines[1:], strict=False)):
         identity = f"corpus-{document.id}#{number}"
         yield {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}
-
-
-def _documents(options: CorpusPairs, corpus: Path) -> Iterator[Document]:
-    for part in document_parts(corpus):
-        for document in read_documents(part):
-            if not options.sources or is_from(document.source, options.sources):
-                yield document
 
 
 def _overlaps(pair: Example, known: EvaluationTexts) -> bool:

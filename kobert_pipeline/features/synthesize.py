@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import Document, document_parts, is_from, read_documents
+from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.cloze import Answer, Tagged, answers, question
 from kobert_pipeline.features.task import Example
@@ -69,11 +69,9 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
 
 def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str]]:
     """The identity and the text of each paragraph of suitable length, of ordered documents of the sources."""
-    for part in document_parts(corpus):
-        for document in read_documents(part):
-            wanted = not options.sources or is_from(document.source, options.sources)
-            if wanted and document.ordered:
-                yield from _paragraphs_of(document)
+    for document in documents_from(corpus, options.sources):
+        if document.ordered:
+            yield from _paragraphs_of(document)
 
 
 def _paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:

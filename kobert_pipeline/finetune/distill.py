@@ -63,8 +63,7 @@ def run(
     if not is_main_process():
         return {}  # rank 0 alone writes
     backend, special = vocabulary_in(tokenizer)
-    chosen = Shards.open(shards, "train", special)
-    chosen = chosen.of_sources(options.sources) if options.sources else chosen
+    chosen = Shards.open(shards, "train", special).of_sources(options.sources)
     max_length = read_json(features / "task.json")["max_length"]
     unlabelled = draw_paragraphs(chosen, options.texts, max_length)
     labels = mean_probabilities(unlabelled, teachers, backend, bf16)

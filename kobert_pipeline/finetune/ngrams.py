@@ -15,13 +15,14 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.files import read_json, write_array, write_json, write_json_lines
+from kobert_pipeline.files import read_json, write_array, write_json
+from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-WEIGHTS, SETTINGS, PREDICTIONS = "ngram_weights.npy", "ngrams.json", "predictions.jsonl"
+WEIGHTS, SETTINGS = "ngram_weights.npy", "ngrams.json"
 WRITES = (WEIGHTS, SETTINGS, PREDICTIONS)
 """Every file of a folder with such a classifier."""
 HASHES = 2**22
@@ -117,11 +118,10 @@ def run(options: Ngrams, seed: int, features: Path, tokenizer: Path, out: Path) 
         data = Features.load(features / split)
         probabilities = classifier.probabilities(list(texts_of(data, backend)))
         predictions = task.predict({"logits": list(probabilities)}, data)
-        counts[split] = {name: round(value, 4) for name, value in task.score(predictions, data.examples).items()}
         if split == "test":
-            rows = zip(data.examples, predictions, strict=True)
-            write_json_lines(out / PREDICTIONS, ({"id": example["id"], "prediction": value} for example, value in rows))
-            counts["test_classification_report"] = task.classification_report(predictions, data.examples)
+            counts |= record_test(out, task, predictions, data.examples)
+        else:
+            counts[split] = rounded_scores(task, predictions, data.examples)
     return counts
 
 

@@ -12,11 +12,12 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.files import read_json, write_json_lines
+from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
+from kobert_pipeline.finetune.results import PREDICTIONS, record_test
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
@@ -28,7 +29,7 @@ MODEL = "model"
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
 SOFT_LABELS_FOLDER = "soft-labels"
 """Folder of the texts and soft labels of a distillation, beside those of the seeds."""
-WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), "predictions.jsonl", *TRAINING_WRITES)
+WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), PREDICTIONS, *TRAINING_WRITES)
 """Patterns of all files that the stage writes to its folder."""
 
 
@@ -199,10 +200,4 @@ def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:
     model = load(out / MODEL).to(device())
     _, state = fine_tuned_for(model.config.to_dict())
     predicted = predict(model, task.with_inference_state(state), test, device())
-    rows = zip(test.examples, predicted.predictions, strict=True)
-    lines = ({"id": example["id"], "prediction": prediction} for example, prediction in rows)
-    write_json_lines(out / "predictions.jsonl", lines)
-    counts: dict[str, Any] = {"test": {name: round(value, 4) for name, value in predicted.scores.items()}}
-    if predicted.classification_report:
-        counts["test_classification_report"] = predicted.classification_report
-    return counts
+    return record_test(out, predicted.task, predicted.predictions, test.examples)

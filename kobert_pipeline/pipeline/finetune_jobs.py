@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import kobert_pipeline.finetune.stage as finetune_stage
 from kobert_pipeline.finetune import distill, ngrams
 from kobert_pipeline.finetune.distill import Distillation
+from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.pipeline.provenance import origin
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs.runner import Job
@@ -24,7 +25,7 @@ def finetune_jobs(recipe: Recipe, run: "Run") -> Iterator[Job]:
     """
     for name, options in recipe.finetune.items():
         if options.ngrams:
-            yield from ngram_jobs(recipe, run, name, options)
+            yield from ngram_jobs(recipe, run, name, options, options.ngrams)
             continue
         soft_labels = soft_labels_job(recipe, run, name, options.distill) if options.distill else None
         if soft_labels:
@@ -74,10 +75,12 @@ def training_jobs(
         )  # fmt: skip
 
 
-def ngram_jobs(recipe: Recipe, run: "Run", name: str, options: finetune_stage.FinetuneOptions) -> Iterator[Job]:
-    """Features -> a classifier over n-grams per seed. The pretrained model plays no part in it."""
+def ngram_jobs(
+    recipe: Recipe, run: "Run", name: str, options: finetune_stage.FinetuneOptions, given: Ngrams
+) -> Iterator[Job]:
+    """Features -> a classifier over n-grams per seed, with its options `given`. The pretrained model plays no part."""
     stage, tokenizer = origin(recipe).tokenizer
-    features, given = options.features or name, options.ngrams or ngrams.Ngrams()
+    features = options.features or name
     for seed in options.seeds:
         yield Job(
             "finetune", run.run_dir / "finetune" / name / str(seed), finetune_stage.VERSION,

@@ -47,12 +47,9 @@ class PhaseSchedule:
         # the first phase uses the seed itself, as a training without phases would; Philox keys have 128 bits, so the
         # upper 64 distinguish the phases
         self.loaders = [
-            Loader(
-                shards.of_sources(options.sources) if options.sources else shards,
-                options, vocab_size, seed + (number << 64),
-            )
+            Loader(shards.of_sources(options.sources), options, vocab_size, seed + (number << 64))
             for number, (_, options) in enumerate(phases)
-        ]  # fmt: skip
+        ]
         steps = (loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True))
         self.ends = list(accumulate(steps))  # the number of the first step after each phase
         # the last batch of each prefetching thread, because the parts of a step are requested one by one

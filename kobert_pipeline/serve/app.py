@@ -19,10 +19,10 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.inference.vector_files import short_floats
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.batching import Compute
-from kobert_pipeline.serve.limits import RETRY, Gate, error_response
+from kobert_pipeline.serve.limits import Gate, error_response
 from kobert_pipeline.serve.page import page
 from kobert_pipeline.serve.reference import reference_page
-from kobert_pipeline.serve.service import Service
+from kobert_pipeline.serve.service import Service, service_of
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.Error} for status in (400, 401, 404, 413, 422, 429, 500, 503, 504)
@@ -165,8 +165,7 @@ async def health(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """The models with the paths that they answer; 503 until they are loaded."""
     service = service_of(request)
-    if not service.ready:
-        raise HTTPException(503, "the models are being loaded", RETRY)
+    service.refuse_unready()
     return JSONResponse(
         {"status": "ready", "models": {model.name: model.endpoints for model in service.models.values()}}
     )
@@ -182,12 +181,6 @@ async def metrics(request: Request) -> Response:
 async def docs(request: Request) -> Response:
     """All requests and answers, as a page to read."""
     return HTMLResponse(reference_page(request.app.openapi()))
-
-
-def service_of(request: Request) -> Service:
-    """The service of the application."""
-    service: Service = request.app.state.service
-    return service
 
 
 def as_list(given: Any) -> list[Any]:

@@ -10,11 +10,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 
 from kobert_pipeline.serve import schema
-from kobert_pipeline.serve.limits import RETRY
-from kobert_pipeline.serve.service import Service
+from kobert_pipeline.serve.service import service_of
 
 PAGES = Path(__file__).parent / "pages"
 SCRIPTS = ("words.js", "tabs.js", "attention.js", "page.js")
@@ -109,9 +107,8 @@ async def show() -> Response:
 @page.get("/v1/models", response_model=Models)
 async def models(request: Request) -> Response:
     """The models, and what each answers."""
-    service: Service = request.app.state.service
-    if not service.ready:
-        raise HTTPException(503, "the models are being loaded", RETRY)
+    service = service_of(request)
+    service.refuse_unready()
     data = [
         {"id": model.name, "object": "model", "created": STARTED, "owned_by": "kobert"}
         | {"endpoints": model.endpoints, "paired": model.paired, "scores": model.scores}
@@ -124,7 +121,7 @@ async def models(request: Request) -> Response:
 @page.post("/v1/attention", response_model=schema.Results[Attention])
 async def attention(body: AttentionBody, request: Request) -> Response:
     """What each morpheme of a text reads from, in one layer and head."""
-    service: Service = request.app.state.service
+    service = service_of(request)
     model = service.model(body.model, "/v1/attention")
     texts = [body.input.text, body.input.text_pair] if isinstance(body.input, schema.Pair) else [body.input]
     service.limits.refuse_too_much(texts)

@@ -75,6 +75,11 @@ class Service:
         if self.failure is None:
             self.batcher.run()
 
+    def refuse_unready(self) -> None:
+        """Raise HTTPException until the models are loaded."""
+        if not self.ready:
+            raise HTTPException(503, "the models are being loaded", RETRY)
+
     def model(self, name: str | None, endpoint: str) -> "ServedModel":
         """The model of a request; without a name the only one that answers the endpoint. Raises HTTPException where
         there is none."""
@@ -126,6 +131,12 @@ class Service:
             for future in futures:
                 if not future.cancel() and not future.cancelled():
                     future.exception()  # an error that nobody asks for would be logged, with the text it quotes
+
+
+def service_of(request: Request) -> Service:
+    """The service of the application."""
+    service: Service = request.app.state.service
+    return service
 
 
 async def disconnected(request: Request) -> None:

@@ -96,8 +96,10 @@ class Shards:
 
     def of_sources(self, patterns: Sequence[str]) -> "Shards":
         """These shards, of which only the documents are chosen whose source has a name that matches a pattern (as in a
-        shell: `*` is any text), with or without the suffix of its compression. Positions stay the
-        same. Raises UserError for a pattern that matches no source."""
+        shell: `*` is any text), with or without the suffix of its compression; without patterns all of them.
+        Positions stay the same. Raises UserError for a pattern that matches no source."""
+        if not patterns:
+            return self
         names = sorted({str(name) for shard in self.shards for name in shard.source_names})
         for pattern in patterns:
             if not any(is_from(name, [pattern]) for name in names):

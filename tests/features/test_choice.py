@@ -1,12 +1,11 @@
 """Choices: the layouts of SWAG and KoBEST, columns by option, wrong rows by file and line, and arrays that keep
 candidates together."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from table_files import write_table
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
@@ -16,15 +15,6 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
 TEXT = "비가 오기 시작했다"
 ENDINGS = ["우산을 폈다", "썰매를 탔다", "문을 닫고 오래 잤다", "노래했다"]
-
-
-def table(path: Path, *records: dict[str, Any]) -> Path:
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    else:
-        lines = [list(records[0]), *(list(record.values()) for record in records)]
-        path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def numbered(name: str, texts: list[str], first: int = 0) -> dict[str, str]:
@@ -46,7 +36,7 @@ def test_known_layouts_are_read_without_options(tmp_path: Path) -> None:
         ("l.jsonl", LISTED, "", 3),
     ]:
         task = Task.choose("choice")
-        [example] = task.read(table(tmp_path / name, record))
+        [example] = task.read(write_table(tmp_path / name, record))
         assert (example["text"], example["label"]) == (TEXT, record["label"]), (name, record)
         assert example["choices"] == [lead + ending for ending in ENDINGS[:count]], (name, record)
         assert example["id"] == record.get("id", "0"), (name, record)
@@ -64,7 +54,7 @@ def test_options_name_the_columns(tmp_path: Path) -> None:
         "ask": "왜?",
         "all": ENDINGS,
     }
-    path = table(tmp_path / "own.jsonl", record)
+    path = write_table(tmp_path / "own.jsonl", record)
     task = Task.choose({"name": "choice", "text": "body", "choices": ["b", "a"], "label": "right", "lead": "ask"})
     assert task.read(path)[0]["choices"] == [f"왜? {ENDINGS[1]}", f"왜? {ENDINGS[0]}"]
     assert (
@@ -92,11 +82,11 @@ WRONG_ROWS = [
 def test_a_wrong_row_or_option_is_refused_in_a_sentence(tmp_path: Path) -> None:
     for options, change, said in WRONG_ROWS:
         with pytest.raises(UserError, match=said):
-            Task.choose({"name": "choice"} | options).read(table(tmp_path / "own.jsonl", LISTED, LISTED | change))
+            Task.choose({"name": "choice"} | options).read(write_table(tmp_path / "own.jsonl", LISTED, LISTED | change))
 
 
 def test_a_file_without_candidates_is_refused_with_the_known_names(tmp_path: Path) -> None:
-    path = table(tmp_path / "own.csv", {"text": TEXT, "one": "가", "label": 0})
+    path = write_table(tmp_path / "own.csv", {"text": TEXT, "one": "가", "label": 0})
     with pytest.raises(
         UserError,
         match=r"no columns are the choices of the task choice \(known are ending0, ending1.*"
@@ -112,7 +102,7 @@ def test_files_of_other_numbers_of_candidates_are_not_learned_from_together(
         records = [
             LISTED | {"id": i, "text": f"{name} {i}번", "choices": ENDINGS[:count], "label": 0} for i in range(30)
         ]
-        table(tmp_path / f"{name}.jsonl", *records)
+        write_table(tmp_path / f"{name}.jsonl", *records)
     options = stage.FeaturesOptions(task="choice", train=["a.jsonl", "b.jsonl"], dev_share=0.3)
     with pytest.raises(UserError, match="examples have 2 and 3 candidates"):
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
@@ -123,7 +113,7 @@ def test_windows_are_text_and_candidate_in_the_order_of_the_candidates(
 ) -> None:
     task = Task.choose("choice")
     long = HELLASWAG | {"context": "아주 긴 이야기가 이어진다 " * 20, "label": 1}
-    examples = task.read(table(tmp_path / "own.jsonl", HELLASWAG, long))
+    examples = task.read(write_table(tmp_path / "own.jsonl", HELLASWAG, long))
     Features(task.featurize(examples, morpheme_tokenizer, 32), examples).save(tmp_path / "f")
     features = Features.load(tmp_path / "f")
     assert (len(features), features.choices, len(features.arrays["windows"])) == (2, 4, 9)

@@ -1,7 +1,6 @@
 """The task contrastive: layouts of pairs and triples, wrong rows by file and line, ranks against loops; and pairs from
 the corpus."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from table_files import write_table
 
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, write_documents
@@ -25,15 +25,6 @@ OWN = {"text": "a", "text_pair": "b", "negative": "c"}
 NOTHING = EvaluationTexts(set())
 
 
-def write(path: Path, *records: dict[str, Any]) -> Path:
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    else:
-        lines = [list(records[0]), *(list(record.values()) for record in records)]
-        path.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
-    return path
-
-
 def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: Path) -> None:
     for name, record, negatives, options in [
         ("pairs.tsv", {"query": "물음", "positive": "대답"}, [], {}),
@@ -41,7 +32,7 @@ def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: 
         ("several.jsonl", {"anchor": "물음", "positive": "대답", "negatives": ["가", "나"]}, ["가", "나"], {}),
         ("own.jsonl", {"a": "물음", "b": "대답", "c": "딴소리"}, ["딴소리"], OWN),
     ]:  # fmt: skip
-        [example] = Contrastive(**options).read(write(tmp_path / name, record))
+        [example] = Contrastive(**options).read(write_table(tmp_path / name, record))
         assert example == {
             "id": "0", "group": "물음", "text": "물음", "text_pair": "대답", "negatives": negatives
         }, name  # fmt: skip
@@ -59,12 +50,12 @@ def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: 
 )
 def test_wrong_rows_are_refused(record: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
-        Contrastive().read(write(tmp_path / "wrong.jsonl", record))
+        Contrastive().read(write_table(tmp_path / "wrong.jsonl", record))
 
 
 def test_rows_with_other_numbers_of_negatives_are_refused(tmp_path: Path) -> None:
     rows = [{"query": f"물음 {n}", "positive": "대답", "negative": ["가"] * (n % 2)} for n in range(40)]
-    write(tmp_path / "mixed.jsonl", *rows)
+    write_table(tmp_path / "mixed.jsonl", *rows)
     options = stage.FeaturesOptions(task="contrastive", train="mixed.jsonl", dev_share=0.2)
     with pytest.raises(UserError, match="0 and 1 negatives"):
         stage.prepare(options, tmp_path)

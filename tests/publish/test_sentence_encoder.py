@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
 import yaml
+from plain_states import plain_states
 
 import kobert_pipeline
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.serve.model import Ranking, ServedModel
 
 TEXTS = ["아버지가 방에 들어가셨다.", "그 영화 진짜 재밌었어요ㅋㅋ 또 보고 싶다!", "글", "글 " * 60]
@@ -38,11 +36,7 @@ def published(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory, 
 
 def largest_states(folder: Path, text: str) -> np.ndarray:
     """The largest value of each dimension, by hand."""
-    tokenizer = MorphemeTokenizer.from_pretrained(folder)
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    with torch.no_grad():
-        states = model(**tokenizer(text, truncation=True, return_tensors="pt")).last_hidden_state
-    return states[0].amax(0).numpy()
+    return plain_states(folder, text).amax(0).numpy()
 
 
 def test_the_stored_pooling_is_the_default_of_every_use(published: Path) -> None:

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import transformers
+from plain_states import plain_states
 
 import kobert_pipeline as kobert
-from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish.export import SENTENCE_TRANSFORMERS_MODULES
 from kobert_pipeline.publish.verify import SAMPLES
 
@@ -18,11 +16,7 @@ TEXTS = [*SAMPLES, "글", " ".join(SAMPLES * 30)]
 
 def mean_states(folder: Path, text: str) -> np.ndarray:
     """The mean over all tokens of one text, special ones included, by hand."""
-    tokenizer = MorphemeTokenizer.from_pretrained(folder)
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    with torch.no_grad():
-        states = model(**tokenizer(text, truncation=True, return_tensors="pt")).last_hidden_state
-    return states[0].mean(0).numpy()
+    return plain_states(folder, text).mean(0).numpy()
 
 
 def test_vectors_of_a_padded_batch_are_the_means_of_the_states(tiny) -> None:
