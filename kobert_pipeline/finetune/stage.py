@@ -29,6 +29,8 @@ MODEL = "model"
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
 SOFT_LABELS_FOLDER = "soft-labels"
 """Folder of the texts and soft labels of a distillation, beside those of the seeds."""
+PRETRAINED, SCRATCH = "pretrained", "scratch"
+"""Where weights come from if not from another fine-tuning."""
 WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), PREDICTIONS, *TRAINING_WRITES)
 """Patterns of all files that the stage writes to its folder."""
 
@@ -38,9 +40,10 @@ class FinetuneOptions(Options):
 
     features: str | None = None
     """Name of the features to train on; default: the name of this fine-tuning."""
-    init: Literal["pretrained", "scratch"] = "pretrained"
+    init: str = PRETRAINED
     """`pretrained`: start from the pretrained weights; `scratch`: the same architecture with random weights, as a
-    control."""
+    control; the name of an earlier fine-tuning: train its model further, that of the same seed or else of its first
+    (intermediate-task training, Phang et al. 2018). A head for other labels is made anew."""
     seeds: list[Seed] = Field([1], min_length=1)
     """Random seeds, one run each."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
@@ -54,6 +57,11 @@ class FinetuneOptions(Options):
     """Learn from soft labels of unlabelled texts first; null: from the training set alone."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
+
+    @property
+    def earlier(self) -> str | None:
+        """The name of the fine-tuning whose model this one trains further, if there is one."""
+        return None if self.init in (PRETRAINED, SCRATCH) else self.init
 
     @model_validator(mode="after")
     def _check_ngrams(self) -> "FinetuneOptions":
@@ -182,7 +190,7 @@ def _train_seed(
     plan = plan.model_copy(update={"seed": seed})
     quiet_transformers()
     torch.manual_seed(seed)
-    model = build(task, pretrained, options.init == "scratch", plan, max_length, options.encoder == "frozen")
+    model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen")
     best_folder = out / model_folder if model_folder else None
     soft = (distill.load(soft_labels), options.distill.epochs) if soft_labels and options.distill else None
     return train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft)

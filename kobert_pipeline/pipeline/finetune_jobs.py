@@ -37,13 +37,12 @@ def training_jobs(
     recipe: Recipe, run: "Run", name: str, options: finetune_stage.FinetuneOptions, soft_labels: Path | None
 ) -> Iterator[Job]:
     """The trials and seeds of one fine-tuning; `soft_labels` is the folder of its distillation."""
-    stage, model = origin(recipe).model
     features = options.features or name
-    inputs = {"features": run.run_dir / "features" / features, stage: run.run_dir / stage}
+    inputs = {"features": run.run_dir / "features" / features}
     if soft_labels:
         inputs[finetune_stage.SOFT_LABELS_FOLDER] = soft_labels
         soft_labels = soft_labels.absolute()
-    sources = (run.folder("features", features), run.folder(model))
+    given = run.folder("features", features)
     # The record of a job contains neither the list of seeds nor the lists of a grid, so that these may grow without
     # making finished jobs stale. Instead it has the job's seed and a single setting: that of the trial, or the chosen
     # one, which `extra_inputs` adds.
@@ -54,25 +53,38 @@ def training_jobs(
     trials = {setting: folder / "grid" / setting for setting in grid}
     for setting, trial_plan in grid.items():
         seed, tracking = options.seeds[0], run.tracking(f"finetune/{name}/grid/{setting}")
+        start, model = starting_model(recipe, run, options.earlier, seed)
         yield Job(
             "finetune", trials[setting], finetune_stage.VERSION,
             {**recorded, "plan": trial_plan.dump(), "seed": seed, "trial": True},
-            name=f"{name}/grid/{setting}", resumable=True, inputs=inputs, writes=finetune_stage.WRITES,
+            name=f"{name}/grid/{setting}", resumable=True, inputs=inputs | start, writes=finetune_stage.WRITES,
             preflight=tracking.refuse_missing_libraries,
-            run=partial(finetune_stage.trial, options, trial_plan, seed, *sources, tracking=tracking,
+            run=partial(finetune_stage.trial, options, trial_plan, seed, given, model, tracking=tracking,
                         soft_labels=soft_labels),
         )  # fmt: skip
     absolute_trials = {setting: trial.absolute() for setting, trial in trials.items()}
     for seed in options.seeds:
         tracking = run.tracking(f"finetune/{name}/{seed}")
+        start, model = starting_model(recipe, run, options.earlier, seed)
         yield Job(
             "finetune", folder / str(seed), finetune_stage.VERSION, {**recorded, "seed": seed},
-            name=f"{name}/{seed}", resumable=True, inputs=inputs, candidates=tuple(trials.values()),
+            name=f"{name}/{seed}", resumable=True, inputs=inputs | start, candidates=tuple(trials.values()),
             writes=finetune_stage.WRITES, preflight=tracking.refuse_missing_libraries,
             extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
-            run=partial(finetune_stage.run, options, seed, *sources, trials=absolute_trials, tracking=tracking,
+            run=partial(finetune_stage.run, options, seed, given, model, trials=absolute_trials, tracking=tracking,
                         soft_labels=soft_labels),
         )  # fmt: skip
+
+
+def starting_model(recipe: Recipe, run: "Run", name: str | None, seed: int) -> tuple[dict[str, Path], Path]:
+    """The input of a fine-tuning whose weights it starts from, and the model's folder in it: the pretrained model or,
+    for the `name` of an earlier fine-tuning, its model of the same seed, or else of its first."""
+    if name is None:
+        stage, model = origin(recipe).model
+        return {stage: run.run_dir / stage}, run.folder(model)
+    seeds = recipe.finetune[name].seeds
+    earlier = ("finetune", name, str(seed if seed in seeds else seeds[0]))
+    return {"/".join(earlier): run.run_dir.joinpath(*earlier)}, run.folder(*earlier, finetune_stage.MODEL)
 
 
 def ngram_jobs(

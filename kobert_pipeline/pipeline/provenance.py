@@ -203,13 +203,14 @@ def finished_controls(controls: dict[str, list[Path]]) -> dict[str, list[Manifes
 
 def related_manifests(recipe: Recipe, run_dir: Path, source: str, features: str) -> dict[str, Manifest]:
     """The manifests of jobs that a fine-tuned model cost without being part of it: its features, the trials of its
-    grid, and where it was distilled, the soft labels and what their teachers cost."""
+    grid, and where it was distilled or starts from another fine-tuning, the soft labels and what the others cost."""
     tuned = run_dir / "finetune"
     folders = [run_dir / "features" / features]
     chain: list[str] = [source]
     for name in chain:  # grows: a teacher may have had teachers
-        distillation = recipe.finetune[name].distill
-        chain += [teacher for teacher in distillation.teachers if teacher not in chain] if distillation else []
+        options = recipe.finetune[name]
+        others = [*(options.distill.teachers if options.distill else ()), options.earlier]
+        chain += [other for other in others if other and other not in chain]
     for name in chain:
         folders += [*sorted((tuned / name / "grid").glob("*")), tuned / name / finetune_stage.SOFT_LABELS_FOLDER]
     folders += [tuned / name / str(seed) for name in chain[1:] for seed in recipe.finetune[name].seeds]

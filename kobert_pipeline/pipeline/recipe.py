@@ -163,6 +163,8 @@ class Recipe(Options):
                 f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
                 f"(transformers' {task.auto_class}); choose another pretrain.architecture"
             )
+        if tuned.earlier:
+            self._check_init(name, tuned.earlier)
         if tuned.distill:
             self._check_distillation(name, tuned.distill, features)
         if tuned.ngrams and not labels_single_texts(task):
@@ -172,6 +174,15 @@ class Recipe(Options):
             )
         if tuned.encoder == "frozen" and not isinstance(task, TaggingTask):
             raise ValueError(f"finetune.{name}.encoder is 'frozen', which only tagging tasks support; leave it out")
+
+    def _check_init(self, name: str, init: str) -> None:
+        earlier = list(self.finetune)[: list(self.finetune).index(name)]
+        models = [other for other in earlier if (tuned := self.finetune[other]).encoder == "tuned" and not tuned.ngrams]
+        if init not in models:
+            raise ValueError(
+                f"finetune.{name}.init is '{init}', which is neither pretrained nor scratch nor an earlier fine-tuning "
+                f"of an encoder{did_you_mean(init, [finetune_stage.PRETRAINED, finetune_stage.SCRATCH, *models])}"
+            )
 
     def _check_distillation(self, name: str, options: Distillation, features: str) -> None:
         where, earlier = f"finetune.{name}.distill", list(self.finetune)[: list(self.finetune).index(name)]
@@ -229,9 +240,16 @@ class Recipe(Options):
             rows.append(file_row(self.pretrain.base, self.pretrain.base_license, "start"))
         if self.tokenizer.base and self.tokenizer.keep == "all":
             rows.append(file_row(self.tokenizer.base, self.tokenizer.base_license, "vocabulary"))
-        if features := self.features_of(published):
-            rows += [file_row(path, features.license, "fine-tune") for path in features_stage.train_files(features)]
+        for name in reversed(self.fine_tunings_of(published.source)):
+            features = self.features[self.finetune[name].features or name]
+            given = [file_row(path, features.license, "fine-tune") for path in features_stage.train_files(features)]
+            rows += [row for row in given if row not in rows]
         return rows
+
+    def fine_tunings_of(self, source: str) -> list[str]:
+        """The fine-tuning `source`, that from whose model it starts, and so on; nothing for a pretrained model."""
+        tuned = self.finetune.get(source)
+        return [source, *(self.fine_tunings_of(tuned.earlier) if tuned.earlier else [])] if tuned else []
 
     def evaluation_files(self, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
         """The files that a published model was chosen and evaluated on: rows of `path`, `license` and `use`."""

@@ -128,6 +128,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
         "ngrams": {"features": "nsmc", "ngrams": {"max_n": 3}},
         "student": {
             "features": "nsmc",
+            "init": "nsmc",
             "distill": {"teachers": ["nsmc", "ngrams"], "sources": ["*.txt"], "texts": 60},
             "plan": plan,
         },
@@ -143,6 +144,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     assert manifests["finetune/student/soft-labels"]["counts"]["texts"] == 60
     assert manifests["finetune/student/soft-labels"]["counts"]["teachers"] == 2
     assert manifests["finetune/ngrams/1"]["counts"]["test"]["accuracy"] > 50
+    assert set(manifests["finetune/student/1"]["inputs"]) == {"features", "soft-labels", "finetune/nsmc/1"}
     steps = {name: manifests[f"finetune/{name}/1"]["counts"]["steps"] for name in ("nsmc", "student")}
     assert steps["student"] == steps["nsmc"] + -(-60 // plan["batch_size"])
     card = (run_dir / "publish" / "student" / "README.md").read_text(encoding="utf-8")
@@ -153,6 +155,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     labels, student = (next(job for job in planned if job.name == f"student/{part}") for part in ("soft-labels", "1"))
     written = sum(one.stat().st_size for one in labels.folder.glob("*.npy"))
     assert written < bytes_needed(loaded, labels, corpus=1e6) < bytes_needed(loaded, student, corpus=1e6)
+    assert run_dir.absolute() / "finetune" / "nsmc" / "1" / "model" in student.run.args
     compared = kobert("compare", run_dir)
     assert "student" in compared.out
 

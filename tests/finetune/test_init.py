@@ -1,0 +1,76 @@
+"""Fine-tunings that train another fine-tuning's model further."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.model import build
+from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pipeline.stages import plan as pipeline_plan
+
+
+def test_the_model_is_that_of_the_same_seed_or_of_the_first(tiny: Any, tmp_path: Path) -> None:
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    recipe["finetune"] = {
+        "nsmc": {"seeds": [4, 2]},
+        "again": {"features": "nsmc", "init": "nsmc", "seeds": [2, 3], "plan": {"learning_rate": [1e-4, 2e-4]}},
+        "korquad": {"init": "again", "seeds": [3]},
+    }
+    path = tmp_path / "chain.yaml"
+    path.write_text(yaml.safe_dump(recipe | {"publish": {}}, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    run_dir = tmp_path / "run"
+    _, jobs = pipeline_plan(str(path), [], run_dir, None)
+    expected = {
+        "nsmc/4": "pretrain", "nsmc/2": "pretrain", "again/grid/learning_rate=0.0001": "finetune/nsmc/2",
+        "again/grid/learning_rate=0.0002": "finetune/nsmc/2", "again/2": "finetune/nsmc/2",
+        "again/3": "finetune/nsmc/4", "korquad/3": "finetune/again/3",
+    }  # fmt: skip
+    tunings = {job.name: job for job in jobs if job.stage == "finetune"}
+    assert set(tunings) == set(expected)
+    for name, start in expected.items():
+        assert (run_dir / start / "model").absolute() in tunings[name].run.args, name
+        assert start in {str(folder.relative_to(run_dir)) for folder in tunings[name].inputs.values()}, name
+
+
+def test_weights_are_kept_and_a_head_for_other_labels_is_made_anew(pretrained: Path, tmp_path: Path) -> None:
+    plan = FinetunePlan()
+    torch.manual_seed(1)
+    build(Task.choose("nsmc"), pretrained, False, plan, 32).save_pretrained(tmp_path)
+    saved = load_file(tmp_path / "model.safetensors")
+    same = build(Task.choose("nsmc"), tmp_path, False, plan, 32).state_dict()
+    assert all(torch.equal(same[name], weight) for name, weight in saved.items())
+    three = Task.choose({"name": "classification", "labels": ["a", "b", "c"]})
+    other = build(three, tmp_path, False, plan, 32).state_dict()
+    changed = {name for name, weight in saved.items() if not torch.equal(other[name], weight)}
+    assert changed == {"classifier.weight", "classifier.bias"}
+
+
+def test_training_files_of_all_fine_tunings_count_for_the_licence(tiny: Any) -> None:
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    recipe["finetune"] = {"nsmc": {}, "qa": {"features": "korquad", "init": "nsmc"}}
+    recipe["publish"] = {"qa": {"source": "qa", "permission": "a test"}}
+    loaded = Recipe.model_validate(recipe)
+    alone = Recipe.model_validate(recipe | {"finetune": {"nsmc": {}, "qa": {"features": "korquad"}}})
+    used = [
+        [row["path"] for row in each.training_files(each.publish["qa"]) if row["use"] == "fine-tune"]
+        for each in (loaded, alone)
+    ]
+    first = [str(recipe["features"]["nsmc"]["train"])]
+    assert used[0] == first + used[1] and used[1]
+
+
+def test_a_start_that_cannot_be_is_refused(tiny: Any) -> None:
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {"publish": {}}
+    for changes, said in (
+        ({"nsmc": {"init": "nsmc"}}, "init is 'nsmc', which is neither pretrained nor scratch nor an earlier"),
+        ({"nsmc": {"init": "pretraind"}}, "did you mean 'pretrained'"),
+        ({"nsmc": {"ngrams": {}}, "qa": {"features": "korquad", "init": "nsmc"}}, "earlier fine-tuning of an encoder"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Recipe.model_validate(recipe | {"finetune": changes})
