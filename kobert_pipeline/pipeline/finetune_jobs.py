@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import kobert_pipeline.finetune.stage as finetune_stage
 from kobert_pipeline.finetune import distill, ngrams
@@ -43,11 +43,7 @@ def training_jobs(
         inputs[finetune_stage.SOFT_LABELS_FOLDER] = soft_labels
         soft_labels = soft_labels.absolute()
     given = run.folder("features", features)
-    # The record of a job contains neither the list of seeds nor the lists of a grid, so that these may grow without
-    # making finished jobs stale. Instead it has the job's seed and a single setting: that of the trial, or the chosen
-    # one, which `extra_inputs` adds.
-    recorded = {key: value for key, value in options.dump().items() if key != "seeds"}
-    recorded["plan"] = {key: value for key, value in recorded["plan"].items() if key not in options.plan.varied}
+    recorded = recorded_options(options)
     folder = run.run_dir / "finetune" / name
     grid = options.plan.settings() if options.plan.varied else {}
     trials = {setting: folder / "grid" / setting for setting in grid}
@@ -74,6 +70,18 @@ def training_jobs(
             run=partial(finetune_stage.run, options, seed, given, model, trials=absolute_trials, tracking=tracking,
                         soft_labels=soft_labels),
         )  # fmt: skip
+
+
+def recorded_options(options: finetune_stage.FinetuneOptions) -> dict[str, Any]:
+    """The options of a fine-tuning that all of its jobs have in their records.
+
+    These contain neither the list of seeds nor the lists of a grid, so that they may grow without making finished jobs
+    stale. Instead a record has the job's seed and a single setting: that of the trial, or the chosen one, which
+    `extra_inputs` adds.
+    """
+    recorded = {key: value for key, value in options.dump().items() if key != "seeds"}
+    recorded["plan"] = {key: value for key, value in recorded["plan"].items() if key not in options.plan.varied}
+    return recorded
 
 
 def starting_model(recipe: Recipe, run: "Run", name: str | None, seed: int) -> tuple[dict[str, Path], Path]:
