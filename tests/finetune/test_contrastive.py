@@ -191,6 +191,7 @@ def test_a_dev_set_with_scores_selects_by_spearman(tmp_path: Path) -> None:
     run = tmp_path / "run"
     result = train_and_select(model, task, pairs(500), dev, plan, run, best_folder=run / "model")
     assert set(result["dev"]) == {"spearman", "pearson"}
-    assert result["dev"]["spearman"] == max(scores["spearman"] for scores in read_evaluations(run / EVALUATIONS).values())
+    evaluations = read_evaluations(run / EVALUATIONS).values()
+    assert result["dev"]["spearman"] == max(scores["spearman"] for scores in evaluations)
     assert result["dev"]["spearman"] > 50
     assert predict(load(run / "model"), task, dev, "cpu").scores == pytest.approx(result["dev"], abs=1e-3)

@@ -18,12 +18,17 @@ from kobert_pipeline.features.task import Example
 
 KNOWN = {
     "id": IDS,
-    "text": ("anchor", "query", "question", "sent0", "text", "sentence1", "text1"),
-    "text_pair": ("positive", "sent1", "text_pair", "sentence2", "text2"),
+    "text": ("anchor", "query", "question", "sent0", "text"),
+    "text_pair": ("positive", "sent1", "text_pair"),
     "negative": ("negative", "hard_neg", "negatives"),
-    "score": ("score", "labels.label"),
 }
 """Names of the columns in published data sets; the first that a file has is used."""
+SCORES = ("score", "labels.label")
+"""Names of the column with the score of two texts."""
+KNOWN_WITH_SCORES = KNOWN | {
+    "text": (*KNOWN["text"], "sentence1", "text1"), "text_pair": (*KNOWN["text_pair"], "sentence2", "text2"),
+}  # fmt: skip
+"""Names in files with scores. Without scores, the sentences of a data set such as KorNLI need not belong together."""
 QUERIES_AT_ONCE = 256
 """Rows of cosines that are in memory at once."""
 
@@ -68,20 +73,20 @@ class Contrastive(SequenceTask):
         table = list(rows(path))
         if not table:
             return []
-        given = {role: getattr(self, role) for role in ("id", "text", "text_pair", "negative")}
+        score = column_of("score", path, table[0], self.name, None, SCORES, needed=False)
         columns = {
             role: column_of(
-                role, path, table[0], self.name, given.get(role), known, needed=role in ("text", "text_pair")
+                role, path, table[0], self.name, getattr(self, role), known, needed=role in ("text", "text_pair")
             )
-            for role, known in KNOWN.items()
+            for role, known in (KNOWN_WITH_SCORES if score else KNOWN).items()
         }
-        return [_example(row, number, columns) for number, row in enumerate(table)]
+        return [_example(row, number, columns | {"score": score}) for number, row in enumerate(table)]
 
     def refuse_in_training(self, examples: list[Example]) -> None:
         """Raise UserError for pairs with scores, many of which do not belong together."""
         if any("score" in example for example in examples):
             raise UserError(
-                f"features: training examples have scores (columns {' or '.join(KNOWN['score'])}), but a sentence "
+                f"features: training examples have scores (columns {' or '.join(SCORES)}), but a sentence "
                 "encoder learns from texts that belong together, whatever the score; keep only such rows without that "
                 "column, and give files with scores as dev and test"
             )
