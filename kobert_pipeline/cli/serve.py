@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -23,8 +23,6 @@ Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for a request, wa
 
 WORKERS = "Processes that answer, each with its own copy of the models; one that dies is replaced."
 Workers = Annotated[int, typer.Option(min=1, help=WORKERS)]
-DTYPE = "Type of weights and states; bfloat16 is faster on GPUs and CPUs that multiply it, and results differ a little."
-Dtype = Annotated[Literal["float32", "bfloat16"], typer.Option(help=DTYPE)]
 
 
 def serve(
@@ -37,7 +35,6 @@ def serve(
     timeout: Timeout = 30,
     long: Long = "truncate",
     workers: Workers = 1,
-    dtype: Dtype = "float32",
 ) -> None:
     """Answer requests over HTTP with one or several checkpoints.
 
@@ -52,7 +49,7 @@ def serve(
         raise UserError(f"{error.name} is not installed; run: pip install 'kobert-pipeline[serve]'") from None
     api_key = read_api_key(api_key_file) if api_key_file else None
     limits = Limits(max_batch_tokens=max_batch_tokens, max_queue=max_queue, timeout=timeout)
-    run_server(named, host, port, limits, api_key, long, workers, dtype)
+    run_server(named, host, port, limits, api_key, long, workers)
 
 
 def by_name(checkpoints: list[str]) -> dict[str, str]:

@@ -176,9 +176,7 @@ class Embedder:
             batch = padded(features, rows, device(), pad_id=pad_id_of(self.encoder))
             with torch.no_grad():
                 outputs = self.encoder(**drop_unsupported_inputs(self.encoder, batch), output_hidden_states=True)
-            # a model in bfloat16 has its vectors in float32, too, which pooling would else round
-            states = combine_layers(outputs.hidden_states, self.layers, self.pooling).float()
-            yield rows, states, batch["attention_mask"]
+            yield rows, combine_layers(outputs.hidden_states, self.layers, self.pooling), batch["attention_mask"]
 
     def _refuse_not_finite(self, vectors: np.ndarray) -> None:
         refuse_not_finite(self.encoder, {"embedding": [vectors]}, "vectors")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
@@ -41,16 +40,15 @@ class Ranking(NamedTuple):
 class ServedModel:
     """A loaded checkpoint under the name that requests use.
 
-    `endpoints` are the paths that it answers, `long` is what is done with long texts, `dtype` torch's name of the type
-    of weights and states. The methods take the inputs of a batch and return a result for each; they are called by the
-    one thread that owns the model. Raises UserError for a checkpoint that does not load.
+    `endpoints` are the paths that it answers, `long` is what is done with long texts. The methods take the inputs of a
+    batch and return a result for each; they are called by the one thread that owns the model. Raises UserError for a
+    checkpoint that does not load.
     """
 
-    def __init__(self, name: str, checkpoint: str, long: str = "truncate", dtype: str = "float32") -> None:
+    def __init__(self, name: str, checkpoint: str, long: str = "truncate") -> None:
         folder = locate(checkpoint)
         self.name, self.long = name, long
         self.model, self.tokenizer = load(folder)
-        self.model.to(getattr(torch, dtype))
         self.checkpoint = self._with_task(folder)
         self.embedder = Embedder(self.model, self.tokenizer, long=long)
         for part in (self.model, self.embedder.encoder):  # messages name these: where the checkpoint is, is nobody's

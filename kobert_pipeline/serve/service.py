@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kobert_pipeline.serve.model import ServedModel
 
 
-def load_model(name: str, checkpoint: str, long: str = "truncate", dtype: str = "float32") -> "ServedModel":
+def load_model(name: str, checkpoint: str, long: str = "truncate") -> "ServedModel":
     """The checkpoint, under this name."""
     from kobert_pipeline.serve.model import ServedModel  # imports torch, which takes seconds
 
-    return ServedModel(name, checkpoint, long, dtype)
+    return ServedModel(name, checkpoint, long)
 
 
 class Service:

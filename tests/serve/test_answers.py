@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from checkpoints import checkpoints
 from held_model import wait_until
 from starlette.testclient import TestClient
@@ -21,7 +20,7 @@ from kobert_pipeline.inference.predict import predict
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
-from kobert_pipeline.serve.model import Ranking, ServedModel
+from kobert_pipeline.serve.model import Ranking
 from kobert_pipeline.serve.service import Service
 
 TEXTS = ["정말 재밌다", "", "두 시간이 아까웠다. " * 40, "배우들 연기가 좋았다", "ㅋㅋ 😀", "뷁"]
@@ -247,35 +246,3 @@ def test_messages_name_the_model_and_not_its_folder(client: TestClient, folders:
     model.classifier.bias.data[:] = before
     message = response.json()["error"]["message"]
     assert message.startswith("pairs gives scores that are not finite") and folders["pairs"] not in message
-
-
-def test_in_bfloat16_every_answer_is_near_that_in_float32(folders: dict[str, str]) -> None:
-    exact, rounded = (
-        {name: ServedModel(name, folder, dtype=dtype) for name, folder in folders.items()}
-        for dtype in ("float32", "bfloat16")
-    )
-    assert {p.dtype for model in rounded.values() for p in model.model.parameters()} == {torch.bfloat16}
-    inputs: dict[tuple[str, str], list[Any]] = {
-        ("nsmc", "predict"): [{"text": text, "label": 0} for text in TEXTS],
-        ("pairs", "predict"): [{**pair, "label": 0} for pair in PAIRS],
-        ("nsmc", "label_ids"): [[2, 10, 20, 3], [2, 3]],
-    }
-    for (name, method), given in inputs.items():
-        found, expected = (getattr(models[name], method)(given) for models in (rounded, exact))
-        assert found != expected  # it does compute otherwise
-        for row, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(list(row["scores"].values()), list(other["scores"].values()), atol=0.05)
-    for name, model in rounded.items():
-        for (vector, tokens), (other, count) in zip(model.embed(TEXTS), exact[name].embed(TEXTS), strict=True):
-            assert tokens == count and vector.dtype == np.float32
-            assert vector @ other > 0.999 * np.linalg.norm(vector) * np.linalg.norm(other)
-    found, expected = (models["mlm"].fill([(MASKED[0], 5)])[0]["masks"][0] for models in (rounded, exact))
-    np.testing.assert_allclose(list(found.values()), list(expected.values()), atol=0.05)
-    examples = [{"question": QUESTION, "context": context, "answers": []} for context in CONTEXTS]
-    assert [row["question"] for row in rounded["korquad"].predict(examples)] == [QUESTION] * len(CONTEXTS)
-    tagged = rounded["ner"].predict([{"text": text, "entities": []} for text in TEXTS])
-    assert [row["text"] for row in tagged] == TEXTS
-    weights, others = (
-        np.array(models["nsmc"].attend([([TEXTS[0]], 0, None)])[0]["weights"]) for models in (rounded, exact)
-    )
-    np.testing.assert_allclose(weights, others, atol=0.02)

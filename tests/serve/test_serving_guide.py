@@ -29,7 +29,7 @@ def test_the_commands_of_the_guide_parse(tmp_path: Path, monkeypatch: pytest.Mon
     Path("key.txt").write_text("key", encoding="utf-8")
     command: Any = typer.main.get_command(main.app)
     lines = re.findall(r"^\$ kobert serve (.*)$", GUIDE, re.M)
-    assert len(lines) == 6
+    assert len(lines) == 5
     for line in lines:
         given = command.commands["serve"].make_context("serve", shlex.split(line)).params
         assert by_name(given["checkpoints"])
