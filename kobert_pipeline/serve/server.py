@@ -30,7 +30,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def http_protocol() -> Any:
-    """What uvicorn parses requests with: httptools, and h11 where there is no wheel of it."""
+    """What uvicorn parses requests with: httptools, or h11 where that is not installed."""
     try:
         from kobert_pipeline.serve.protocol import LimitedHead
     except ModuleNotFoundError:

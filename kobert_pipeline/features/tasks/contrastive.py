@@ -86,9 +86,9 @@ class Contrastive(SequenceTask):
         """Raise UserError for pairs with scores, many of which do not belong together."""
         if any("score" in example for example in examples):
             raise UserError(
-                f"features: training examples have scores (columns {' or '.join(SCORES)}), but a sentence "
-                "encoder learns from texts that belong together, whatever the score; keep only such rows without that "
-                "column, and give files with scores as dev and test"
+                f"features: training examples have scores (column {' or '.join(SCORES)}), but a sentence encoder "
+                "learns from texts that belong together; keep only such rows, without that column, and name files "
+                "with scores as dev or test"
             )
 
     def refuse_inconsistent(self, examples: list[Example]) -> None:
