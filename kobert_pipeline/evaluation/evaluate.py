@@ -123,7 +123,7 @@ def noise_row(
         row["scores_against_original"] = rounded(checkpoint.task.score(predicted.predictions, examples))
         row["answers_changed"] = percent(sum(map(answers_differ, noisy, examples)), len(examples))
         row |= reachable(predicted)
-    elif checkpoint.task.config().get("problem_type") != "regression":  # a number differs with any noise
+    elif not isinstance(clean.predictions[0], float):  # such a number differs with any noise
         before = [clean.predictions[index] for index in indices]
         flipped = sum(new != old for new, old in zip(predicted.predictions, before, strict=True))
         row["predictions_changed"] = percent(flipped, len(examples))

@@ -146,6 +146,7 @@ def prepare(
     paths = data_files(data_dir, train_files(options))
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
+    options.task.refuse_in_training(splits["train"])
     for examples in splits.values():
         options.task.refuse_inconsistent(examples)
     return options, splits, counts

@@ -3,6 +3,7 @@
 They are read by the corpus's readers of these formats, so that decontamination sees the same evaluation texts.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -84,6 +85,14 @@ def cell(row: Row, column: str) -> Any:
         guess = did_you_mean(column, values).replace("allowed", "found")
         raise UserError(f"{row.place}: there is no '{column}'{guess}")
     return values[column]
+
+
+def number_of(value: Any) -> float:
+    """A number, or one that is written as text; nan for any other value."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _tsv(path: Path) -> Iterator[Row]:

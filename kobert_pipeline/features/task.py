@@ -23,7 +23,7 @@ class Task(Plugin):
     auto_class: ClassVar[str]
     """The `transformers` auto class with the task's head, such as AutoModelForSequenceClassification."""
     metric: ClassVar[str]
-    """The score by which models are selected on dev; larger is better."""
+    """The score by which models are selected on dev, see `selection_score`; larger is better."""
     clean_training: ClassVar[bool] = False
     """Whether training examples that overlap the test set are dropped."""
     sample: ClassVar[dict[str, Any]] = {}
@@ -56,6 +56,10 @@ class Task(Plugin):
         tasks without classes."""
         return {}
 
+    def selection_score(self, scores: dict[str, float]) -> float:
+        """The one of the `scores` on dev by which models are selected."""
+        return scores[self.metric]
+
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with options that depend on the training files (labels that were not given) filled in. It is saved
         with the features. Raises UserError for files of another form."""
@@ -63,6 +67,9 @@ class Task(Plugin):
 
     def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, which may come from several files, do not fit together."""
+
+    def refuse_in_training(self, examples: list[Example]) -> None:
+        """Raise UserError for examples that are good for dev and test alone."""
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         """The task with `inference_options` that depend on the model's logits for dev, such as a threshold, filled

@@ -1,6 +1,7 @@
 """What fine-tuning does to single layers of an encoder: layer-wise learning-rate decay, and a last layer that computes
 [CLS] alone where a head reads nothing else."""
 
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -54,6 +55,28 @@ def keep_first_token(model: Any) -> None:
     if type(model).__name__ in FIRST_TOKEN_CLASSES:
         layer = model.base_model.encoder.layer[-1]
         layer.forward = partial(first_token_state, layer)
+
+
+def first_token_view(model: Any) -> Any:
+    """A model with the weights of `model` and the last layer of `keep_first_token`: for predictions, while others,
+    perhaps at the same time, read all hidden states of `model`. It is `model` itself where its class is another."""
+    if type(model).__name__ not in FIRST_TOKEN_CLASSES:
+        return model
+    view = part = _with_own_parts(model)
+    # copies from the model down to its last layer; everything else is shared
+    for name in (model.base_model_prefix, "encoder", "layer", str(len(model.base_model.encoder.layer) - 1)):
+        inner = _with_own_parts(part._modules[name])
+        part._modules[name] = inner
+        part = inner
+    keep_first_token(view)
+    return view
+
+
+def _with_own_parts(module: Any) -> Any:
+    """A copy of a module with the same parameters and inner modules, of which the latter can be replaced."""
+    copied = copy(module)
+    copied._modules = dict(module._modules)
+    return copied
 
 
 def first_token_state(

@@ -38,9 +38,9 @@ class DevEvaluator:
         scores = predict(self.model, self.task, self.dev, device(), calibrate=True).scores
         # compared with earlier steps only: of equal scores the first wins, and after a resume a step evaluated again
         # must not lose against its own score
-        metric, evaluations = self.task.metric, self.evaluations.values
-        earlier = [values[metric] for other_step, values in evaluations.items() if other_step < step]
-        is_best = all(rounded(scores)[metric] > score for score in earlier)
+        select, evaluations = self.task.selection_score, self.evaluations.values
+        earlier = [select(values) for other_step, values in evaluations.items() if other_step < step]
+        is_best = all(select(rounded(scores)) > score for score in earlier)
         best_folder = self.best_folder if is_best and is_main_process() else None
         if best_folder:
             self.model.save_pretrained(best_folder)
@@ -50,7 +50,7 @@ class DevEvaluator:
         """The step with the best score up to step `until`, the first of equals."""
         return max(
             (step for step in self.evaluations.values if step <= until),
-            key=lambda step: (self.evaluations[step][self.task.metric], -step),
+            key=lambda step: (self.task.selection_score(self.evaluations[step]), -step),
         )
 
     def should_stop(self, step: int) -> bool:

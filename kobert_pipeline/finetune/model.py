@@ -20,7 +20,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import by_length, max_padding_on, padded
-from kobert_pipeline.finetune.encoder_layers import keep_first_token
+from kobert_pipeline.finetune.encoder_layers import first_token_view, keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
 from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
@@ -139,7 +139,7 @@ def logits(
 ) -> dict[str, list[np.ndarray]]:
     """Each output of the model as one array per row (a window, or one example's choices). Outputs per token are as long
     as the window, without padding."""
-    model.eval()
+    model = first_token_view(model.eval())
     by_row: dict[str, dict[int, np.ndarray]] = {}  # rows are predicted by length and returned in their order
     batches = by_length(features, batch_size, max_padding_on(device))
     for rows in track(batches, "predicting", len(batches), "batches"):

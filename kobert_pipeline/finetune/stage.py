@@ -144,7 +144,7 @@ def best_of(trials: Mapping[str, Path], task: Task) -> str:
     scores = {}
     for name, folder in trials.items():
         if evaluations := read_evaluations(folder / EVALUATIONS):
-            scores[name] = max(values[task.metric] for values in evaluations.values())
+            scores[name] = max(task.selection_score(values) for values in evaluations.values())
     if not scores:
         raise UserError(
             f"none of the settings {', '.join(trials)} reached an evaluation on dev, because their losses were not "

@@ -180,7 +180,7 @@ def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: di
     """
 
     def dev_score(run: Manifest) -> float:
-        return float(run["counts"]["dev"][task.metric])
+        return task.selection_score(run["counts"]["dev"])
 
     runs = list(by_seed.values())
     split = final_split(runs)

@@ -27,10 +27,21 @@ if TYPE_CHECKING:
     from kobert_pipeline.serve.model import ServedModel
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def http_protocol() -> Any:
+    """What uvicorn parses requests with: httptools, or h11 where that is not installed."""
+    try:
+        from kobert_pipeline.serve.protocol import LimitedHead
+    except ModuleNotFoundError:
+        return "h11"
+    return LimitedHead
+
+
 CONFIG: dict[str, Any] = {
     # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
     "access_log": False, "log_config": None, "log_level": "error", "server_header": False, "proxy_headers": False,
-    "http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "on",
+    "http": http_protocol(), "loop": "asyncio", "ws": "none", "lifespan": "on",
 }  # fmt: skip
 """The settings of uvicorn."""
 HEALTHCHECK_SECONDS = 60

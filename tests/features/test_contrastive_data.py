@@ -10,6 +10,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.spatial import distance
 from table_files import write_table
 
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
@@ -46,6 +48,10 @@ def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: 
         ({"query": "물음", "positive": "대답", "negative": [""]}, "line 1: one of the texts is ''"),
         ({"query": "물음", "positive": "대답", "negative": ["가", "대답"]}, "'대답' both belongs to the text"),
         ({"query": "물음", "answer": "대답"}, "no column is the text_pair of the task contrastive"),
+        ({"sentence1": "글", "sentence2": "말", "gold_label": "neutral"}, "no column is the text of the task"),
+        ({"text": "글", "text_pair": "말", "score": "높음"}, "line 1: the score is '높음'; a number was expected"),
+        ({"text": "글", "text_pair": "말", "score": True}, "line 1: the score is True; a number was expected"),
+        ({"text": "글", "text_pair": "말", "score": "inf"}, "line 1: the score is 'inf'; a number was expected"),
     ],
 )
 def test_wrong_rows_are_refused(record: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -59,6 +65,62 @@ def test_rows_with_other_numbers_of_negatives_are_refused(tmp_path: Path) -> Non
     options = stage.FeaturesOptions(task="contrastive", train="mixed.jsonl", dev_share=0.2)
     with pytest.raises(UserError, match="0 and 1 negatives"):
         stage.prepare(options, tmp_path)
+
+
+def test_pairs_with_scores_are_read_as_published(tmp_path: Path) -> None:
+    for name, record in [
+        ("sts.tsv", {"genre": "g", "score": "3.8", "sentence1": "글", "sentence2": "말"}),
+        ("sts.jsonl", {"guid": "0", "sentence1": "글", "sentence2": "말", "labels": {"label": 3.8, "real-label": 3.7}}),
+        ("own.jsonl", {"text": "글", "text_pair": "말", "score": 3.8}),
+    ]:
+        [example] = Contrastive().read(write_table(tmp_path / name, record))
+        assert (example["text"], example["text_pair"], example["negatives"], example["score"]) == ("글", "말", [], 3.8)
+
+
+def test_scores_are_for_dev_and_test_alone(tmp_path: Path) -> None:
+    write_table(tmp_path / "train.jsonl", *({"query": f"물음 {n}", "positive": f"대답 {n}"} for n in range(9)))
+    write_table(tmp_path / "sts.jsonl", *({"text": f"글 {n}", "text_pair": "말", "score": n} for n in range(9)))
+    options = stage.FeaturesOptions(task="contrastive", train="train.jsonl", dev="sts.jsonl")
+    _, splits, _ = stage.prepare(options, tmp_path)
+    assert [example["score"] for example in splits["dev"]] == list(range(9))
+    for train in (["sts.jsonl"], ["train.jsonl", "sts.jsonl"]):
+        with pytest.raises(UserError, match="training examples have scores"):
+            stage.prepare(options.model_copy(update={"train": train}), tmp_path)
+
+
+def test_a_split_has_scores_everywhere_or_nowhere(tmp_path: Path) -> None:
+    rows = [{"text": "글", "text_pair": "말"} | ({"score": 1} if n else {}) for n in range(2)]
+    for order in (rows, rows[::-1]):
+        write_table(tmp_path / "mixed.jsonl", *order)
+        if order is rows:  # the first row says which columns there are
+            assert not any("score" in example for example in Contrastive().read(tmp_path / "mixed.jsonl"))
+        else:
+            with pytest.raises(UserError, match="line 2: there is no 'score'"):
+                Contrastive().read(tmp_path / "mixed.jsonl")
+
+
+@given(st.integers(2, 20), st.integers(0, 2**32 - 1))
+def test_correlations_are_those_of_scipy_between_cosines_and_scores(count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-2, 3, (count, 2, 3)).astype(np.float32) + 0.5  # many ties, no zeros
+    scores = rng.integers(0, 6, count).astype(float).tolist()
+    examples = [{"text": "글", "text_pair": "말", "negatives": [], "score": score} for score in scores]
+    task = Contrastive()
+    cosines = task.predict({"vectors": list(vectors)}, Features({}, examples))
+    expected = [1 - distance.cosine(*pair.astype(float)) for pair in vectors]
+    np.testing.assert_allclose(cosines, expected, atol=1e-6)
+    found = task.score(cosines, examples)
+    if len(set(scores)) == 1 or len(set(cosines)) == 1:
+        assert found == {"spearman": 0, "pearson": 0}
+        return
+    assert found["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, scores).statistic, abs=1e-6)
+    assert found["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, scores).statistic, abs=1e-3)
+
+
+def test_scores_of_dev_decide_what_selects() -> None:
+    task = Contrastive()
+    assert task.selection_score({"spearman": 40.0, "pearson": 50.0}) == 40
+    assert task.selection_score({"mrr@10": 30.0, "ndcg@10": 35.0}) == 30
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))

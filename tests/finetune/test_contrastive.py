@@ -1,6 +1,7 @@
 """Sentence encoders: the loss against loops, batches in chunks, every architecture, and a training that learns."""
 
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.fitting import train_and_select
 from kobert_pipeline.finetune.model import build, load, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import trained_pooling
 
 ARCHITECTURES = plugins.contract("architectures")
@@ -171,3 +173,25 @@ def test_training_raises_the_mrr_of_dev_far_above_chance(tmp_path: Path) -> None
     assert result["steps"] == 20
     assert result["dev"]["mrr@10"] > 15 * chance
     assert predict(load(tmp_path / "run" / "model"), task, dev, "cpu").scores == pytest.approx(result["dev"], abs=1e-3)
+
+
+def test_a_dev_set_with_scores_selects_by_spearman(tmp_path: Path) -> None:
+    """Pairs with the score 1, and the same texts with the pair of another, with the score 0."""
+    task, plain = Contrastive(), pairs(40, seed=1)
+    others = Features(plain.arrays, [{**example, "score": number % 2} for number, example in enumerate(plain.examples)])
+    starts, ids = plain.arrays["windows"], plain.arrays["input_ids"]
+    texts = [ids[start:end].tolist() for start, end in pairwise(starts)]
+    for number in range(0, 80, 4):  # rows 0, 2, ... get the second text of the row after them
+        texts[number + 1] = texts[number + 3]
+    tokens = flatten(texts, np.int32)
+    arrays = plain.arrays | {"windows": row_starts(texts), "input_ids": tokens, "token_type_ids": 0 * tokens}
+    dev = Features(arrays, others.examples)
+    model = encoder("bert", tmp_path / "pretrained", task, dropout=0.1)
+    plan = FinetunePlan(batch_size=50, epochs=2, learning_rate=5e-3, seed=1)
+    run = tmp_path / "run"
+    result = train_and_select(model, task, pairs(500), dev, plan, run, best_folder=run / "model")
+    assert set(result["dev"]) == {"spearman", "pearson"}
+    evaluations = read_evaluations(run / EVALUATIONS).values()
+    assert result["dev"]["spearman"] == max(scores["spearman"] for scores in evaluations)
+    assert result["dev"]["spearman"] > 50
+    assert predict(load(run / "model"), task, dev, "cpu").scores == pytest.approx(result["dev"], abs=1e-3)

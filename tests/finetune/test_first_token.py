@@ -2,10 +2,13 @@
 
 from itertools import product
 
+import numpy as np
 import torch
 import transformers
 
-from kobert_pipeline.finetune.encoder_layers import FIRST_TOKEN_CLASSES, keep_first_token
+from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.finetune.encoder_layers import FIRST_TOKEN_CLASSES, first_token_view, keep_first_token
+from kobert_pipeline.finetune.model import logits
 from kobert_pipeline.pretrain.architecture import Architecture
 
 FAMILIES = ("bert", "roberta", "electra")
@@ -25,6 +28,11 @@ def two_models(
         model.set_attn_implementation(attention)
     keep_first_token(short)
     return [plain, short]
+
+
+def rows_of(lengths: list[int]) -> Features:
+    rng = np.random.default_rng(1)
+    return features_of_ids([rng.integers(5, 100, length).tolist() for length in lengths])
 
 
 def a_batch(lengths: list[int]) -> dict[str, torch.Tensor]:
@@ -95,3 +103,28 @@ def test_what_is_saved_is_the_plain_model(tmp_path) -> None:
     again = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     batch = a_batch([4, 7])
     torch.testing.assert_close(again(**batch).logits, plain.eval()(**batch).logits)
+
+
+def test_predictions_use_it_and_leave_the_model_as_it_is() -> None:
+    features = rows_of([3, 12, 7, 1, 30])
+    for name in FAMILIES:
+        plain, _ = two_models(name, "sdpa")
+        view = first_token_view(plain.eval())
+        inputs = {"input_ids": torch.tensor([features.arrays["input_ids"][:3].tolist()])}
+        expected = plain(**inputs).logits
+        torch.testing.assert_close(view(**inputs).logits, expected, rtol=1e-5, atol=1e-6)
+        assert view.base_model(**inputs).last_hidden_state.shape == (1, 1, 32)
+        found = logits(plain, features, 2, "cpu")["logits"]
+        starts = features.arrays["windows"]
+        for row, values in enumerate(found):
+            ids = torch.tensor([features.arrays["input_ids"][starts[row] : starts[row + 1]].tolist()])
+            np.testing.assert_allclose(values, plain(input_ids=ids).logits[0].detach(), rtol=1e-5, atol=1e-6)
+        # the model itself still has all states, and its weights are those of the view
+        assert plain.base_model(**inputs).last_hidden_state.shape == (1, 3, 32)
+        assert torch.equal(plain(**inputs).logits, expected)
+        assert [id(one) for one in view.parameters()] == [id(one) for one in plain.parameters()]
+
+
+def test_the_view_of_another_model_is_the_model() -> None:
+    plain, _ = two_models("bert", "sdpa", "AutoModelForTokenClassification")
+    assert first_token_view(plain) is plain

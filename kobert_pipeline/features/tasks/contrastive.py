@@ -1,6 +1,7 @@
 """Sentence encoders: texts that belong together get similar vectors, all others of a batch dissimilar ones, by the loss
 InfoNCE (van den Oord et al. 2018; for sentences Gao et al., *SimCSE*, EMNLP 2021)."""
 
+import math
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -10,9 +11,9 @@ from pydantic import Field
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.metrics import ranking_scores
+from kobert_pipeline.features.metrics import pearson, ranking_scores, spearman
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, number_of, rows
 from kobert_pipeline.features.task import Example
 
 KNOWN = {
@@ -22,13 +23,20 @@ KNOWN = {
     "negative": ("negative", "hard_neg", "negatives"),
 }
 """Names of the columns in published data sets; the first that a file has is used."""
+SCORES = ("score", "labels.label")
+"""Names of the column with the score of two texts."""
+KNOWN_WITH_SCORES = KNOWN | {
+    "text": (*KNOWN["text"], "sentence1", "text1"), "text_pair": (*KNOWN["text_pair"], "sentence2", "text2"),
+}  # fmt: skip
+"""Names in files with scores. Without scores, the sentences of a data set such as KorNLI need not belong together."""
 QUERIES_AT_ONCE = 256
 """Rows of cosines that are in memory at once."""
 
 
 class Contrastive(SequenceTask):
     """A text, the text that belongs to it, and texts that do not, if there are any (hard negatives). Known columns:
-    anchor, query, question, sent0 or text; positive, sent1 or text_pair; negative, hard_neg or negatives."""
+    anchor, query, question, sent0 or text; positive, sent1 or text_pair; negative, hard_neg or negatives. In dev and
+    test also pairs with a score (KorSTS, KLUE-STS): sentence1, sentence2, and score or labels.label."""
 
     name: Literal["contrastive"] = "contrastive"
     auto_class: ClassVar[str] = "AutoModel"
@@ -65,13 +73,23 @@ class Contrastive(SequenceTask):
         table = list(rows(path))
         if not table:
             return []
+        score = column_of("score", path, table[0], self.name, None, SCORES, needed=False)
         columns = {
             role: column_of(
                 role, path, table[0], self.name, getattr(self, role), known, needed=role in ("text", "text_pair")
             )
-            for role, known in KNOWN.items()
+            for role, known in (KNOWN_WITH_SCORES if score else KNOWN).items()
         }
-        return [_example(row, number, columns) for number, row in enumerate(table)]
+        return [_example(row, number, columns | {"score": score}) for number, row in enumerate(table)]
+
+    def refuse_in_training(self, examples: list[Example]) -> None:
+        """Raise UserError for pairs with scores, many of which do not belong together."""
+        if any("score" in example for example in examples):
+            raise UserError(
+                f"features: training examples have scores (column {' or '.join(SCORES)}), but a sentence encoder "
+                "learns from texts that belong together; keep only such rows, without that column, and name files "
+                "with scores as dev or test"
+            )
 
     def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where examples have different numbers of negatives."""
@@ -103,15 +121,31 @@ class Contrastive(SequenceTask):
         return {}
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
-        """For each text the rank of the one that belongs to it, as `ranks`, by the cosine of their `vectors`."""
+        """For each text the rank of the one that belongs to it, as `ranks`, by the cosine of their `vectors`; of pairs
+        with scores the cosine."""
         vectors = np.stack([row[:2] for row in logits["vectors"]])
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+        if is_graded(features.examples):
+            cosines: list[float] = (vectors[:, 0] * vectors[:, 1]).sum(-1).tolist()
+            return cosines
         texts, pairs = ([example[role] for example in features.examples] for role in ("text", "text_pair"))
         return ranks(vectors[:, 0], vectors[:, 1], texts, pairs)
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """MRR, nDCG and recall, in percent."""
-        return ranking_scores(np.array(predictions))
+        """MRR, nDCG and recall, in percent; of pairs with scores their correlation with the cosine."""
+        if not is_graded(examples):
+            return ranking_scores(np.array(predictions))
+        scores = [example["score"] for example in examples]
+        return {"spearman": spearman(predictions, scores), "pearson": pearson(predictions, scores)}
+
+    def selection_score(self, scores: dict[str, float]) -> float:
+        """Spearman's correlation where dev has scores, else MRR."""
+        return scores["spearman" if "spearman" in scores else self.metric]
+
+
+def is_graded(examples: list[Example]) -> bool:
+    """Whether the pairs have scores of their similarity."""
+    return "score" in examples[0]
 
 
 def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: list[str]) -> list[int]:
@@ -145,8 +179,14 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
         raise UserError(
             f"{row.place}: {values['text_pair'][:60]!r} both belongs to the text and is its negative; leave one out"
         )
-    return {
+    example = {
         "id": str(values.get("id", number)),
         "group": remove_whitespace(values["text"]),
         "text": values["text"], "text_pair": values["text_pair"], "negatives": negatives,
     }  # fmt: skip
+    if "score" not in values:
+        return example
+    score = number_of(values["score"])
+    if not math.isfinite(score):
+        raise UserError(f"{row.place}: the score is {values['score']!r:.60}; a number was expected")
+    return example | {"score": score}

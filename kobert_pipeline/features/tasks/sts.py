@@ -4,7 +4,6 @@ texts.
 Ham et al., *KorNLI and KorSTS*, Findings of EMNLP 2020; Park et al., *KLUE*, NeurIPS 2021.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +13,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import PairTask
 from kobert_pipeline.features.metrics import pearson, spearman
+from kobert_pipeline.features.tables import number_of
 from kobert_pipeline.features.task import Example
 
 LARGEST = 5
@@ -42,10 +42,7 @@ class Sts(PairTask):
         """A function (score in the file, its place) -> number. It raises UserError outside 0 to 5."""
 
         def score(value: Any, place: str) -> float:
-            try:
-                number = math.nan if isinstance(value, bool) else float(value)
-            except (TypeError, ValueError, OverflowError):
-                number = math.nan
+            number = number_of(value)
             if not 0 <= number <= LARGEST:  # also refuses nan
                 raise UserError(f"{place}: the score is {value!r:.60}; allowed are numbers from 0 to {LARGEST}")
             return number
