@@ -42,7 +42,7 @@ class PublishOptions(Options):
     from."""
     plain: bool = True
     """Also publish the vocabulary as a tokenizer that needs no analyzer, in the folder `plain`."""
-    onnx: bool | Literal["int8"] = False
+    onnx: Literal[False, True, "int8"] = False
     """Also write `onnx/model.onnx` and check that it gives the same outputs; requires `kobert-pipeline[onnx]`. `int8`:
     also write it quantized, `onnx/model_int8.onnx`; the card says how far that is from torch."""
     emissions: EmissionsOptions | None = None
