@@ -19,6 +19,12 @@ from kobert_pipeline.training.weight_files import HIDDEN_STATES
 NOT_OF_THE_HEAD = (HIDDEN_STATES, "pooler_output")
 """Outputs that an encoder without a head has, too."""
 
+LARGE_HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel")
+"""Suffixes of models whose head gives logits of the whole vocabulary, which cost more than the encoder."""
+LIBRARIES = ("onnxruntime", "onnx")
+FATAL = 4
+"""The only messages that ONNX Runtime prints itself; errors are raised."""
+
 
 class OnnxEncoder(torch.nn.Module):
     """The encoder below the head: `last_hidden_state` (B, S, H), and nothing of the layers before."""
@@ -49,7 +55,8 @@ class OnnxModel(torch.nn.Module):
         self.head_outputs = [name for name in outputs if name not in NOT_OF_THE_HEAD]
         self.gives_states = HIDDEN_STATES in outputs
         is_causal = any(getattr(module, "is_causal", False) for module in modules)
-        self.base_model = OnnxEncoder(self.session, config, is_causal)
+        separate = self.gives_states and found.__name__.endswith(LARGE_HEADS)
+        self.base_model = OnnxEncoder(encoder_session(file) if separate else self.session, config, is_causal)
 
     def get_encoder(self) -> OnnxEncoder:
         """The encoder, as `transformers` calls it where there is a decoder, too."""
@@ -61,14 +68,26 @@ class OnnxModel(torch.nn.Module):
 
 
 def load(folder: Path, name: str) -> OnnxModel:
-    """The ONNX file `name` of a published folder. Raises UserError where it, its config or ONNX Runtime is missing."""
-    if importlib.util.find_spec("onnxruntime") is None:
-        raise UserError(f"{folder / name} requires onnxruntime, not installed here; pip install onnxruntime")
+    """The ONNX file `name` of a published folder. Raises UserError where a library is missing."""
+    if missing := [library for library in LIBRARIES if importlib.util.find_spec(library) is None]:
+        raise UserError(
+            f"{folder / name} requires {' and '.join(missing)}, not installed here; pip install 'kobert-pipeline[onnx]'"
+        )
     found = model_class(read_json(folder / "config.json"), folder / "config.json")
     return OnnxModel(folder / name, found, found.config_class.from_pretrained(folder))
 
 
-def open_session(file: Path) -> Any:
+def encoder_session(file: Path) -> Any:
+    """A session of the encoder alone: ONNX Runtime computes all outputs of a file, also those that nobody asks for."""
+    import onnx
+    from onnx.utils import Extractor
+
+    model = onnx.load(file)
+    inputs = [node.name for node in model.graph.input]
+    return open_session(Extractor(model).extract_model(inputs, [HIDDEN_STATES]).SerializeToString())
+
+
+def open_session(model: Path | bytes) -> Any:
     """A session of ONNX Runtime with as many threads as torch has, which `OMP_NUM_THREADS` sets."""
     import onnxruntime
 
@@ -76,16 +95,14 @@ def open_session(file: Path) -> Any:
     options.intra_op_num_threads = torch.get_num_threads()
     # its plan of memory is for one shape and kept for each, and batches have many
     options.enable_mem_pattern = False
-    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = FATAL
+    given = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
 
 
 def run(session: Any, outputs: list[str], inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The named outputs; what only other outputs need, such as logits of all tokens, is not computed."""
-    import onnxruntime
-
-    options = onnxruntime.RunOptions()
-    options.only_execute_path_to_fetches = True
+    """The named outputs."""
     # inputs that no output depends on are not in the file
     given = {node.name: inputs[node.name].numpy() for node in session.get_inputs() if node.name in inputs}
-    values = session.run(outputs, given, options)
+    values = session.run(outputs, given)
     return {name: torch.from_numpy(value) for name, value in zip(outputs, values, strict=True)}

@@ -76,12 +76,12 @@ class ServedModel:
         of_head, of_states = self._of_task(), ["/v1/embeddings", "/v1/similar"]
         if self.backend == TORCH:
             return [*of_head, *of_states, "/v1/tokenize", "/v1/attention"], []
-        with_head, with_states = bool(self.model.head_outputs), self.model.gives_states
-        answered = [*of_head * with_head, *of_states * with_states]
-        if not answered:
+        # the file may have other outputs than those that we export
+        given = [*(of_head if self.model.head_outputs else []), *(of_states if self.model.gives_states else [])]
+        if not given:
             raise UserError(f"{folder / BACKENDS[self.backend]} has no output that a path needs; publish it again")
-        refused = [*of_head * (not with_head), *of_states * (not with_states), "/v1/attention"]
-        return [*answered, "/v1/tokenize"], refused
+        missing = [path for path in (*of_head, *of_states, "/v1/attention") if path not in given]
+        return [*given, "/v1/tokenize"], missing
 
     def _warm_up(self) -> None:
         """Load the analyzer and find damaged weights, before the first request."""

@@ -150,6 +150,15 @@ def test_windows_are_read_as_by_torch(exported: Any, tiny: Any) -> None:
         assert tokens == expected
 
 
+def test_vectors_of_a_pretrained_model_cost_no_logits(client: TestClient) -> None:
+    models = client.app.state.service.models  # type: ignore[attr-defined]
+    for backend in ("onnx", "onnx-int8"):
+        encoder = models[f"mlm-{backend}"].embedder.encoder
+        assert [node.name for node in encoder.session.get_outputs()] == ["last_hidden_state"]
+        assert encoder.session is not models[f"mlm-{backend}"].model.session
+        assert models[f"nsmc-{backend}"].embedder.encoder.session is models[f"nsmc-{backend}"].model.session
+
+
 def test_what_needs_torch_says_so(client: TestClient) -> None:
     for model in ("nsmc-onnx", "nsmc-onnx-int8"):
         refused = client.post("/v1/attention", json={"model": model, "input": "글"})
@@ -187,7 +196,9 @@ def test_what_cannot_be_served_is_one_sentence(
     assert "does not load" in complaint(folder)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
-    assert "requires onnxruntime, not installed here; pip install onnxruntime" in complaint(exported("nsmc"))
+    assert "requires onnxruntime, not installed here; pip install 'kobert-pipeline[onnx]'" in complaint(
+        exported("nsmc")
+    )
 
 
 def test_nothing_of_a_folder_is_run_or_read_from_elsewhere(
