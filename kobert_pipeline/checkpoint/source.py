@@ -22,19 +22,20 @@ HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """OWNER/NAME, with an optional @REVISION: a commit, a branch or a tag."""
 
 
-def locate(name: str) -> Path:
+def locate(name: str, weights: str = WEIGHTS) -> Path:
     """The folder of the checkpoint `name`: itself, or where the Hub's files are kept on this machine, after fetching
-    those that are missing. Raises UserError where there is no such folder or repository."""
+    those that are missing. `weights` may name an ONNX file. Raises UserError where there is no such folder or
+    repository."""
     if Path(name).is_dir():
         return Path(name)
     if match := HUB_NAME.fullmatch(name):
-        return fetch(match[1], match[2])
+        return fetch(match[1], match[2], weights)
     raise UserError(
         f"{name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME or OWNER/NAME@REVISION)"
     )
 
 
-def fetch(repo: str, revision: str | None) -> Path:
+def fetch(repo: str, revision: str | None, weights: str = WEIGHTS) -> Path:
     """The folder of a repository's files, named by its commit. What was fetched once is not fetched again, so a pinned
     revision needs no network. Raises UserError where the Hub does not give it."""
     from huggingface_hub import snapshot_download
@@ -43,7 +44,7 @@ def fetch(repo: str, revision: str | None) -> Path:
     small = [CONFIG, "training_manifest.json", *TOKENIZER_FILES]
     try:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))
-        _fetch_weights(repo, folder)
+        _fetch_weights(repo, folder, (WEIGHTS, INDEX, PICKLED_WEIGHTS) if weights == WEIGHTS else (weights,))
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         at = f" at revision {revision}" if revision else ""
@@ -54,11 +55,10 @@ def fetch(repo: str, revision: str | None) -> Path:
     return folder
 
 
-def _fetch_weights(repo: str, folder: Path) -> None:
-    """Fetch the weights of the commit that `folder` is named after, safetensors if there are any."""
+def _fetch_weights(repo: str, folder: Path, names: tuple[str, ...]) -> None:
+    """Fetch the weights of the commit that `folder` is named after: the first of `names` that there is."""
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-    names = (WEIGHTS, INDEX, PICKLED_WEIGHTS)
     present = [name for name in names if (folder / name).is_file()]  # then the Hub, out of reach perhaps, is not asked
     for name in present[:1] or names:
         try:

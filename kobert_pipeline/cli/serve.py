@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,6 +23,8 @@ Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for a request, wa
 
 WORKERS = "Processes that answer, each with its own copy of the models; one that dies is replaced."
 Workers = Annotated[int, typer.Option(min=1, help=WORKERS)]
+BACKEND = "What computes: torch, or ONNX Runtime with the file that `kobert publish` wrote, in float32 or in int8."
+Backend = Annotated[Literal["torch", "onnx", "onnx-int8"], typer.Option(help=BACKEND)]
 
 
 def serve(
@@ -35,6 +37,7 @@ def serve(
     timeout: Timeout = 30,
     long: Long = "truncate",
     workers: Workers = 1,
+    backend: Backend = "torch",
 ) -> None:
     """Answer requests over HTTP with one or several checkpoints.
 
@@ -49,7 +52,7 @@ def serve(
         raise UserError(f"{error.name} is not installed; run: pip install 'kobert-pipeline[serve]'") from None
     api_key = read_api_key(api_key_file) if api_key_file else None
     limits = Limits(max_batch_tokens=max_batch_tokens, max_queue=max_queue, timeout=timeout)
-    run_server(named, host, port, limits, api_key, long, workers)
+    run_server(named, host, port, limits, api_key, long, workers, backend)
 
 
 def by_name(checkpoints: list[str]) -> dict[str, str]:

@@ -25,10 +25,13 @@ from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.tokenizer.loading import load_tokenizer as tokenizer_of
-from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
-from kobert_pipeline.training.weight_files import WEIGHTS, weight_files
+from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, model_class
+from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, weight_files
 
 MODEL_FILES = ("config.json", WEIGHTS)
+TORCH = "torch"
+BACKENDS = {TORCH: WEIGHTS, "onnx": ONNX, "onnx-int8": ONNX_INT8}
+"""{backend: the file of a published checkpoint that it computes}"""
 TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
     "ForTokenClassification": "tagging",
@@ -78,18 +81,19 @@ class Checkpoint:
 
     @cached_property
     def device(self) -> Any:
-        """The best device available; the model is moved there at the first use."""
-        from kobert_pipeline.training.device import device
+        """The best device that the model can be on; it is moved there at the first use."""
+        from kobert_pipeline.training.device import device_for
 
-        best = device()
+        best = device_for(self.model)
         self.model.to(best)
         return best
 
 
-def load(folder: Path, tokenizer_folder: Path | None = None) -> tuple[Any, Any]:
+def load(folder: Path, tokenizer_folder: Path | None = None, backend: str = TORCH) -> tuple[Any, Any]:
     """Load model and tokenizer of a published checkpoint or, with the `tokenizer_folder` of its run, of an unpublished
-    model. Raises UserError where one of them does not load, or their vocabularies differ in size."""
-    model = load_model(folder, tokenizer_folder is None)
+    model. With another of the `BACKENDS` the model is an `OnnxModel`. Raises UserError where one of them does not load,
+    or their vocabularies differ in size."""
+    model = load_model(folder, tokenizer_folder is None) if backend == TORCH else load_onnx(folder, backend)
     tokenizer = load_tokenizer(tokenizer_folder or folder)
     tokens = model.config.vocab_size
     # embeddings of other packages' checkpoints may have spare rows
@@ -119,6 +123,23 @@ def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
     refuse_incomplete(folder, required, with_tokenizer)
     with load_errors(folder):
         return model.load(folder)
+
+
+def load_onnx(folder: Path, backend: str) -> Any:
+    """Load the ONNX file of a published checkpoint. Raises UserError where it is missing or does not load."""
+    from kobert_pipeline.finetune import onnx_model
+    from kobert_pipeline.training.log import quiet_transformers
+
+    quiet_transformers()
+    refuse_incomplete(folder, ("config.json",))
+    if model_class(read_json(folder / "config.json"), folder).__name__.endswith("ForMultipleChoice"):
+        raise UserError(f"{folder} chooses between candidates, which no ONNX file does yet; give --backend {TORCH}")
+    name = BACKENDS[backend]
+    if not (folder / name).is_file():
+        option = "int8" if name == ONNX_INT8 else "true"
+        raise UserError(f"{folder} has no {name}; publish it with onnx: {option}, or give --backend {TORCH}")
+    with load_errors(folder):
+        return onnx_model.load(folder, name)
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -205,7 +226,7 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
     name = next((name for head, name in TASK_BY_HEAD.items() if head_of(model).endswith(head)), None)
     if name is None:
         raise UserError(
-            f"{folder} ({type(model).__name__}) neither labels texts nor answers questions nor tags nor fills masks; "
+            f"{folder} ({head_of(model)}) neither labels texts nor answers questions nor tags nor fills masks; "
             "use it through transformers"
         )
     if name == "classification" and model.config.problem_type not in (None, "single_label_classification"):
@@ -214,8 +235,8 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
 
 
 def head_of(model: Any) -> str:
-    """The name of the model's class, whose suffix says what its head is for."""
-    name = type(model).__name__
+    """The name of the model's class in `transformers`, whose suffix says what its head is for."""
+    name: str = getattr(model, "class_name", type(model).__name__)  # an ONNX file knows what it was exported from
     return "ForTokenClassification" if name == "FeatureBasedTagger" else name
 
 
@@ -225,7 +246,7 @@ def fit_to_model(task: Task, model: Any) -> Task:
     head = task.auto_class.removeprefix("AutoModel")
     if not head_of(model).endswith(head):
         raise UserError(
-            f"the task {task.name} needs a model of the kind {head}, and this is a {type(model).__name__}; choose "
+            f"the task {task.name} needs a model of the kind {head}, and this is a {head_of(model)}; choose "
             "another --task"
         )
     # by id, since the order of keys in a config file is anybody's

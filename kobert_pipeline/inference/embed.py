@@ -20,13 +20,14 @@ from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.files import digest, sha256
 from kobert_pipeline.finetune.batching import max_padding_on, padded, split_at_padding
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
+from kobert_pipeline.finetune.onnx_model import OnnxEncoder
 from kobert_pipeline.finetune.pooling import POOLINGS, combine_layers, encoder_of, refuse_causal_cls
 from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
-from kobert_pipeline.training.device import device
+from kobert_pipeline.training.device import device_for
 from kobert_pipeline.training.hf_config import trained_pooling
 from kobert_pipeline.training.weight_files import weight_files
 
@@ -70,10 +71,12 @@ class Embedder:
                 "the pooling weighted, and no other, needs weights of tokens: learn them from texts with "
                 "--learn-weights FILE, then give --pooling weighted --weights FILE"
             )
+        if isinstance(self.encoder, OnnxEncoder) and (pooling == "first-last" or self.layers != LAST):
+            raise UserError("layers before the last are not in an ONNX file; start the server with --backend torch")
         refuse_causal_cls(self.encoder, pooling)
         self.weights = TokenWeights.load(Path(weights), tokenizer) if weights is not None else None
         self.truncated = 0
-        self.encoder.to(device())
+        self.encoder.to(device_for(self.encoder))
         self.files: list[Path] = []
 
     @classmethod
@@ -171,9 +174,9 @@ class Embedder:
 
     def _states(self, ids: list[list[int]]) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
         """Batches: the numbers of their texts (B,), the states (B, S, H) and the mask (B, S), 0 for padding."""
-        features = features_of_ids(ids)
-        for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device())):
-            batch = padded(features, rows, device(), pad_id=pad_id_of(self.encoder))
+        features, device = features_of_ids(ids), device_for(self.encoder)
+        for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device)):
+            batch = padded(features, rows, device, pad_id=pad_id_of(self.encoder))
             with torch.no_grad():
                 outputs = self.encoder(**drop_unsupported_inputs(self.encoder, batch), output_hidden_states=True)
             yield rows, combine_layers(outputs.hidden_states, self.layers, self.pooling), batch["attention_mask"]

@@ -9,8 +9,9 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.finetune.batching import max_padding_on, padded
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
+from kobert_pipeline.inference.checkpoint import head_of
 from kobert_pipeline.inference.embed import by_tokens
-from kobert_pipeline.training.device import device
+from kobert_pipeline.training.device import device_for
 
 BATCH_TOKENS = 1024
 """Tokens per batch, with padding; each has a logit for the whole vocabulary: 130 MB for 32,000 tokens."""
@@ -18,7 +19,7 @@ BATCH_TOKENS = 1024
 
 def fills_masks(model: Any) -> bool:
     """Whether the model has an MLM head."""
-    name = type(model).__name__
+    name = head_of(model)
     # an ELECTRA discriminator and a Splinter have none, although their classes have the suffix
     without = ("ElectraForPreTraining", "SplinterForPreTraining")
     return name.endswith(("ForPreTraining", "ForMaskedLM")) and name not in without
@@ -40,7 +41,7 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[in
             raise UserError(
                 f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text"
             )
-    model.to(device())
+    model.to(device_for(model))
     masks: list[list[dict[str, float]]] = [[] for _ in texts]
     for number, logits in mask_logits(model, ids, tokenizer.mask_token_id):
         masks[number] = [likeliest(tokenizer, row, top_ks[number]) for row in logits]
@@ -49,9 +50,9 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[in
 
 def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, torch.Tensor]]:
     """For each text its number and the logits of its masks, (masks, V); the shortest texts first."""
-    features = features_of_ids(ids)
-    for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device())):
-        batch = padded(features, rows, device(), pad_id=pad_id_of(model))
+    features, device = features_of_ids(ids), device_for(model)
+    for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device)):
+        batch = padded(features, rows, device, pad_id=pad_id_of(model))
         with torch.no_grad():
             outputs = model(**drop_unsupported_inputs(model, batch))
         # BertForPreTraining has two heads, and its MLM logits a name of their own

@@ -80,7 +80,8 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
                 return HASHES * WEIGHT_BYTES * max(1, features.task.config()["num_labels"])
             return weights * (WEIGHT_BYTES + checkpoint_bytes(options.plan))
         case "publish":
-            return weights * WEIGHT_BYTES * (2 if recipe.publish[job.name].onnx else 1)
+            onnx = recipe.publish[job.name].onnx
+            return weights * (WEIGHT_BYTES * (2 if onnx else 1) + (onnx == "int8"))  # a byte per weight in int8
         case _:
             return 0
 

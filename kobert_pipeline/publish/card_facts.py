@@ -29,6 +29,20 @@ class Results:
 
 
 @dataclass(frozen=True)
+class Int8Cost:
+    """How far an int8 file is from torch: on the dev set, or by the vectors of held-out texts."""
+
+    texts: int
+    metric: str = ""
+    scores: tuple[float, ...] = ()
+    """The metric with torch and with int8; () for vectors."""
+    different: int | None = None
+    """The number of predictions that differ; None where they are numbers."""
+    cosine: tuple[float, ...] = ()
+    """The mean and the least cosine of torch's and int8's vectors; () for predictions."""
+
+
+@dataclass(frozen=True)
 class CardFacts:
     """What the run knows about the model."""
 
@@ -59,6 +73,8 @@ class CardFacts:
     """Whether the folder has the files of `sentence-transformers`."""
     onnx_difference: float | None = None
     """The largest difference between the outputs of the ONNX file and of torch; None if there is no such file."""
+    int8_cost: Int8Cost | None = None
+    """What the int8 file costs; None if there is no such file."""
     permission: str | None = None
     evaluated: list[dict[str, str]] = field(default_factory=list)
     """The dev and test files, in rows as those of `sources`."""

@@ -14,7 +14,7 @@ from kobert_pipeline.markdown import (
     spread,
     table,
 )
-from kobert_pipeline.publish.card_facts import CardFacts, Results
+from kobert_pipeline.publish.card_facts import CardFacts, Int8Cost, Results
 from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS, with_example
@@ -115,7 +115,26 @@ def other_ways(facts: CardFacts) -> list[str]:
             f"outputs differ from torch's by {facts.onnx_difference:.1e} at most (float32, checked when it was made).",
             f"```python\n{ONNX}\n```",
         ]
+    if facts.int8_cost is not None:
+        parts.append(int8_text(facts.int8_cost))
     return parts
+
+
+def int8_text(cost: Int8Cost) -> str:
+    """What the int8 file is, and what it costs."""
+    file = (
+        "`onnx/model_int8.onnx` is the same in int8 (dynamic quantization): smaller and faster on a CPU. Its outputs "
+        "depend a little on which texts are in a batch together."
+    )
+    if cost.cosine:
+        mean_cosine, least = cost.cosine
+        return (
+            f"{file} The vectors of {cost.texts:,} held-out texts have a cosine of {mean_cosine:.4f} with torch's on "
+            f"average, {least:.4f} at least."
+        )
+    ours, int8 = cost.scores
+    differ = "" if cost.different is None else f"{cost.different:,} predictions differ from torch's, and "
+    return f"{file} On the {cost.texts:,} examples of dev {differ}{cost.metric} is {int8:.2f} instead of {ours:.2f}."
 
 
 def data_text(facts: CardFacts) -> list[str]:

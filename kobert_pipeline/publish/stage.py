@@ -1,16 +1,17 @@
 """The stage publish: write a model of the run as a checkpoint folder with a model card and a training manifest, and
 check it in a fresh process."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
-from kobert_pipeline.publish.card_facts import CardFacts
+from kobert_pipeline.publish.card_facts import CardFacts, Int8Cost
 from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.model_card import model_card
 
@@ -19,7 +20,7 @@ WRITES = (
     *tokenizer_files(), "config.json", "model.safetensors", "README.md", "training_manifest.json",
     "plain/tokenizer.json",
     "plain/tokenizer_config.json", "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
-    "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data",
+    "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_int8.onnx",
 )  # fmt: skip
 """Patterns of every file that the stage may write to its folder."""
 FOREIGN_WRITES = (*WRITES, *TOKENIZER_FILES)
@@ -41,8 +42,9 @@ class PublishOptions(Options):
     from."""
     plain: bool = True
     """Also publish the vocabulary as a tokenizer that needs no analyzer, in the folder `plain`."""
-    onnx: bool = False
-    """Also write `onnx/model.onnx` and check that it gives the same outputs; requires `kobert-pipeline[onnx]`."""
+    onnx: Literal[False, True, "int8"] = False
+    """Also write `onnx/model.onnx` and check that it gives the same outputs; requires `kobert-pipeline[onnx]`. `int8`:
+    also write it quantized, `onnx/model_int8.onnx`; the card says how far that is from torch."""
     emissions: EmissionsOptions | None = None
     """Watts per device and grams of CO2 per kilowatt hour, for the card; without them it does not mention CO2."""
 
@@ -56,12 +58,19 @@ def refuse_missing_libraries(options: PublishOptions) -> None:
 
 
 def run(
-    options: PublishOptions, facts: CardFacts, history: dict[str, Any], model: Path, tokenizer: Path, out: Path
+    options: PublishOptions,
+    facts: CardFacts,
+    history: dict[str, Any],
+    model: Path,
+    tokenizer: Path,
+    out: Path,
+    int8_cost: Callable[[Path], Int8Cost] | None = None,
 ) -> dict[str, Any]:
-    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Returns the stage's counts.
-    Raises UserError unless the folder gives the same outputs in a fresh process."""
+    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Only an int8 file
+    needs `int8_cost`, which compares the one in `out` with torch. Returns the stage's counts. Raises UserError unless
+    the folder gives the same outputs in a fresh process."""
     from kobert_pipeline.publish.export import PLAIN, export, export_plain, write_sentence_transformers_files
-    from kobert_pipeline.publish.onnx_file import write_onnx
+    from kobert_pipeline.publish.onnx_file import write_int8, write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
     refuse_missing_libraries(options)
@@ -73,8 +82,15 @@ def run(
         write_sentence_transformers_files(out)
     report("exporting to ONNX" if options.onnx else "exporting")
     counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
-    # the card states how far the ONNX file is from torch, so it is written after it
+    # the card states how far the ONNX files are from torch, so it is written after them
     card = replace(facts, onnx_difference=counts.get("onnx_max_difference"))
+    if options.onnx == "int8":
+        assert int8_cost is not None
+        report("quantizing to int8")
+        write_int8(out)
+        report("comparing int8 with torch")
+        cost = int8_cost(out)
+        card, counts["onnx_int8"] = replace(card, int8_cost=cost), asdict(cost)
     with atomic_write(out / "README.md") as part:
         part.write_text(model_card(card), encoding="utf-8")
     write_json(out / "training_manifest.json", history)

@@ -14,7 +14,7 @@ from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.tasks.choice import Choice
 from kobert_pipeline.features.tasks.contrastive import Contrastive
-from kobert_pipeline.inference.checkpoint import Checkpoint, load, task_options
+from kobert_pipeline.inference.checkpoint import BACKENDS, TORCH, Checkpoint, load, load_errors, task_options
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
 from kobert_pipeline.inference.predict import label_ids, predict_rows, with_task
@@ -40,15 +40,15 @@ class Ranking(NamedTuple):
 class ServedModel:
     """A loaded checkpoint under the name that requests use.
 
-    `endpoints` are the paths that it answers, `long` is what is done with long texts. The methods take the inputs of a
-    batch and return a result for each; they are called by the one thread that owns the model. Raises UserError for a
-    checkpoint that does not load.
+    `endpoints` are the paths that it answers, `torch_only` those that it would answer with the backend `torch`, `long`
+    is what is done with long texts. The methods take the inputs of a batch and return a result for each; they are
+    called by the one thread that owns the model. Raises UserError for a checkpoint that does not load.
     """
 
-    def __init__(self, name: str, checkpoint: str, long: str = "truncate") -> None:
-        folder = locate(checkpoint)
-        self.name, self.long = name, long
-        self.model, self.tokenizer = load(folder)
+    def __init__(self, name: str, checkpoint: str, long: str = "truncate", backend: str = TORCH) -> None:
+        folder = locate(checkpoint, BACKENDS[backend])
+        self.name, self.long, self.backend = name, long, backend
+        self.model, self.tokenizer = load(folder, backend=backend)
         self.checkpoint = self._with_task(folder)
         self.embedder = Embedder(self.model, self.tokenizer, long=long)
         for part in (self.model, self.embedder.encoder):  # messages name these: where the checkpoint is, is nobody's
@@ -58,9 +58,10 @@ class ServedModel:
         self.longest_text = sys.maxsize if splits(long) else self.max_length
         """Tokens of a text that are computed at most, where windows are possible."""
         self.mask_token, self.vocab_size = str(self.tokenizer.mask_token), self.model.config.vocab_size
-        self.endpoints = [*self._of_task(), "/v1/embeddings", "/v1/similar", "/v1/tokenize", "/v1/attention"]
+        self.endpoints, self.torch_only = self._endpoints(folder)
         self.scores = card_scores(folder)
-        self.embed(["준비"])  # loads the analyzer and finds damaged weights, before the first request
+        with load_errors(folder):
+            self._warm_up()
 
     def _with_task(self, folder: Path) -> Checkpoint | None:
         try:
@@ -69,6 +70,25 @@ class ServedModel:
             if task_options(folder, self.model.config.to_dict()):
                 raise
             return None  # a bare encoder, whose vectors are still of use
+
+    def _endpoints(self, folder: Path) -> tuple[list[str], list[str]]:
+        """The paths that the model answers, and those that it would answer with torch alone."""
+        of_head, of_states = self._of_task(), ["/v1/embeddings", "/v1/similar"]
+        if self.backend == TORCH:
+            return [*of_head, *of_states, "/v1/tokenize", "/v1/attention"], []
+        # the file may have other outputs than those that we export
+        given = [*(of_head if self.model.head_outputs else []), *(of_states if self.model.gives_states else [])]
+        if not given:
+            raise UserError(f"{folder / BACKENDS[self.backend]} has no output that a path needs; publish it again")
+        missing = [path for path in (*of_head, *of_states, "/v1/attention") if path not in given]
+        return [*given, "/v1/tokenize"], missing
+
+    def _warm_up(self) -> None:
+        """Load the analyzer and find damaged weights, before the first request."""
+        if "/v1/embeddings" in self.endpoints:
+            self.embed(["준비"])
+        else:
+            self.tokenize(["준비"])
 
     def _of_task(self) -> list[str]:
         if self.checkpoint is None:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kobert_pipeline.serve.model import ServedModel
 
 
-def load_model(name: str, checkpoint: str, long: str = "truncate") -> "ServedModel":
+def load_model(name: str, checkpoint: str, long: str = "truncate", backend: str = "torch") -> "ServedModel":
     """The checkpoint, under this name."""
     from kobert_pipeline.serve.model import ServedModel  # imports torch, which takes seconds
 
-    return ServedModel(name, checkpoint, long)
+    return ServedModel(name, checkpoint, long, backend)
 
 
 class Service:
@@ -87,7 +87,10 @@ class Service:
             raise HTTPException(503, "the models are being loaded, or the server shuts down; try again later", RETRY)
         if name is not None and name not in self.models:
             raise HTTPException(404, f"there is no model {name!r:.80}; served are {', '.join(self.models)}")
-        fit = [model for model in self.models.values() if endpoint in model.endpoints and name in (None, model.name)]
+        named = [model for model in self.models.values() if name in (None, model.name)]
+        fit = [model for model in named if endpoint in model.endpoints]
+        if not fit and any(endpoint in model.torch_only for model in named):
+            raise HTTPException(400, f"{endpoint} needs torch; start the server with --backend torch")
         if not fit and name is not None:
             raise HTTPException(400, f"{name} does not answer {endpoint}, but {', '.join(self.models[name].endpoints)}")
         if not fit:

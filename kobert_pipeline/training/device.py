@@ -20,6 +20,11 @@ def device() -> torch.device:
     return torch.device("cpu")
 
 
+def device_for(model: torch.nn.Module) -> torch.device:
+    """The device to compute a model on: `device()`, or the CPU for one without weights of torch, an ONNX file."""
+    return device() if any(True for _ in model.parameters()) else torch.device("cpu")
+
+
 def make_accelerator(plan: Plan) -> Accelerator:
     """An Accelerator with the plan's precision, for a single process or for the ranks of `torchrun` or `accelerate
     launch`."""

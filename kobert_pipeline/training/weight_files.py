@@ -1,5 +1,5 @@
 """The files that hold a model's weights in the format of `transformers`: one, or an index and the parts that it
-lists."""
+lists. Beside them the folder may hold the same model for ONNX Runtime."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,10 @@ from kobert_pipeline.files import read_json
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PART = re.compile(r"[\w.-]+\.safetensors")
 """A part's name, which leads to no other folder."""
+ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_int8.onnx"
+"""The model for ONNX Runtime in float32 and in int8, under the names that are usual on the Hub."""
+HIDDEN_STATES = "last_hidden_state"
+"""The output of these files that vectors of texts are made of."""
 
 
 def weight_files(folder: Path) -> list[str]:

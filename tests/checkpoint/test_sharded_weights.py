@@ -19,7 +19,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.inference.checkpoint import load_model
 from kobert_pipeline.pretrain.starting import base_files
-from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, weight_files
+from kobert_pipeline.training.weight_files import INDEX, ONNX, WEIGHTS, weight_files
 
 COMMIT = "c" * 40
 UNLISTED = "model-99999-of-99999.safetensors"
@@ -128,4 +128,10 @@ def test_every_listed_part_is_fetched_from_the_hub_once(
     source.locate("some/bert")
     assert fetched == [*weight_files(folders[1]), fetched[-1]]
     assert {path.name for path in source.checkpoint_files(kept)} == {path.name for path in kept.iterdir()}
+    (folders[1] / "onnx").mkdir()
+    (kept / "onnx").mkdir()
+    assert source.locate("some/bert", weights=ONNX) == kept, "whether there is such a file is for the caller to say"
+    (folders[1] / ONNX).write_bytes(b"onnx")
+    source.locate("some/bert", weights=ONNX)
+    assert fetched[-1] == ONNX and not {*fetched} - {ONNX, *weight_files(folders[1])}
     assert read_json(kept / INDEX) == read_json(folders[1] / INDEX)

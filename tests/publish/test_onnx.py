@@ -1,6 +1,7 @@
 """The ONNX file gives the same outputs as torch for batches of any size and length, and names no path of this
 machine."""
 
+import itertools
 import json
 import shutil
 import sys
@@ -13,11 +14,14 @@ import transformers
 
 from kobert_pipeline.config import plugins
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish import onnx_file, stage
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.model_card import auto_class_of
 from kobert_pipeline.publish.verify import SAMPLES
+from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -32,8 +36,10 @@ def outputs_of(folder: Path, auto: str, texts: list[str]) -> tuple[dict[str, np.
     inputs = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
     model = getattr(transformers, auto).from_pretrained(folder).eval()
     with torch.no_grad():
-        ours = {name: value.numpy() for name, value in model(**inputs).items() if isinstance(value, torch.Tensor)}
-    session = onnxruntime.InferenceSession(str(folder / onnx_file.FILE))
+        outputs = model(**inputs, output_hidden_states=True)
+        ours = {name: value.numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+        ours.setdefault("last_hidden_state", outputs.hidden_states[-1].numpy())
+    session = onnxruntime.InferenceSession(str(folder / ONNX))
     names = [one.name for one in session.get_outputs()]
     theirs = dict(zip(names, session.run(None, {name: value.numpy() for name, value in inputs.items()}), strict=True))
     real = inputs["attention_mask"].numpy()
@@ -61,17 +67,57 @@ def run_dir(tiny, tmp_path_factory) -> Path:
     return tiny.copy_before(tmp_path_factory.mktemp("onnx") / "runs" / "tiny", "publish")
 
 
-def test_a_fine_tuned_model_is_exported_with_its_head(run_dir, tiny, tmp_path, kobert, published_here) -> None:
-    settings = ["--set", "publish={mood: {source: nsmc, onnx: true}}"]
-    counts = kobert("publish", tiny.recipe, "--run-dir", run_dir, *settings, "--json").json["stages"][0]["counts"]
-    folder = run_dir / "publish" / "mood"
-    assert 0 <= counts["onnx_max_difference"] < 1e-5
-    assert counts["onnx_texts"] > 8
-    assert f"{counts['onnx_max_difference']:.1e}" in (folder / "README.md").read_text(encoding="utf-8")
-    assert onnx_file.FILE in json.loads((folder / "manifest.json").read_text())["files"]
-    content = (folder / onnx_file.FILE).read_bytes()
-    assert not [place for place in (str(run_dir), sys.prefix, "site-packages", ".py") if place.encode() in content]
-    agrees(folder, "AutoModelForSequenceClassification")
+@pytest.fixture(scope="module")
+def published(run_dir, tiny, kobert, verified_here) -> Path:
+    """The folder of two published models with ONNX files in float32 and in int8."""
+    settings = ["--set", "publish={mood: {source: nsmc, onnx: int8}, encoder: {onnx: int8}}"]
+    result = kobert("publish", tiny.recipe, "--run-dir", run_dir, *settings)
+    assert result.code == 0, result.err
+    return run_dir / "publish"
+
+
+def test_models_are_exported_with_their_heads_and_quantized(published, run_dir) -> None:
+    for name, auto in (("mood", "AutoModelForSequenceClassification"), ("encoder", "AutoModelForPreTraining")):
+        folder = published / name
+        counts = read_json(folder / "manifest.json")["counts"]
+        assert 0 <= counts["onnx_max_difference"] < 1e-5
+        assert counts["onnx_texts"] > 8
+        assert f"{counts['onnx_max_difference']:.1e}" in (folder / "README.md").read_text(encoding="utf-8")
+        for file in (ONNX, ONNX_INT8):
+            assert file in json.loads((folder / "manifest.json").read_text())["files"]
+            content = (folder / file).read_bytes()
+            places = (str(run_dir), sys.prefix, "site-packages", ".py", "/tmp")
+            assert not [place for place in places if place.encode() in content]
+        assert (folder / ONNX_INT8).stat().st_size < (folder / ONNX).stat().st_size / 2
+        agrees(folder, auto)
+
+
+def test_the_card_says_what_int8_costs(published, run_dir) -> None:
+    """On dev, computed here once more text by text, and on held-out documents."""
+    folder, dev = published / "mood", Features.load(run_dir / "features" / "nsmc" / "dev")
+    counts = read_json(folder / "manifest.json")["counts"]["onnx_int8"]
+    starts, labels = dev.arrays["windows"].tolist(), dev.arrays["labels"]
+    found = {}
+    for file in (ONNX, ONNX_INT8):
+        session = onnxruntime.InferenceSession(str(folder / file))
+        rows = [np.array([dev.arrays["input_ids"][a:b]], np.int64) for a, b in itertools.pairwise(starts)]
+        names = [node.name for node in session.get_inputs()]
+        given = [{"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0} for ids in rows]
+        logits = [session.run(["logits"], {name: one[name] for name in names})[0][0] for one in given]
+        found[file] = np.stack(logits)
+    assert 0 < np.abs(found[ONNX] - found[ONNX_INT8]).max() < 0.05
+    margins = np.abs(found[ONNX][:, 0] - found[ONNX][:, 1])
+    assert counts["different"] <= (margins < 0.1).sum()
+    torch_score, int8_score = counts["scores"]
+    assert torch_score == pytest.approx(100 * (found[ONNX].argmax(1) == labels).mean(), abs=1e-3)
+    assert abs(torch_score - int8_score) <= 100 * counts["different"] / len(labels) + 1e-3
+    said = f"On the {len(labels):,} examples of dev {counts['different']} predictions differ from torch's, and accuracy"
+    assert said in (folder / "README.md").read_text(encoding="utf-8")
+    counts = read_json(published / "encoder" / "manifest.json")["counts"]["onnx_int8"]
+    mean, least = counts["cosine"]
+    assert 0.9 < least <= mean < 1
+    said = f"The vectors of {counts['texts']:,} held-out texts have a cosine of {mean:.4f} with torch's on average"
+    assert said in (published / "encoder" / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -88,12 +134,11 @@ def test_every_architecture_is_exported(name: str, tiny, tmp_path) -> None:
     agrees(tmp_path / "out", auto)
 
 
-def test_a_file_that_differs_from_torch_is_refused_and_removed(run_dir, tiny, tmp_path, monkeypatch) -> None:
+def test_a_file_that_differs_from_torch_is_refused_and_removed(published, tiny, tmp_path, monkeypatch) -> None:
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
     monkeypatch.setattr(onnx_file, "TOLERANCE", -1.0)
-    made = run_dir / "publish" / "mood" / onnx_file.FILE
-    if made.exists():  # by the test before; an export takes seconds
-        monkeypatch.setattr(onnx_file, "_export", lambda *given, external: shutil.copyfile(made, given[4]))
+    made = published / "mood" / ONNX  # an export takes seconds
+    monkeypatch.setattr(onnx_file, "_export", lambda *given, external: shutil.copyfile(made, given[4]))
     with pytest.raises(UserError, match="differ from torch's by"):
         onnx_file.write_onnx(folder, "AutoModelForSequenceClassification", SAMPLES)
     assert not list((folder / "onnx").iterdir())

@@ -23,7 +23,7 @@ LAYERS, HEADS = 4, 2
 class CannedModel:
     """Answers every path with `ROWS`; with the name `pairs` it labels pairs and does nothing else."""
 
-    max_length, mask_token = 64, "[MASK]"
+    max_length, mask_token, torch_only = 64, "[MASK]", ()
 
     def __init__(self, name: str, folder: str) -> None:
         self.name, self.paired = name, name == "pairs"

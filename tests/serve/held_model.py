@@ -8,7 +8,7 @@ from typing import Any
 class HeldModel:
     """Answers /v1/tokenize while `free` is set, and records its `batches`. A text with "fail" fails its batch."""
 
-    name, endpoints, max_length = "held", ["/v1/tokenize"], 8
+    name, endpoints, torch_only, max_length = "held", ["/v1/tokenize"], ["/v1/attention"], 8
     paired, mask_token, scores = False, "[MASK]", list[dict[str, Any]]()
 
     def __init__(self) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from kobert_pipeline.serve.service import Service
 
 REPO = Path(__file__).resolve().parents[2]
 GUIDE = (REPO / "docs" / "serving.md").read_text(encoding="utf-8")
+DOCKERFILE = re.search(r"^```dockerfile\n(.*?)^```", GUIDE, re.M | re.S)[1]  # type: ignore[index]
 EXAMPLE = re.compile(r"^```console\n\$ curl (.*?)\n```\n\n```(json|text)\n(.*?)^```", re.M | re.S)
 
 
@@ -29,12 +31,33 @@ def test_the_commands_of_the_guide_parse(tmp_path: Path, monkeypatch: pytest.Mon
     Path("key.txt").write_text("key", encoding="utf-8")
     command: Any = typer.main.get_command(main.app)
     lines = re.findall(r"^\$ kobert serve (.*)$", GUIDE, re.M)
-    assert len(lines) == 5
-    for line in lines:
-        given = command.commands["serve"].make_context("serve", shlex.split(line)).params
+    assert len(lines) == 6
+    docker = json.loads(re.search(r"^CMD (.*)$", DOCKERFILE, re.M)[1])  # type: ignore[index]
+    assert docker[:2] == ["kobert", "serve"]
+    docker[docker.index("/run/key.txt")] = "key.txt"
+    for words in (*map(shlex.split, lines), docker[2:]):
+        given = command.commands["serve"].make_context("serve", list(words)).params
         assert by_name(given["checkpoints"])
         for name in ("max_batch_tokens", "max_queue", "timeout"):
             assert given[name] == getattr(Limits(), name)
+
+
+def test_the_dockerfile_fits_the_package() -> None:
+    """What it installs is what the tests run with; the server's command is parsed above."""
+    extras = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    pinned = (REPO / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert {*re.findall(r"torch==\S+", DOCKERFILE)} <= {*pinned}
+    assert {*re.search(r'"/source\[(.*?)\]"', DOCKERFILE)[1].split(",")} <= {*extras}  # type: ignore[index]
+    check, serve = (json.loads(command) for command in re.findall(r"CMD (\[.*\])$", DOCKERFILE, re.M))
+    options = typer.main.get_command(main.app).commands["serve"].make_context("serve", [serve[2]]).params  # type: ignore[attr-defined]
+    compile(check[2], "HEALTHCHECK", "exec")
+    url = re.fullmatch(r"import urllib.request as r; r.urlopen\('http://127.0.0.1:(\d+)(\S+)'\)", check[2])
+    assert url and url[2] in create_app(Service({}, Limits())).openapi()["paths"]
+    (exposed,) = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.M)
+    assert int(url[1]) == int(exposed) == options["port"]
+    assert serve[2] in re.findall(r"^COPY \S+ (\S+)$", DOCKERFILE, re.M)
+    last = [line for line in DOCKERFILE.splitlines() if line.startswith(("RUN", "COPY", "USER"))][-1]
+    assert last == "USER nobody", "nothing is left to do for root"
 
 
 def test_the_requests_of_the_guide_are_answered_in_the_form_that_it_shows(tiny: Any, tmp_path: Path) -> None:
