@@ -42,6 +42,15 @@ class FinetunePlan(Plan):
             )
         return value
 
+    @field_validator("fp32_residual_connection")
+    @classmethod
+    def _fp32_residuals(cls, value: bool) -> bool:
+        if not value:
+            raise ValueError(
+                "fp32_residual_connection: false is for pretraining only; leave fp32_residual_connection out"
+            )
+        return value
+
 
 class Plans(FinetunePlan):
     """A plan in which some options may be lists: each combination is tried with the first seed, and the one with the

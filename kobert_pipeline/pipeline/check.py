@@ -51,7 +51,10 @@ def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:
     options, plan = recipe.pretrain, recipe.pretrain.plan
     vocab_size, bf16 = recipe.tokenizer.subword.vocab_size, plan.mixed_precision == "bf16"
     ranks = FSDP_RANKS if plan.fsdp else 1
-    model = MemoryModel(options.architecture, options.objective, vocab_size, bf16, plan.optimizer == "muon", ranks)
+    model = MemoryModel(
+        options.architecture, options.objective, vocab_size, bf16, plan.optimizer == "muon", ranks,
+        plan.fp32_residual_connection,
+    )  # fmt: skip
     batches = [part.batch_tokens for _, part in options.parts()]
     limit = plan.max_tokens_per_device or max(batches)
     # a batch is split into ceil(batch / limit) parts

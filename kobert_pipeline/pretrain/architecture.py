@@ -95,19 +95,20 @@ class Architecture(Plugin):
             + self.max_position_embeddings * self.hidden_size
         )
 
-    def activation_bytes(self, head: str) -> int:
+    def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
         """Bytes per token that the layers of a model of the kind `head` save for the backward pass, in bf16."""
-        # per layer, with H the hidden and I the intermediate size:
-        #    8 H  the inputs of both layer norms, in fp32
-        #    8 H  16-bit copies of their outputs, for queries, keys, values and the feed-forward layer
-        #    8 H  queries, keys, values, and what attention gives
-        #    4 I  the input and the output of the activation function
+        # per layer, with H the hidden and I the intermediate size, and residuals in fp32 (or in 16 bits):
+        #    8 H (4 H)  the inputs of both layer norms
+        #    8 H (4 H)  16-bit copies of their outputs, for queries, keys, values and the feed-forward layer (the two
+        #               outputs themselves)
+        #    8 H        queries, keys, values, and what attention gives
+        #    4 I        the input and the output of the activation function
         inner = self.intermediate_size or 4 * self.hidden_size
-        return self.num_hidden_layers * (24 * self.hidden_size + 4 * inner)
+        return self.num_hidden_layers * ((24 if fp32_residuals else 16) * self.hidden_size + 4 * inner)
 
-    def activation_bytes_at_logits(self, head: str) -> int:
+    def activation_bytes_at_logits(self, head: str, fp32_residuals: bool = True) -> int:
         """Those of `activation_bytes` that exist at the same time as the logits: all, unless there is another model."""
-        return self.activation_bytes(head)
+        return self.activation_bytes(head, fp32_residuals)
 
     @abstractmethod
     def config(self, vocab_size: int) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from kobert_pipeline.pretrain.residual_stream import autocast_dtype
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 CACHED_LOGITS = 2**20
@@ -46,8 +47,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         rows_at_once: int,
         sample: Sample | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        place = states.device.type
-        dtype = torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else states.dtype
+        dtype = autocast_dtype(states)
         rows, matrix = states.to(dtype), weight.to(dtype)
         offset = None if bias is None else bias.to(dtype)
         loss, sampled = states.new_zeros((), dtype=torch.float32), [labels.new_empty(0)]
@@ -71,7 +71,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, outer: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         of_states, of_weight, of_bias = ctx.saved_tensors
         # scaled here, in full precision: in bf16 the factor itself would be rounded
-        return of_states * outer, of_weight * outer, None if of_bias is None else of_bias * outer, None, None, None
+        of_bias = None if of_bias is None else of_bias * outer
+        return of_states.float() * outer, of_weight * outer, of_bias, None, None, None
 
 
 def _turn_into_gradient(logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None) -> torch.Tensor:

@@ -58,6 +58,8 @@ class MemoryModel(NamedTuple):
     muon: bool = False
     shards: int = 1
     """The number of ranks over which FSDP shards weights, gradients and optimizer; 1: without it."""
+    fp32_residuals: bool = True
+    """Whether residuals are fp32 beside bf16, too (`plan.fp32_residual_connection`)."""
 
     def peak(self, tokens: int) -> PeakMemory:
         """The peak where `tokens` tokens are processed at once: the part of a step's batch that a rank takes between
@@ -74,8 +76,8 @@ class MemoryModel(NamedTuple):
             layers = GATHERED_LAYERS * hidden // self.architecture.num_hidden_layers
             weights += GATHERED_BYTES * (parameters - hidden + layers)
         per_number = tokens * (1.0 if self.bf16 else FULL_PRECISION)
-        at_logits = round(per_number * self.architecture.activation_bytes_at_logits(head))
-        in_all = round(per_number * self.architecture.activation_bytes(head))
+        at_logits = round(per_number * self.architecture.activation_bytes_at_logits(head, self.fp32_residuals))
+        in_all = round(per_number * self.architecture.activation_bytes(head, self.fp32_residuals))
         return max(
             PeakMemory(weights, at_logits, rows * self.vocab_size * (LOGIT_BYTES if self.bf16 else FULL_LOGIT_BYTES)),
             PeakMemory(weights, in_all, 0),  # may be larger with a discriminator

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.phases import PhaseSchedule
+from kobert_pipeline.pretrain.residual_stream import use_16_bit_residuals
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 from kobert_pipeline.training.attention import has_varlen
@@ -30,11 +31,15 @@ CPU_MULTIPLE = 64
 class LossModule(torch.nn.Module):
     """`forward(batch)` is the objective's loss of `model`, with attention kept inside each packed sequence."""
 
-    def __init__(self, model: Any, objective: Objective, architecture: Architecture) -> None:
+    def __init__(
+        self, model: Any, objective: Objective, architecture: Architecture, fp32_residual_connection: bool = True
+    ) -> None:
         super().__init__()
         for part in model.modules():  # ELECTRA's generator is a model inside the model
             if isinstance(part, PreTrainedModel):
                 part.set_attn_implementation("packed")
+        if not fp32_residual_connection:
+            use_16_bit_residuals(model)
         self.model, self.objective, self.architecture = model, objective, architecture
         self.pad_id = PAD_ID if model.config.pad_token_id is None else model.config.pad_token_id
 

@@ -160,7 +160,7 @@ def run(
 
     plan, (vocabulary, special) = options.plan, vocabulary_in(tokenizer)
     options, model, started = initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
-    module = LossModule(model, options.objective, options.architecture).to(device())
+    module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
     evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)

@@ -172,7 +172,8 @@ def _attend(
     # for sequences up to 128 and no better at 512
     scores = query @ key.transpose(-1, -2) * scaling  # (n, H, L, W) @ (n, H, W, L) -> (n, H, L, L)
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
+        # not -inf: a padding cell far from the last token sees nothing in a narrow window, and would get NaN gradients
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value
 
 

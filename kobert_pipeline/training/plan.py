@@ -42,6 +42,10 @@ class Plan(Options):
     mixed_precision: Literal["no", "bf16"] = "no"
     """Autocast type of the forward pass; with `no`, GPUs multiply matrices in TF32. Weights and optimizer states stay
     fp32, and fine-tuning always evaluates without autocast."""
+    # in the fingerprint only where it has an effect, so that runs from before it existed stay valid
+    fp32_residual_connection: bool = Field(True, exclude_if=lambda value: value)
+    """Whether residuals are fp32 under bf16 autocast. With false, they are bf16, and so are embeddings and what layer
+    norms read and give (they compute in fp32); this takes less memory, and is for pretraining only."""
     max_tokens_per_device: int | None = Field(None, gt=0, exclude=True)
     """Largest number of tokens that a device computes at once; a larger batch is split into as few parts as possible,
     computed one after another (gradient accumulation). Sequences are not split, so a part may exceed it by up to one
@@ -69,6 +73,15 @@ class Plan(Options):
     """Number of checkpoints to keep, the newest ones."""
     max_minutes: float | None = Field(None, gt=0, exclude=True)
     """Save a checkpoint and stop after this many minutes; the same command resumes. Schedules do not change."""
+
+    @model_validator(mode="after")
+    def _check_residuals(self) -> "Plan":
+        if not self.fp32_residual_connection and self.mixed_precision == "no":
+            raise ValueError(
+                "fp32_residual_connection: false keeps residuals in bf16, but mixed_precision is no; set "
+                "mixed_precision to bf16, or leave fp32_residual_connection out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_fsdp(self) -> "Plan":

@@ -59,7 +59,8 @@ def trained(
     schedule = PhaseSchedule(shards_of(articles(40), reviews(10)), options.parts(), VOCAB_SIZE, 1)
     torch.manual_seed(0)
     model = options.architecture.model(options.architecture.config(VOCAB_SIZE), options.objective.head)
-    inner: Any = LossModule(model, options.objective, options.architecture)
+    residuals = options.plan.fp32_residual_connection
+    inner: Any = LossModule(model, options.objective, options.architecture, residuals)
     accelerator, optimizer = make_accelerator(options.plan), optimizer_of(inner, options.plan)
     if backend:
         inner.compile(backend=backend)

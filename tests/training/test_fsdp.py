@@ -52,6 +52,16 @@ SLOW: list[dict[str, Any]] = [
     ),
     *({"name": f"rtd {fsdp}", "objective": "rtd", "architecture": TIED, "fsdp": fsdp} for fsdp in (True, False)),
     *({**CASES[0], "name": f"bf16 {fsdp}", "mixed_precision": "bf16", "fsdp": fsdp} for fsdp in (True, False)),
+    *(
+        {
+            **CASES[0],
+            "name": f"residuals {fsdp}",
+            "fsdp": fsdp,
+            "mixed_precision": "bf16",
+            "fp32_residual_connection": False,
+        }
+        for fsdp in (True, False)
+    ),
 ]
 
 
@@ -164,6 +174,7 @@ def test_other_architectures_layers_passed_twice_and_bf16(tmp_path: Path) -> Non
         pretrained(tmp_path, f"{objective} by one", objective, architecture=DEEP)
         difference(tmp_path, f"{objective} shared", f"{objective} by one")
     difference(tmp_path, "rtd True", "rtd False")
+    difference(tmp_path, "residuals True", "residuals False")
     found, expected = (load_file(tmp_path / f"bf16 {fsdp}" / "model" / "model.safetensors") for fsdp in (True, False))
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-3)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel
 
-from kobert_pipeline.training.attention import LENGTH_MULTIPLE, SequenceLayout
+from kobert_pipeline.training.attention import LENGTH_MULTIPLE, SequenceLayout, packed_attention
 
 VOCAB_SIZE = 50
 
@@ -90,6 +90,20 @@ def test_in_bf16_outputs_and_gradients_are_as_close_to_fp32_as_padded_attention(
         for true, ours, theirs in ([torch.cat(hidden) for hidden in outputs], weights):
             assert (ours - true).norm() <= 2 * (theirs - true).norm() + 1e-6
             assert (ours - true).norm() < 0.05 * true.norm()
+
+
+def test_in_bf16_a_narrow_window_gives_no_nan() -> None:
+    """The shorter sequence has padding cells from where the window reaches none of its tokens."""
+    layout = SequenceLayout.of(np.array([LENGTH_MULTIPLE, 1]))
+    generator = torch.Generator().manual_seed(0)
+    exact = torch.randn(3, 1, 2, LENGTH_MULTIPLE + 1, 8, generator=generator)
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        states = exact.detach().to(dtype, copy=True).requires_grad_()
+        attended, _ = packed_attention(torch.nn.Identity(), *states, None, layout, sliding_window=3)
+        attended.square().sum().backward()
+        found.append((attended.float(), states.grad.float()))
+    torch.testing.assert_close(found[1], found[0], rtol=0.05, atol=0.05)
 
 
 def test_no_sequence_sees_another() -> None:

@@ -56,14 +56,15 @@ class Electra(Architecture):
         width = self.hidden_size * (self.generator_share if head == "discriminator" else 1)
         return self.embedding_size * (round(width) + vocab_size)
 
-    def activation_bytes(self, head: str) -> int:
+    def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
         """The discriminator's and the generator's."""
         share = self.generator_share if head == "discriminator" else 0.0
-        return round(super().activation_bytes(head) * (1 + share))
+        return round(super().activation_bytes(head, fp32_residuals) * (1 + share))
 
-    def activation_bytes_at_logits(self, head: str) -> int:
+    def activation_bytes_at_logits(self, head: str, fp32_residuals: bool = True) -> int:
         """The generator's: the discriminator runs after its logits, backward before their gradient."""
-        return round(super().activation_bytes(head) * (self.generator_share if head == "discriminator" else 1))
+        share = self.generator_share if head == "discriminator" else 1
+        return round(super().activation_bytes(head, fp32_residuals) * share)
 
     def config(self, vocab_size: int) -> Any:
         """An ElectraConfig."""

@@ -22,9 +22,10 @@ class Gpt2(Architecture):
         """The output layer, which has no projection before it."""
         return self.hidden_size * vocab_size
 
-    def activation_bytes(self, head: str) -> int:
-        """One 16-bit copy for queries, keys and values together."""
-        return super().activation_bytes(head) - self.num_hidden_layers * 4 * self.hidden_size
+    def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
+        """Beside fp32 residuals one 16-bit copy for queries, keys and values together."""
+        saved = 4 * self.num_hidden_layers * self.hidden_size if fp32_residuals else 0
+        return super().activation_bytes(head, fp32_residuals) - saved
 
     def config(self, vocab_size: int) -> Any:
         """A GPT2Config."""

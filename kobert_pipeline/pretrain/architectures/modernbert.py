@@ -32,11 +32,11 @@ class ModernBert(Architecture):
         inner = self.intermediate_size or 3 * self.hidden_size // 2
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 3 * self.hidden_size * inner)
 
-    def activation_bytes(self, head: str) -> int:
+    def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
         """One 16-bit copy for queries, keys and values together, and gated feed-forward layers, which save four
         numbers of the intermediate size."""
         inner = self.intermediate_size or 3 * self.hidden_size // 2
-        return self.num_hidden_layers * (22 * self.hidden_size + 8 * inner)
+        return self.num_hidden_layers * ((22 if fp32_residuals else 18) * self.hidden_size + 8 * inner)
 
     def config(self, vocab_size: int) -> Any:
         """A ModernBertConfig. By default its feed-forward layers are narrower than BERT's, since a gated one has one
