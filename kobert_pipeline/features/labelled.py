@@ -9,7 +9,7 @@ from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
-from kobert_pipeline.features.task import Example
+from kobert_pipeline.features.task import Example, refuse_blank
 
 ROLES = ("id", "text", "text_pair", "label")
 
@@ -23,6 +23,8 @@ class LabelledTask(SequenceTask):
     allowed_hint: ClassVar[str] = ""
     """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
     task."""
+    blank_texts: ClassVar[bool] = False
+    """Whether rows without text are read, since published data sets have some; they are not trained on."""
     symmetric: ClassVar[bool] = False
     """Whether (a, b) and (b, a) are the same question, so that a dev split must not separate them."""
 
@@ -35,7 +37,8 @@ class LabelledTask(SequenceTask):
     """Column of the label; null: recognized by its name."""
 
     def read(self, path: Path) -> list[Example]:
-        """An example per row. Raises UserError for a row without a text or with a label that is not allowed."""
+        """An example per row. Raises UserError for a row with a missing or blank text or a label that is not
+        allowed."""
         table = list(rows(path))
         columns = {role: self.column(role, path, table[0]) for role in ROLES} if table else {}
         parse_label = self.label_parser()
@@ -79,6 +82,8 @@ class LabelledTask(SequenceTask):
                 raise UserError(
                     f"{row.place}: the column '{columns[role]}' holds {type(text).__name__}, text was expected"
                 )
+            if not self.blank_texts:
+                refuse_blank(text, row.place, f"the column '{columns[role]}'")
         # without white space, so that copies of a text with other spaces are on the same side of a dev split
         parts = [remove_whitespace(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))

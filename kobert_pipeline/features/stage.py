@@ -152,7 +152,7 @@ def prepare(
 
 
 def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Example]], dict[str, int]]:
-    """The examples of each split, and counts: training examples that were read, and dropped or also in the test
+    """The examples of each split, and counts: training examples that were read, dropped, or are also in the test
     set."""
     task = options.task
     paths = data_files(data_dir, names := train_files(options))
@@ -180,8 +180,11 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
         is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in train]
         splits["dev"] = [example for example, dev in zip(train, is_dev, strict=True) if dev]
         train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
-    # nothing can be learned from empty texts
-    splits["train"] = draw([example for example in train if example["group"]], options.max_train_examples)
+    # nothing can be learned from the empty texts of NSMC and PAWS-X; other tasks do not read any
+    with_text = [example for example in train if example["group"]]
+    if len(with_text) < len(train):
+        counts["train_examples_without_text"] = len(train) - len(with_text)
+    splits["train"] = draw(with_text, options.max_train_examples)
     for name, examples in splits.items():  # without files, all examples will come from the corpus
         if names and not examples:
             dropped = counts.get("train_examples_contaminated", 0)

@@ -21,7 +21,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_report, entity_scores
-from kobert_pipeline.features.task import Example, Task, refuse_empty
+from kobert_pipeline.features.task import Example, Task, refuse_blank, refuse_empty
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 ScoredEntity = tuple[int, int, str, float]
@@ -70,8 +70,9 @@ class TaggingTask(Task):
         return self.model_copy(update={"labels": sorted(kinds)})
 
     def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
-        """An example, with entities sorted and stripped of white space. Raises UserError for an entity that is beyond
-        the text, blank, overlaps another, or has a type that is not allowed."""
+        """An example, with entities sorted and stripped of white space. Raises UserError for a blank text, and for an
+        entity that is beyond the text, blank, overlaps another, or has a type that is not allowed."""
+        refuse_blank(text, place, "the text")
         kept: list[tuple[int, int, str]] = []
         for start, end, kind in sorted(entities):
             inside = text[start:end]

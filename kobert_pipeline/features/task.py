@@ -100,6 +100,12 @@ class Task(Plugin):
         return {}
 
 
+def refuse_blank(text: str, place: str, what: str) -> None:
+    """Raise UserError for a text without any character other than white space: nothing can be learned from it."""
+    if not text.strip():
+        raise UserError(f"{place}: {what} is empty, text was expected; add the text, or delete the row")
+
+
 def refuse_empty(split: str, paths: list[Path], number: int) -> None:
     """Raise UserError where the files of a split have no example, such as files with only a header."""
     if not number:

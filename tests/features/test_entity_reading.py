@@ -200,6 +200,7 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
 WRONG_TEXTS = [
     ({"text": TEXT, "entities": "[]"}, "line 2: a list of entities was expected, not '\\[\\]'"),
     ({"text": None, "entities": []}, "line 2: text was expected, not None"),
+    ({"text": "\n ", "entities": []}, r"a\.jsonl, line 2: the text is empty, text was expected"),
     ({"text": TEXT}, "line 2: there is no 'entities'"),
     (
         {"text": TEXT, "entities": [{"start": 0, "end": 3}]},
@@ -226,6 +227,7 @@ WRONG_TOKENS = [
     (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each token has one"),
     (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),
     (TOKENS | {"tokens": ["가", 3, "나", "다"]}, "line 2: a token was expected, not 3"),
+    ({"tokens": [], "tags": []}, "line 2: the text is empty"),
     (TOKENS | {"tokens": "한지민"}, "line 2: a list of tokens was expected"),
 ]
 

@@ -141,11 +141,15 @@ def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path) 
         assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100, task
 
 
-def test_an_empty_text_stays_in_the_test_set(tmp_path: Path) -> None:
-    examples = Task.choose("acceptability").read(
-        table(tmp_path / "a.tsv", {"sentence": "", "label": 0}, {"sentence": "글", "label": 1})
-    )
-    assert [(example["text"], example["group"]) for example in examples] == [("", ""), ("글", "글")]
+def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Path) -> None:
+    rows = [{"sentence1": f"왼쪽 글 {i}번", "sentence2": f"오른쪽 글 {i}번", "label": i % 2} for i in range(40)]
+    blank = {"sentence1": "", "sentence2": " ", "label": 0}
+    table(tmp_path / "train.tsv", *rows, blank, blank)
+    table(tmp_path / "dev.tsv", {"sentence1": "글", "sentence2": "다른 글", "label": 1}, blank)
+    options = stage.FeaturesOptions(task="pair", train="train.tsv", dev="dev.tsv")
+    splits, counts = stage.split(options, tmp_path)
+    assert counts == {"train_examples_read": 42, "train_examples_without_text": 2}
+    assert [len(splits[name]) for name in ("train", "dev")] == [40, 2]
 
 
 WRONG_ROWS = [
@@ -160,6 +164,10 @@ WRONG_ROWS = [
     ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
     ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
     ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
+    ("nli", "a.tsv", {"sentence1": ""}, r"a\.tsv, line 3: the column 'sentence1' is empty, text was expected"),
+    ("sts", "a.csv", {"sentence2": " "}, "line 3: the column 'sentence2' is empty"),
+    ("acceptability", "a.jsonl", {"sentence": "\n\u3000"}, "line 2: the column 'sentence' is empty"),
+    ("classification", "a.csv", {"sentence": "", "label": ""}, "line 3: the column 'sentence' is empty"),
     ("nli", "a.tsv", {"label": "-"}, "line 3: the label is '-'; allowed are .*entailment"),
     ("acceptability", "a.csv", {"label": ""}, r"a\.csv, line 3: the label is ''; allowed are 0 \(unacceptable\)"),
     ("sts", "a.tsv", {"label": "5.1"}, "line 3: the score is '5.1'; allowed are numbers from 0 to 5"),
