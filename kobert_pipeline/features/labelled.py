@@ -9,7 +9,7 @@ from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
-from kobert_pipeline.features.task import Example, refuse_blank
+from kobert_pipeline.features.task import Example, nfc, refuse_blank
 
 ROLES = ("id", "text", "text_pair", "label")
 
@@ -20,9 +20,6 @@ class LabelledTask(SequenceTask):
     known: ClassVar[dict[str, tuple[str, ...]]]
     """Names of the columns `text`, `text_pair` and `label` in published data sets; the first that a file has is
     used."""
-    allowed_hint: ClassVar[str] = ""
-    """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
-    task."""
     blank_texts: ClassVar[bool] = False
     """Whether rows without text are read, since published data sets have some; they are not trained on."""
     symmetric: ClassVar[bool] = False
@@ -61,7 +58,7 @@ class LabelledTask(SequenceTask):
                 names = [
                     name if name == self.labels[i] else f"{name} ({self.labels[i]})" for name, i in allowed.items()
                 ]
-                hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint}"
+                hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint()}"
                 raise UserError(f"{place}: the label is {value!r:.60}; {hint}")
             return allowed[text]
 
@@ -104,6 +101,6 @@ class PairTask(LabelledTask):
 
 
 def label_text(value: Any) -> str | None:
-    """A label as text, whether the file has text or a whole number; None for anything else."""
+    """A label as text in NFC, whether the file has text or a whole number; None for anything else."""
     # bool is a subclass of int
-    return str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+    return nfc(str(value).strip()) if isinstance(value, (str, int)) and not isinstance(value, bool) else None

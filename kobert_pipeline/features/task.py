@@ -1,11 +1,13 @@
 """The interface of tasks: files -> examples -> features, and logits -> predictions -> scores. It does not depend on the
 training loop or the run folder."""
 
+import unicodedata
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import PrivateAttr
 
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
@@ -30,6 +32,9 @@ class Task(Plugin):
     """A made-up example for the model card; {} where only the user's files know what the texts are about."""
     inference_options: ClassVar[tuple[str, ...]] = ()
     """The options that predictions depend on; `inference_state` saves them with the model."""
+
+    _labels_found: bool = PrivateAttr(False)
+    """Whether `labels` are those of the training files, not an option; only for messages."""
 
     @abstractmethod
     def read(self, path: Path) -> list[Example]:
@@ -60,6 +65,18 @@ class Task(Plugin):
         """The task with options that depend on the training files (labels that were not given) filled in. It is saved
         with the features. Raises UserError for files of another form."""
         return self
+
+    def with_found_labels(self, labels: set[str]) -> Self:
+        """The task with the labels of the training files, sorted."""
+        task = self.model_copy(update={"labels": sorted(labels)})
+        task._labels_found = True
+        return task
+
+    def allowed_hint(self) -> str:
+        """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
+        task or an option."""
+        found = ", those of the training files unless the option labels of the task lists all"
+        return found if self._labels_found else ""
 
     def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, which may come from several files, do not fit together."""
@@ -98,6 +115,11 @@ class Task(Plugin):
     def config(self) -> dict[str, Any]:
         """What the task adds to the model's config, such as num_labels and id2label."""
         return {}
+
+
+def nfc(label: str) -> str:
+    """A label in NFC: files of a Mac may spell it in NFD, which looks the same but would be another label."""
+    return unicodedata.normalize("NFC", label)
 
 
 def refuse_blank(text: str, place: str, what: str) -> None:

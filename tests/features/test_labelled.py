@@ -2,6 +2,7 @@
 file and line."""
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +244,7 @@ def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_pat
     task = Task.choose("classification").fit_labels([one, two])
     assert task.dump()["labels"] == ["강", "들", "산"]
     assert [example["label"] for example in task.read(one)] == [2, 0, 2]
-    assert Task.choose(task.dump()) == task, "it comes back from task.json"
+    assert Task.choose(task.dump()).dump() == task.dump(), "it comes back from task.json"
     with pytest.raises(UserError, match="at least two labels, found was only '들'"):
         Task.choose("classification").fit_labels([two])
 
@@ -262,6 +263,35 @@ def test_own_labels_of_pairs_need_no_more_than_the_second_column(tmp_path: Path)
     assert [(example["text_pair"], example["label"]) for example in task.read(path)] == [(TWO, 0), (TWO, 1)]
     with pytest.raises(UserError, match="there is no column 'anser' - did you mean 'answer'"):
         Task.choose({"name": "classification", "text_pair": "anser"}).read(path)
+
+
+def decomposed(text: str) -> str:
+    """As a Mac spells it."""
+    return unicodedata.normalize("NFD", text)
+
+
+def test_a_decomposed_label_is_the_same_label(tmp_path: Path) -> None:
+    records = [{"text": "글", "label": label} for label in ("환불", "배송", decomposed("환불"), decomposed("배송"))]
+    for name in ["a.csv", "a.jsonl"]:
+        path = table(tmp_path / name, *records)
+        found = Task.choose("classification").fit_labels([path])
+        given = Task.choose({"name": "classification", "labels": [decomposed("환불"), "배송"]})
+        assert (found.labels, given.labels) == (["배송", "환불"], ["환불", "배송"]), name
+        assert [example["label"] for example in found.read(path)] == [1, 0, 1, 0], name
+        assert [example["label"] for example in given.read(path)] == [0, 1, 0, 1], name
+    with pytest.raises(Exception, match="the label '환불' is listed twice"):
+        Task.choose({"name": "classification", "labels": ["환불", decomposed("환불")]})
+
+
+def test_the_error_about_a_label_says_where_the_allowed_ones_come_from(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", *({"text": "글", "label": label} for label in ("산", "강")))
+    wrong = table(tmp_path / "b.csv", {"text": "글", "label": "들"})
+    found = Task.choose("classification").fit_labels([path])
+    with pytest.raises(UserError, match=r"allowed are 강, 산, those of the training files unless the option labels"):
+        found.read(wrong)
+    for given in (Task.choose({"name": "classification", "labels": ["산", "강"]}), Task.choose(found.dump())):
+        with pytest.raises(UserError, match=r"line 2: the label is '들'; allowed are [산강], [산강]$"):
+            given.read(wrong)
 
 
 def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
