@@ -9,6 +9,7 @@ begin and end at token boundaries, 99.41 % at morpheme boundaries. KLUE labels e
 """
 
 from abc import abstractmethod
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -186,6 +187,11 @@ class TaggingTask(Task):
     def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
         """Scores of each entity type."""
         return entity_report(predictions, [example["entities"] for example in examples], self.labels or [])
+
+    def label_counts(self, examples: list[Example]) -> dict[str, int]:
+        """The number of entities of each type."""
+        counts = Counter(kind for example in examples for *_, kind in example["entities"])
+        return {kind: counts[kind] for kind in self.labels or []}
 
     def counts(self, features: Features) -> dict[str, Any]:
         """The number of entities, how many of their ends are inside a token, and the entity F1 of a model that labels

@@ -15,6 +15,8 @@ from kobert_pipeline.features.format import Features
 
 Example = dict[str, Any]
 """A JSON object with at least `id` and `group`; a dev split does not separate examples of one group."""
+RARE = 2
+"""A label of so many training examples, or fewer, may be a typing error."""
 
 
 class Task(Plugin):
@@ -93,6 +95,16 @@ class Task(Plugin):
     def with_inference_state(self, state: dict[str, Any]) -> Self:
         """The task with the options of an `inference_state`."""
         return self.model_copy(update={name: state[name] for name in self.inference_options if name in state})
+
+    def label_counts(self, examples: list[Example]) -> dict[str, int]:
+        """The number of examples (of entities, for tagging) with each label; {} for tasks without classes."""
+        return {}
+
+    def rare_labels(self, train: list[Example]) -> dict[str, int]:
+        """The labels that at most `RARE` training examples have, with their number, where labels are those of the
+        training files: then a typing error is a label of its own."""
+        counts = self.label_counts(train) if self._labels_found else {}
+        return {label: count for label, count in counts.items() if count <= RARE}
 
     def counts(self, features: Features) -> dict[str, Any]:
         """Counts of a split for the manifest, besides examples, windows and tokens."""

@@ -203,6 +203,15 @@ def test_a_decomposed_type_is_the_same_type(tmp_path: Path) -> None:
         assert [spelled(example) for example in task.read(tagged)] == [[("한지민 작가", "사람")]]
 
 
+def test_entities_are_counted_by_type_and_rare_types_are_found(tmp_path: Path) -> None:
+    path = file(
+        tmp_path / "a.jsonl", [{"text": TEXT, "entities": [[0, 3, kind]]} for kind in ("PER", "PER", "PER", "PRE")]
+    )
+    task = Task.choose("tagging").fit_labels([path])
+    assert task.label_counts(task.read(path)) == {"PER": 3, "PRE": 1}
+    assert task.rare_labels(task.read(path)) == {"PRE": 1}
+
+
 def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) -> None:
     path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": [[0, 3, "PER"]]}])
     [example] = Task.choose({"name": "tagging", "entities": "label"}).read(path)

@@ -331,6 +331,32 @@ def test_the_labels_found_are_saved_with_the_features(tmp_path: Path, morpheme_t
     ]
 
 
+def test_labels_are_counted_and_rare_ones_are_noted_with_their_number(
+    tmp_path: Path, morpheme_tokenizer_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frequent = [{"text": f"{i}번째 글", "label": "환불배송"[i % 2 * 2 :][:2]} for i in range(40)]
+    table(tmp_path / "train.csv", *frequent, {"text": "글", "label": "환뷸"})
+    table(tmp_path / "dev.csv", {"text": "다른 글", "label": "환불"})
+    options = stage.FeaturesOptions(task="classification", train="train.csv", dev="dev.csv")
+    counts = stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
+    assert counts["train_labels"] == {"배송": 20, "환불": 20, "환뷸": 1}
+    assert counts["dev_labels"] == {"배송": 0, "환불": 1, "환뷸": 0}
+    [note] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note")]
+    assert note.endswith("typing errors: 환뷸 (1)")
+    # labels that are given are no typing errors
+    given = stage.FeaturesOptions(
+        task={"name": "classification", "labels": ["환불", "배송", "환뷸"]}, train="train.csv", dev="dev.csv"
+    )
+    stage.prepare(given, tmp_path)
+    assert not capsys.readouterr().err
+
+
+def test_what_is_no_class_is_not_counted(tmp_path: Path) -> None:
+    rows = [{"sentence1": ONE, "sentence2": TWO, "score": 3.8}]
+    assert Task.choose("sts").label_counts(Task.choose("sts").read(table(tmp_path / "a.tsv", *rows))) == {}
+    assert Task.choose("choice").label_counts([{"label": 1}]) == {}
+
+
 # arrays and scores
 
 
