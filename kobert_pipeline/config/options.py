@@ -82,8 +82,12 @@ class Options(BaseModel):
             union = get_origin(option.annotation) in (Union, UnionType)
             for kind in get_args(option.annotation) if union else (option.annotation,):
                 # what options a plug-in has depends on the variant
-                is_group = isinstance(kind, type) and issubclass(kind, Options) and not issubclass(kind, Plugin)
-                if is_group and key in kind.model_fields:
+                if (
+                    isinstance(kind, type)
+                    and issubclass(kind, Options)
+                    and not issubclass(kind, Plugin)
+                    and key in kind.model_fields
+                ):
                     (optional if union else given).append(name)
         return given + optional
 
