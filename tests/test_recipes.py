@@ -178,6 +178,24 @@ def test_replaced_option_is_refused_with_what_replaced_it() -> None:
         )
 
 
+def test_an_option_of_a_group_is_refused_with_the_group_it_belongs_to() -> None:
+    for setting, said in [
+        (
+            "finetune.nsmc.epochs=2",
+            "finetune.nsmc: unknown key 'epochs' - did you mean 'plan.epochs' or 'distill.epochs'?",
+        ),
+        (
+            "pretrain.learning_rate=1",
+            "pretrain: unknown key 'learning_rate' - did you mean 'plan.learning_rate'? (allowed",
+        ),
+        ("pretrain.plam=1", "pretrain: unknown key 'plam' - did you mean 'plan'? (allowed"),
+        ("finetune.nsmc.share=1", "finetune.nsmc: unknown key 'share' (allowed: "),
+    ]:
+        with pytest.raises(ValidationError) as refused:
+            Recipe.model_validate(recipe_file.load("tiny", [setting]))
+        assert first_error(refused.value).startswith(said), setting
+
+
 def test_old_option_name_is_refused_on_the_command_line(corpora, kobert) -> None:
     result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", "pretrain.pieces=1")
     assert "pretrain: unknown key 'pieces'; it is called 'total_tokens' now" in result.complaint

@@ -18,6 +18,14 @@ def text_batches(texts: list[str]) -> Iterator[list[str]]:
     return iter([texts]) if texts != ["-"] else line_batches(sys.stdin.buffer)
 
 
+def refuse_blank_arguments(texts: list[str]) -> None:
+    """Raise UserError for a text on the command line that is empty or only white space, such as a variable without a
+    value."""
+    for number, text in enumerate(texts, 1):
+        if not text.strip():
+            raise UserError(f"text {number} is empty; give a text, or - to read lines from standard input")
+
+
 def file_batches(names: list[str]) -> Iterator[list[str]]:
     """The lines of files, one file after the other; `-` is standard input. Raises UserError for a file that is missing,
     empty or not UTF-8."""

@@ -13,7 +13,7 @@ import typer
 
 from kobert_pipeline.cli.arguments import AsJsonLines, Checkpoint, Long, TokenizerFolder
 from kobert_pipeline.cli.formatting import print_table
-from kobert_pipeline.cli.input_lines import text_batches
+from kobert_pipeline.cli.input_lines import refuse_blank_arguments, text_batches
 
 
 def tokenize(
@@ -63,6 +63,7 @@ def predict(
     """
     from kobert_pipeline.inference.predict import predict_batches as predictions
 
+    refuse_blank_arguments(texts)
     for results in predictions(checkpoint, text_batches(texts), question, top_k, pair, tokenizer, long):
         for result in results:
             if as_json:

@@ -15,6 +15,8 @@ from kobert_pipeline.runs.runner import Job, Outcome
 
 TRUNCATED_SHARE = 0.03
 """Truncated training examples are mentioned if their share is larger than this."""
+LABELS_SHOWN = 12
+"""Labels whose numbers of examples are shown; the manifest has all."""
 DROPPED = "documents_dropped_"
 COUNTS = {
     "morphemes": "{:,} morphemes",
@@ -81,6 +83,8 @@ def result_of(counts: dict[str, Any]) -> str:
         reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
         kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
         parts.append(f"{kept} (dropped: {reasons})" if reasons else kept)
+    if "train_labels" in counts:
+        parts.append(label_counts(counts["train_labels"]))
     if "vocab_size" in counts:
         parts.append(f"{counts['vocab_size']:,} tokens in the vocabulary")
     if "unknown_rate" in counts:
@@ -98,6 +102,13 @@ def result_of(counts: dict[str, Any]) -> str:
     if any(unusable.values()):
         parts.append(" and ".join(f"{count:,} {what}" for what, count in unusable.items() if count) + " unusable")
     return ", ".join(parts)
+
+
+def label_counts(counts: dict[str, int]) -> str:
+    """The labels with their numbers of training examples, the most frequent first."""
+    ranked = sorted(counts.items(), key=lambda label: -label[1])
+    more = [f"{len(ranked) - LABELS_SHOWN:,} more"] if len(ranked) > LABELS_SHOWN else []
+    return "labels: " + "; ".join([*(f"{label} {count:,}" for label, count in ranked[:LABELS_SHOWN]), *more])
 
 
 def finetune_result(group: list[Outcome]) -> str:

@@ -7,7 +7,8 @@ the family's folder, chosen by `name`. No list of variants is kept anywhere; the
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -46,8 +47,8 @@ def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Options(BaseModel):
-    """Frozen options. An unknown key is an error that suggests the nearest name, or the new name of an option that was
-    renamed or replaced."""
+    """Frozen options. An unknown key is an error that suggests the nearest name, the group that has it, or the new name
+    of an option that was renamed or replaced."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -64,10 +65,31 @@ class Options(BaseModel):
                 hint = f"; it is called '{new_name}' now"
             elif (successor := REPLACED.get(str(key))) in cls.model_fields:
                 hint = f"; '{successor}' has replaced it, with another meaning"
+            elif groups := cls._groups_with(str(key)):
+                guesses = " or ".join(f"'{group}.{key}'" for group in groups)
+                hint = f" - did you mean {guesses}?{did_you_mean('', cls.model_fields)}"
             else:
                 hint = did_you_mean(str(key), cls.model_fields)
             raise PydanticCustomError("unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"})
         return values
+
+    @classmethod
+    def _groups_with(cls, key: str) -> list[str]:
+        """The options of this class that are groups of options and have this one, those that may be null last."""
+        given, optional = list[str](), list[str]()
+        for name, option in cls.model_fields.items():
+            # only `X | None` is looked into: in lists and dicts of groups, a number or a name precedes the option
+            union = get_origin(option.annotation) in (Union, UnionType)
+            for kind in get_args(option.annotation) if union else (option.annotation,):
+                # what options a plug-in has depends on the variant
+                if (
+                    isinstance(kind, type)
+                    and issubclass(kind, Options)
+                    and not issubclass(kind, Plugin)
+                    and key in kind.model_fields
+                ):
+                    (optional if union else given).append(name)
+        return given + optional
 
     def dump(self) -> dict[str, Any]:
         """The options as JSON values, for fingerprints and manifests."""

@@ -9,7 +9,7 @@ from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
-from kobert_pipeline.features.task import Example
+from kobert_pipeline.features.task import Example, nfc, refuse_blank
 
 ROLES = ("id", "text", "text_pair", "label")
 
@@ -20,9 +20,8 @@ class LabelledTask(SequenceTask):
     known: ClassVar[dict[str, tuple[str, ...]]]
     """Names of the columns `text`, `text_pair` and `label` in published data sets; the first that a file has is
     used."""
-    allowed_hint: ClassVar[str] = ""
-    """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
-    task."""
+    blank_texts: ClassVar[bool] = False
+    """Whether rows without text are read, since published data sets have some; they are not trained on."""
     symmetric: ClassVar[bool] = False
     """Whether (a, b) and (b, a) are the same question, so that a dev split must not separate them."""
 
@@ -35,7 +34,8 @@ class LabelledTask(SequenceTask):
     """Column of the label; null: recognized by its name."""
 
     def read(self, path: Path) -> list[Example]:
-        """An example per row. Raises UserError for a row without a text or with a label that is not allowed."""
+        """An example per row. Raises UserError for a row with a missing or blank text or a label that is not
+        allowed."""
         table = list(rows(path))
         columns = {role: self.column(role, path, table[0]) for role in ROLES} if table else {}
         parse_label = self.label_parser()
@@ -58,7 +58,7 @@ class LabelledTask(SequenceTask):
                 names = [
                     name if name == self.labels[i] else f"{name} ({self.labels[i]})" for name, i in allowed.items()
                 ]
-                hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint}"
+                hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint()}"
                 raise UserError(f"{place}: the label is {value!r:.60}; {hint}")
             return allowed[text]
 
@@ -79,6 +79,8 @@ class LabelledTask(SequenceTask):
                 raise UserError(
                     f"{row.place}: the column '{columns[role]}' holds {type(text).__name__}, text was expected"
                 )
+            if not self.blank_texts:
+                refuse_blank(text, row.place, f"the column '{columns[role]}'")
         # without white space, so that copies of a text with other spaces are on the same side of a dev split
         parts = [remove_whitespace(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
@@ -99,6 +101,6 @@ class PairTask(LabelledTask):
 
 
 def label_text(value: Any) -> str | None:
-    """A label as text, whether the file has text or a whole number; None for anything else."""
+    """A label as text in NFC, whether the file has text or a whole number; None for anything else."""
     # bool is a subclass of int
-    return str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+    return nfc(str(value).strip()) if isinstance(value, (str, int)) and not isinstance(value, bool) else None

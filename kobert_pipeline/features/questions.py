@@ -7,7 +7,7 @@ from typing import Any
 from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines
 from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.task import Example
+from kobert_pipeline.features.task import Example, refuse_blank
 
 
 def squad_questions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -69,6 +69,7 @@ def span_example(place: str, identity: str, question: Any, context: Any, answers
     for name, text in (("question", question), ("context", context)):
         if not isinstance(text, str):
             raise UserError(f"{place}: the {name} holds {type(text).__name__}, text was expected")
+        refuse_blank(text, place, f"the {name}")
     for text, start in answers:
         if not isinstance(text, str):
             raise UserError(f"{place}: an answer holds {type(text).__name__}, text was expected")

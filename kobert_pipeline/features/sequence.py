@@ -1,6 +1,7 @@
 """The base of tasks that give a text or a pair of texts one label. Examples have `id, group, text, text_pair,
 label`."""
 
+from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,12 +70,19 @@ class SequenceTask(Task):
 
     def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
         """Scores of each label, and the confusion matrix; {} where outputs are no labels."""
+        names = self._classes()
+        return classification_report(predictions, [example["label"] for example in examples], names) if names else {}
+
+    def label_counts(self, examples: list[Example]) -> dict[str, int]:
+        """The number of examples with each label."""
+        counts = Counter(example["label"] for example in examples)
+        return {name: counts[index] for index, name in enumerate(self._classes())}
+
+    def _classes(self) -> list[str]:
+        """The names of the labels; none where outputs are no classes."""
         config = self.config()
-        names = list(config.get("id2label", {}).values())
         # neither a regression's score nor the number of a choice is a class
-        if config.get("problem_type") == "regression" or not names:
-            return {}
-        return classification_report(predictions, [example["label"] for example in examples], names)
+        return [] if config.get("problem_type") == "regression" else list(config.get("id2label", {}).values())
 
     def content(self, example: Example) -> str:
         """The text, or both texts."""

@@ -14,9 +14,9 @@ from kobert_pipeline.features import corpus_pairs, synthesize
 from kobert_pipeline.features.corpus_pairs import CorpusPairs
 from kobert_pipeline.features.format import Features, concatenate
 from kobert_pipeline.features.synthesize import Synthesis
-from kobert_pipeline.features.task import Example, Task, refuse_empty
+from kobert_pipeline.features.task import RARE, Example, Task, refuse_empty
 from kobert_pipeline.files import in_split, write_json
-from kobert_pipeline.progress import report
+from kobert_pipeline.progress import current_display, report
 
 VERSION = 2
 WRITES = (
@@ -27,6 +27,8 @@ WRITES = (
 
 DRAW_SEED = 1
 """Random seed of the choice of `max_train_examples`."""
+RARE_SHOWN = 10
+"""Rare labels that are named."""
 EXAMPLES_AT_ONCE = 2000
 """Examples that are encoded before the progress is reported again."""
 
@@ -102,6 +104,8 @@ def run(
         features = featurize(options, examples, loaded, name)
         features.save(out / name)
         sizes = {"examples": len(examples), "windows": len(features), "tokens": len(features.arrays["input_ids"])}
+        if labels := options.task.label_counts(examples):
+            counts[f"{name}_labels"] = labels
         sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)
         counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length})
@@ -142,18 +146,24 @@ def prepare(
     options: FeaturesOptions, data_dir: Path
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
     """Read the task files: the options with labels from the training files, the examples of each split, and counts.
-    Raises UserError for anything wrong with a file. Requires no tokenizer, so `kobert check` calls it too."""
+    Says which of these labels are rare. Raises UserError for anything wrong with a file. Requires no tokenizer, so
+    `kobert check` calls it too."""
     paths = data_files(data_dir, train_files(options))
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
     options.task.refuse_in_training(splits["train"])
     for examples in splits.values():
         options.task.refuse_inconsistent(examples)
+    if rare := options.task.rare_labels(splits["train"]):
+        shown = ", ".join(f"{label} ({count})" for label, count in list(rare.items())[:RARE_SHOWN])
+        current_display().say(
+            f"note     only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}"
+        )
     return options, splits, counts
 
 
 def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Example]], dict[str, int]]:
-    """The examples of each split, and counts: training examples that were read, and dropped or also in the test
+    """The examples of each split, and counts: training examples that were read, dropped, or are also in the test
     set."""
     task = options.task
     paths = data_files(data_dir, names := train_files(options))
@@ -181,8 +191,11 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
         is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in train]
         splits["dev"] = [example for example, dev in zip(train, is_dev, strict=True) if dev]
         train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
-    # nothing can be learned from empty texts
-    splits["train"] = draw([example for example in train if example["group"]], options.max_train_examples)
+    # nothing can be learned from the empty texts of NSMC and PAWS-X; other tasks do not read any
+    with_text = [example for example in train if example["group"]]
+    if len(with_text) < len(train):
+        counts["train_examples_without_text"] = len(train) - len(with_text)
+    splits["train"] = draw(with_text, options.max_train_examples)
     for name, examples in splits.items():  # without files, all examples will come from the corpus
         if names and not examples:
             dropped = counts.get("train_examples_contaminated", 0)

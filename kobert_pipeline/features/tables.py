@@ -5,12 +5,11 @@ They are read by the corpus's readers of these formats, so that decontamination 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
-from kobert_pipeline.corpus.readers.csv import read_records
+from kobert_pipeline.corpus.readers.csv import DELIMITER_NAMES, other_delimiter, read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import open_parquet, read_rows
 from kobert_pipeline.errors import UserError, did_you_mean
@@ -104,10 +103,18 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _table(path: Path, delimiter: str, quoted: bool) -> Iterator[Row]:
-    """The records of a table, without its header."""
+    """The records of a table, without its header and without rows of empty cells, which spreadsheet programs write
+    below a table. Raises UserError for another delimiter."""
     with open_lines(path) as lines:
-        for record in islice(read_records(path, lines, delimiter, quoted), 1, None):  # the first record is the header
-            yield Row(f"{path}, line {record.line}", dict(record.cells))
+        records = read_records(path, lines, delimiter, quoted)
+        if other := other_delimiter(next(records), delimiter):
+            raise UserError(
+                f"{path}: its first line has {DELIMITER_NAMES[other]} and no {DELIMITER_NAMES[delimiter]}; save the "
+                "table as CSV UTF-8 with commas (.csv), or with tabs (.tsv)"
+            )
+        for record in records:
+            if any(cell.strip() for cell in record.cells.values()):
+                yield Row(f"{path}, line {record.line}", dict(record.cells))
 
 
 def _json_lines(path: Path) -> Iterator[Row]:

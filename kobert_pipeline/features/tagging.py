@@ -9,6 +9,7 @@ begin and end at token boundaries, 99.41 % at morpheme boundaries. KLUE labels e
 """
 
 from abc import abstractmethod
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,7 +22,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_report, entity_scores
-from kobert_pipeline.features.task import Example, Task, refuse_empty
+from kobert_pipeline.features.task import Example, Task, nfc, refuse_blank, refuse_empty
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 ScoredEntity = tuple[int, int, str, float]
@@ -44,6 +45,7 @@ class TaggingTask(Task):
     @field_validator("labels")
     @classmethod
     def _each_once(cls, labels: list[str] | None) -> list[str] | None:
+        labels = labels and [nfc(label) for label in labels]
         wrong = next((label for label in labels or [] if label in OUTSIDE or (labels or []).count(label) > 1), None)
         if wrong is not None:
             problem = "means that there is no entity" if wrong in OUTSIDE else "is listed twice"
@@ -67,14 +69,15 @@ class TaggingTask(Task):
                 f"{', '.join(map(str, train))}: there is no entity to learn from; every tag is O, or every list of "
                 "entities empty"
             )
-        return self.model_copy(update={"labels": sorted(kinds)})
+        return self.with_found_labels(kinds)
 
     def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
-        """An example, with entities sorted and stripped of white space. Raises UserError for an entity that is beyond
-        the text, blank, overlaps another, or has a type that is not allowed."""
+        """An example, with entities sorted and stripped of white space. Raises UserError for a blank text, and for an
+        entity that is beyond the text, blank, overlaps another, or has a type that is not allowed."""
+        refuse_blank(text, place, "the text")
         kept: list[tuple[int, int, str]] = []
-        for start, end, kind in sorted(entities):
-            inside = text[start:end]
+        for start, end, label in sorted(entities):
+            inside, kind = text[start:end], nfc(label)
             if not 0 <= start < end <= len(text) or not inside.strip():
                 raise UserError(
                     f"{place}: an entity is from {start} to {end} ({inside!r:.40}); the text has {len(text)} characters"
@@ -89,8 +92,8 @@ class TaggingTask(Task):
                 )
             if self.labels is not None and kind not in self.labels:
                 raise UserError(
-                    f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}, "
-                    "those of the training files unless the option labels of the task lists all"
+                    f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}"
+                    f"{self.allowed_hint()}"
                 )
             # tokens exclude white space, so an entity with it at an end could never be predicted
             kept.append((end - len(inside.lstrip()), start + len(inside.rstrip()), kind))
@@ -185,6 +188,11 @@ class TaggingTask(Task):
         """Scores of each entity type."""
         return entity_report(predictions, [example["entities"] for example in examples], self.labels or [])
 
+    def label_counts(self, examples: list[Example]) -> dict[str, int]:
+        """The number of entities of each type."""
+        counts = Counter(kind for example in examples for *_, kind in example["entities"])
+        return {kind: counts[kind] for kind in self.labels or []}
+
     def counts(self, features: Features) -> dict[str, Any]:
         """The number of entities, how many of their ends are inside a token, and the entity F1 of a model that labels
         every token correctly."""
@@ -244,5 +252,5 @@ def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> 
 def join_tokens(tokens: list[str], tags: list[str], separator: str) -> tuple[str, list[tuple[int, int, str]]]:
     """The text of tagged tokens, joined by `separator`, and its entities in characters."""
     begins = np.cumsum([0] + [len(token) + len(separator) for token in tokens]).tolist()
-    tagged = spans(parse_tag(tag) for tag in tags)
+    tagged = spans(parse_tag(nfc(tag)) for tag in tags)
     return separator.join(tokens), [(begins[first], begins[end] - len(separator), kind) for first, end, kind in tagged]

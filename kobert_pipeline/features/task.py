@@ -1,11 +1,13 @@
 """The interface of tasks: files -> examples -> features, and logits -> predictions -> scores. It does not depend on the
 training loop or the run folder."""
 
+import unicodedata
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import PrivateAttr
 
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
@@ -13,6 +15,8 @@ from kobert_pipeline.features.format import Features
 
 Example = dict[str, Any]
 """A JSON object with at least `id` and `group`; a dev split does not separate examples of one group."""
+RARE = 2
+"""A label of so many training examples, or fewer, may be a typing error."""
 
 
 class Task(Plugin):
@@ -30,6 +34,9 @@ class Task(Plugin):
     """A made-up example for the model card; {} where only the user's files know what the texts are about."""
     inference_options: ClassVar[tuple[str, ...]] = ()
     """The options that predictions depend on; `inference_state` saves them with the model."""
+
+    _labels_found: bool = PrivateAttr(False)
+    """Whether `labels` are those of the training files, not an option; only for messages."""
 
     @abstractmethod
     def read(self, path: Path) -> list[Example]:
@@ -65,6 +72,18 @@ class Task(Plugin):
         with the features. Raises UserError for files of another form."""
         return self
 
+    def with_found_labels(self, labels: set[str]) -> Self:
+        """The task with the labels of the training files, sorted."""
+        task = self.model_copy(update={"labels": sorted(labels)})
+        task._labels_found = True
+        return task
+
+    def allowed_hint(self) -> str:
+        """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
+        task or an option."""
+        found = ", those of the training files unless the option labels of the task lists all"
+        return found if self._labels_found else ""
+
     def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, which may come from several files, do not fit together."""
 
@@ -83,6 +102,16 @@ class Task(Plugin):
     def with_inference_state(self, state: dict[str, Any]) -> Self:
         """The task with the options of an `inference_state`."""
         return self.model_copy(update={name: state[name] for name in self.inference_options if name in state})
+
+    def label_counts(self, examples: list[Example]) -> dict[str, int]:
+        """The number of examples (of entities, for tagging) with each label; {} for tasks without classes."""
+        return {}
+
+    def rare_labels(self, train: list[Example]) -> dict[str, int]:
+        """The labels that at most `RARE` training examples have, with their number, where labels are those of the
+        training files: then a typing error is a label of its own."""
+        counts = self.label_counts(train) if self._labels_found else {}
+        return {label: count for label, count in counts.items() if count <= RARE}
 
     def counts(self, features: Features) -> dict[str, Any]:
         """Counts of a split for the manifest, besides examples, windows and tokens."""
@@ -105,6 +134,17 @@ class Task(Plugin):
     def config(self) -> dict[str, Any]:
         """What the task adds to the model's config, such as num_labels and id2label."""
         return {}
+
+
+def nfc(label: str) -> str:
+    """A label in NFC: files of a Mac may spell it in NFD, which looks the same but would be another label."""
+    return unicodedata.normalize("NFC", label)
+
+
+def refuse_blank(text: str, place: str, what: str) -> None:
+    """Raise UserError for a text without any character other than white space: nothing can be learned from it."""
+    if not text.strip():
+        raise UserError(f"{place}: {what} is empty, text was expected; add the text, or delete the row")
 
 
 def refuse_empty(split: str, paths: list[Path], number: int) -> None:

@@ -71,6 +71,7 @@ WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
     (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
     (["compare", "gone"], "gone"),
     (["predict", "gone", "글"], "gone"),
+    (["predict", "gone", "글", " "], "text 2 is empty"),
     (["tokenize", "gone", "글"], "gone"),
 ]
 

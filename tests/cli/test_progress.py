@@ -208,6 +208,11 @@ def test_results_name_reasons_and_spread() -> None:
     unusable = {"files_skipped": 1, "files_read_in_part": 1, "rows_skipped": 1000}
     assert result_of(corpus | unusable).endswith(", 2 files and 1,000 rows unusable")
 
+    labelled = result_of({"train_examples": 61, "train_labels": {"배송": 20, "환불": 40, "환뷸": 1}})
+    assert labelled == "61 training examples, labels: 환불 40; 배송 20; 환뷸 1"
+    many = result_of({"train_labels": {str(number): number for number in range(15)}})
+    assert many.startswith("labels: 14 14; 13 13") and many.endswith("3 3; 3 more")
+
     def outcome(name: str, counts: dict) -> Outcome:
         return Outcome(Job("finetune", Path(name), 1, {"seed": 1}, dict, (), name=name), "done", 1.0, counts)
 

@@ -72,6 +72,8 @@ WRONG_ROWS = [
     ({}, {"choices": ENDINGS[:1], "label": 0}, "line 2: a choice requires at least two candidates, here is 1"),
     ({}, {"choices": [TEXT, 3, TEXT]}, "line 2: '2. candidate' holds int, text was expected"),
     ({}, {"text": None}, "line 2: 'text' holds NoneType, text was expected"),
+    ({}, {"text": " "}, r"own\.jsonl, line 2: 'text' is empty, text was expected"),
+    ({}, {"choices": [TEXT, "", TEXT]}, "line 2: '2. candidate' is empty"),
     ({"choices": ["choices", "text"]}, {}, "line 1: '1. candidate' holds list, text was expected"),
     ({"choices": ["one"]}, {}, r"own\.jsonl: there is no column 'one' .*found: .*choices"),
     ({"lead": "txt"}, {}, "there is no column 'txt' - did you mean 'text'"),

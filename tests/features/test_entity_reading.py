@@ -3,6 +3,7 @@ line."""
 
 import itertools
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -133,9 +134,13 @@ def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> Non
     assert given.fit_labels([tmp_path / "not read"]) is given
     with pytest.raises(
         UserError,
-        match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM, those of .*option labels",
+        match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM$",
     ):
         given.read(tmp_path / "b.tsv")
+    with pytest.raises(
+        UserError, match=r"allowed are LOC, NUM, PER, those of the training files unless .*option labels"
+    ):
+        Task.choose("ner").fit_labels([path]).read(tmp_path / "b.tsv")
     with pytest.raises(UserError, match=r"d\.txt holds no examples"):
         Task.choose("ner").fit_labels([file(tmp_path / "d.txt", "\n\n")])
     with pytest.raises(UserError, match="no entity to learn from"):
@@ -187,6 +192,26 @@ def test_rows_are_read_by_their_columns(tmp_path: Path) -> None:
         assert (example["id"], example["text"], spelled(example)) == ("7", text, entities), (options, name)
 
 
+def test_a_decomposed_type_is_the_same_type(tmp_path: Path) -> None:
+    decomposed = unicodedata.normalize("NFD", "사람")
+    marked = file(tmp_path / "a.jsonl", [{"text": TEXT, "entities": [[0, 3, kind]]} for kind in ("사람", decomposed)])
+    tagged = file(tmp_path / "b.jsonl", [{"tokens": ["한지민", "작가"], "tags": ["B-사람", f"I-{decomposed}"]}])
+    for given in (None, [decomposed]):
+        task = Task.choose({"name": "tagging", "labels": given}).fit_labels([marked, tagged])
+        assert task.dump()["labels"] == ["사람"]
+        assert [spelled(example) for example in task.read(marked)] == [[("한지민", "사람")]] * 2
+        assert [spelled(example) for example in task.read(tagged)] == [[("한지민 작가", "사람")]]
+
+
+def test_entities_are_counted_by_type_and_rare_types_are_found(tmp_path: Path) -> None:
+    path = file(
+        tmp_path / "a.jsonl", [{"text": TEXT, "entities": [[0, 3, kind]]} for kind in ("PER", "PER", "PER", "PRE")]
+    )
+    task = Task.choose("tagging").fit_labels([path])
+    assert task.label_counts(task.read(path)) == {"PER": 3, "PRE": 1}
+    assert task.rare_labels(task.read(path)) == {"PRE": 1}
+
+
 def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) -> None:
     path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": [[0, 3, "PER"]]}])
     [example] = Task.choose({"name": "tagging", "entities": "label"}).read(path)
@@ -200,6 +225,7 @@ def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) 
 WRONG_TEXTS = [
     ({"text": TEXT, "entities": "[]"}, "line 2: a list of entities was expected, not '\\[\\]'"),
     ({"text": None, "entities": []}, "line 2: text was expected, not None"),
+    ({"text": "\n ", "entities": []}, r"a\.jsonl, line 2: the text is empty, text was expected"),
     ({"text": TEXT}, "line 2: there is no 'entities'"),
     (
         {"text": TEXT, "entities": [{"start": 0, "end": 3}]},
@@ -226,6 +252,7 @@ WRONG_TOKENS = [
     (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each token has one"),
     (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),
     (TOKENS | {"tokens": ["가", 3, "나", "다"]}, "line 2: a token was expected, not 3"),
+    ({"tokens": [], "tags": []}, "line 2: the text is empty"),
     (TOKENS | {"tokens": "한지민"}, "line 2: a list of tokens was expected"),
 ]
 

@@ -2,6 +2,7 @@
 file and line."""
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -141,11 +142,15 @@ def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path) 
         assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100, task
 
 
-def test_an_empty_text_stays_in_the_test_set(tmp_path: Path) -> None:
-    examples = Task.choose("acceptability").read(
-        table(tmp_path / "a.tsv", {"sentence": "", "label": 0}, {"sentence": "글", "label": 1})
-    )
-    assert [(example["text"], example["group"]) for example in examples] == [("", ""), ("글", "글")]
+def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Path) -> None:
+    rows = [{"sentence1": f"왼쪽 글 {i}번", "sentence2": f"오른쪽 글 {i}번", "label": i % 2} for i in range(40)]
+    blank = {"sentence1": "", "sentence2": " ", "label": 0}
+    table(tmp_path / "train.tsv", *rows, blank, blank)
+    table(tmp_path / "dev.tsv", {"sentence1": "글", "sentence2": "다른 글", "label": 1}, blank)
+    options = stage.FeaturesOptions(task="pair", train="train.tsv", dev="dev.tsv")
+    splits, counts = stage.split(options, tmp_path)
+    assert counts == {"train_examples_read": 42, "train_examples_without_text": 2}
+    assert [len(splits[name]) for name in ("train", "dev")] == [40, 2]
 
 
 WRONG_ROWS = [
@@ -160,6 +165,10 @@ WRONG_ROWS = [
     ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
     ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
     ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
+    ("nli", "a.tsv", {"sentence1": ""}, r"a\.tsv, line 3: the column 'sentence1' is empty, text was expected"),
+    ("sts", "a.csv", {"sentence2": " "}, "line 3: the column 'sentence2' is empty"),
+    ("acceptability", "a.jsonl", {"sentence": "\n\u3000"}, "line 2: the column 'sentence' is empty"),
+    ("classification", "a.csv", {"sentence": "", "label": ""}, "line 3: the column 'sentence' is empty"),
     ("nli", "a.tsv", {"label": "-"}, "line 3: the label is '-'; allowed are .*entailment"),
     ("acceptability", "a.csv", {"label": ""}, r"a\.csv, line 3: the label is ''; allowed are 0 \(unacceptable\)"),
     ("sts", "a.tsv", {"label": "5.1"}, "line 3: the score is '5.1'; allowed are numbers from 0 to 5"),
@@ -235,7 +244,7 @@ def test_labels_that_are_not_said_are_those_of_the_training_files_sorted(tmp_pat
     task = Task.choose("classification").fit_labels([one, two])
     assert task.dump()["labels"] == ["강", "들", "산"]
     assert [example["label"] for example in task.read(one)] == [2, 0, 2]
-    assert Task.choose(task.dump()) == task, "it comes back from task.json"
+    assert Task.choose(task.dump()).dump() == task.dump(), "it comes back from task.json"
     with pytest.raises(UserError, match="at least two labels, found was only '들'"):
         Task.choose("classification").fit_labels([two])
 
@@ -254,6 +263,35 @@ def test_own_labels_of_pairs_need_no_more_than_the_second_column(tmp_path: Path)
     assert [(example["text_pair"], example["label"]) for example in task.read(path)] == [(TWO, 0), (TWO, 1)]
     with pytest.raises(UserError, match="there is no column 'anser' - did you mean 'answer'"):
         Task.choose({"name": "classification", "text_pair": "anser"}).read(path)
+
+
+def decomposed(text: str) -> str:
+    """As a Mac spells it."""
+    return unicodedata.normalize("NFD", text)
+
+
+def test_a_decomposed_label_is_the_same_label(tmp_path: Path) -> None:
+    records = [{"text": "글", "label": label} for label in ("환불", "배송", decomposed("환불"), decomposed("배송"))]
+    for name in ["a.csv", "a.jsonl"]:
+        path = table(tmp_path / name, *records)
+        found = Task.choose("classification").fit_labels([path])
+        given = Task.choose({"name": "classification", "labels": [decomposed("환불"), "배송"]})
+        assert (found.labels, given.labels) == (["배송", "환불"], ["환불", "배송"]), name
+        assert [example["label"] for example in found.read(path)] == [1, 0, 1, 0], name
+        assert [example["label"] for example in given.read(path)] == [0, 1, 0, 1], name
+    with pytest.raises(Exception, match="the label '환불' is listed twice"):
+        Task.choose({"name": "classification", "labels": ["환불", decomposed("환불")]})
+
+
+def test_the_error_about_a_label_says_where_the_allowed_ones_come_from(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", *({"text": "글", "label": label} for label in ("산", "강")))
+    wrong = table(tmp_path / "b.csv", {"text": "글", "label": "들"})
+    found = Task.choose("classification").fit_labels([path])
+    with pytest.raises(UserError, match=r"allowed are 강, 산, those of the training files unless the option labels"):
+        found.read(wrong)
+    for given in (Task.choose({"name": "classification", "labels": ["산", "강"]}), Task.choose(found.dump())):
+        with pytest.raises(UserError, match=r"line 2: the label is '들'; allowed are [산강], [산강]$"):
+            given.read(wrong)
 
 
 def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
@@ -291,6 +329,32 @@ def test_the_labels_found_are_saved_with_the_features(tmp_path: Path, morpheme_t
     assert [task.labels[label] for label in train.arrays["labels"]] == [
         wanted[example["text"]] for example in train.examples
     ]
+
+
+def test_labels_are_counted_and_rare_ones_are_noted_with_their_number(
+    tmp_path: Path, morpheme_tokenizer_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frequent = [{"text": f"{i}번째 글", "label": "환불배송"[i % 2 * 2 :][:2]} for i in range(40)]
+    table(tmp_path / "train.csv", *frequent, {"text": "글", "label": "환뷸"})
+    table(tmp_path / "dev.csv", {"text": "다른 글", "label": "환불"})
+    options = stage.FeaturesOptions(task="classification", train="train.csv", dev="dev.csv")
+    counts = stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
+    assert counts["train_labels"] == {"배송": 20, "환불": 20, "환뷸": 1}
+    assert counts["dev_labels"] == {"배송": 0, "환불": 1, "환뷸": 0}
+    [note] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note")]
+    assert note.endswith("typing errors: 환뷸 (1)")
+    # labels that are given are no typing errors
+    given = stage.FeaturesOptions(
+        task={"name": "classification", "labels": ["환불", "배송", "환뷸"]}, train="train.csv", dev="dev.csv"
+    )
+    stage.prepare(given, tmp_path)
+    assert not capsys.readouterr().err
+
+
+def test_what_is_no_class_is_not_counted(tmp_path: Path) -> None:
+    rows = [{"sentence1": ONE, "sentence2": TWO, "score": 3.8}]
+    assert Task.choose("sts").label_counts(Task.choose("sts").read(table(tmp_path / "a.tsv", *rows))) == {}
+    assert Task.choose("choice").label_counts([{"label": 1}]) == {}
 
 
 # arrays and scores

@@ -98,6 +98,7 @@ WRONG_QUESTIONS = [
     (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "a question lacks 'answer_start'"),
     (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
     (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
+    (SQUAD2[0] | {"question": " "}, "question a: the question is empty"),
     ({"id": "a", "answers": [ANSWER]}, "a question lacks 'question'"),
     ({"question": "?", "answers": [ANSWER]}, "a question lacks 'id'"),
     ("누가?", "a question is '누가\\?'; an object"),

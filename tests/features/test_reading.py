@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import stage
 from kobert_pipeline.features.task import Task
 
 CONTEXT = "수도는 서울이다. 제2의 도시는 부산이다."
@@ -76,6 +77,15 @@ def test_reviews_keep_their_labels_and_empty_ones_stay(tmp_path: Path) -> None:
     )
     assert [(example["text"], example["label"]) for example in examples] == [("재미 있다", 1), ("", 0), ("재미있다", 1)]
     assert examples[0]["group"] == examples[2]["group"], "reviews equal but for white space are one group"
+
+
+def test_empty_reviews_are_not_trained_on_but_counted(tmp_path: Path) -> None:
+    lines = [f"{i}\t{i}번째 글\t{i % 2}" for i in range(40)]
+    for name in ("train.txt", "dev.txt"):
+        reviews(tmp_path / name, "id\tdocument\tlabel", *lines, "40\t\t0", "41\t  \t1")
+    splits, counts = stage.split(stage.FeaturesOptions(task="nsmc", train="train.txt", dev="dev.txt"), tmp_path)
+    assert counts == {"train_examples_read": 42, "train_examples_without_text": 2}
+    assert [len(splits[name]) for name in ("train", "dev")] == [40, 42], "the official test set counts empty reviews"
 
 
 def test_another_label_is_refused_with_its_line(tmp_path: Path) -> None:

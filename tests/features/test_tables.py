@@ -74,6 +74,11 @@ WRONG_FILES = [
     ("a.csv", "text,label\n가,0\n나,다,1\n", r"a\.csv, line 3: 3 columns, 2 were expected"),
     ("a.csv", 'text,label\n가,0\n"나,1\n', r"a\.csv, line 3: not CSV"),
     ("a.csv", 'text,label\n"가"나,0\n', "line 2: not CSV"),
+    ("a.csv", "text;label\n가, 나;0\n", r"a\.csv: its first line has semicolons and no commas; save .* CSV UTF-8"),
+    ("a.csv", "text\tlabel\n가\t0\n", "has tabs and no commas"),
+    ("a.tsv", "text,label\n가,0\n", "has commas and no tabs"),
+    ("a.txt", 'text\tlabel\n가\t0\n"나\n다"\t1\n', "line 3: 1 columns, 2 were expected, .* save .* as CSV UTF-8"),
+    ("a.tsv", 'text\tlabel\n가\t0\n"나"\n', "line 3: 1 columns, 2 were expected, as in the first line$"),
     ("a.csv", "text,text\n가,나\n", "two columns of its first line are called 'text'"),
     ("a.jsonl", '{"text": "가"}\n{"text": \n', r"a\.jsonl, line 2: not JSON"),
     ("a.jsonl", '{"text": "가"}\n["나"]\n', "line 2: an object was expected, not list"),
@@ -93,6 +98,15 @@ def test_a_wrong_file_is_told_in_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=said) as raised:
             list(rows(write(tmp_path / name, content)))
         assert "\n" not in str(raised.value), (name, content)
+
+
+def test_rows_of_empty_cells_are_no_rows_and_places_count_them(tmp_path: Path) -> None:
+    for name, content in [
+        ("a.csv", "text,label\n가,0\n,\n나,1\n , \n,\n"),
+        ("a.tsv", "text\tlabel\n가\t0\n\t\n나\t1\n\t\n"),
+    ]:
+        found = [(row.place.rpartition(", ")[2], row.cells["text"]) for row in rows(write(tmp_path / name, content))]
+        assert found == [("line 2", "가"), ("line 4", "나")], name
 
 
 def test_a_file_without_rows_has_none(tmp_path: Path) -> None:

@@ -129,13 +129,20 @@ def delimiter_of(path: Path) -> str | None:
     return DELIMITERS.get(ending.lower())
 
 
+def other_delimiter(header: Record, delimiter: str) -> str | None:
+    """The delimiter in a first line that has a single column, because it does not contain the expected one; None where
+    it has more columns, or no delimiter."""
+    line = "".join(header.cells)
+    others = (other for other in DELIMITER_NAMES if other != delimiter and other in line)
+    return next(others, None) if len(header.cells) < 2 else None
+
+
 def _column_hint(column: str, header: Record, delimiter: str) -> str:
     """What to do about a column that is not in the first line, where the delimiter may be wrong."""
     guess = did_you_mean(column, header.cells).replace("allowed", "found")
     if len(header.cells) >= 2:
         return guess
-    line = "".join(header.cells)
-    other = next((other for other in DELIMITER_NAMES if other != delimiter and other in line), None)
+    other = other_delimiter(header, delimiter)
     if other is None:
         return f"{guess}; if {delimiter!r} does not separate its cells, set the option delimiter"
     option = 'delimiter: "{}"'.format(other.replace("\t", "\\t"))
@@ -166,10 +173,19 @@ def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool
         if len(cells) not in (0, len(header)):
             yield Unfit(
                 "columns",
-                f"{path}, line {line}: {len(cells)} columns, {len(header)} were expected, as in the first line",
+                f"{path}, line {line}: {len(cells)} columns, {len(header)} were expected, as in the first line"
+                f"{'' if quoted else _quote_hint(cells)}",
             )
         elif cells:
             yield Record(line, dict(zip(header, cells, strict=True)))
+
+
+def _quote_hint(cells: list[str]) -> str:
+    """What to do where quotes are ordinary characters and a cell begins with one that it does not close: spreadsheet
+    programs quote a cell with a line break."""
+    if not any(cell.startswith('"') and (cell == '"' or not cell.endswith('"')) for cell in cells):
+        return ""
+    return "; in this kind of file a cell in quotes cannot go over several lines, save the table as CSV UTF-8"
 
 
 def _refuse_long_lines(path: Path, lines: Iterable[str]) -> Iterator[str]:

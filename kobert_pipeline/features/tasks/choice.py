@@ -15,7 +15,7 @@ from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.labelled import LabelledTask, label_text
 from kobert_pipeline.features.tables import Row, cell, column_of, has_column, rows
-from kobert_pipeline.features.task import Example
+from kobert_pipeline.features.task import Example, refuse_blank
 
 KNOWN_CHOICES = (
     ("ending0", "ending1", "ending2", "ending3"), ("ending_1", "ending_2", "ending_3", "ending_4"),
@@ -122,6 +122,8 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
     for column, text in by_name.items():
         if not isinstance(text, str):
             raise UserError(f"{row.place}: '{column}' holds {type(text).__name__}, text was expected")
+        if column != columns["lead"]:  # a lead may be empty
+            refuse_blank(text, row.place, f"'{column}'")
     if len(choices) < 2:
         raise UserError(f"{row.place}: a choice requires at least two candidates, here is {len(choices)}")
     if label_text(values["label"]) not in [str(i) for i in range(len(choices))]:

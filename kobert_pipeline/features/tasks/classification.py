@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.labelled import LabelledTask, label_text
-from kobert_pipeline.features.task import Example, refuse_empty
+from kobert_pipeline.features.task import Example, nfc, refuse_empty
 
 
 class Classification(LabelledTask):
@@ -27,12 +27,12 @@ class Classification(LabelledTask):
 
     inference_options: ClassVar[tuple[str, ...]] = ("text_pair",)  # predictions need a second text where it is set
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "mcc")
-    allowed_hint: ClassVar[str] = ", those of the training files unless the option labels of the task lists all"
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("text", "sentence", "document"), "label": ("label",)}
 
     @field_validator("labels")
     @classmethod
     def _each_once(cls, labels: list[str] | None) -> list[str] | None:
+        labels = labels and [nfc(label) for label in labels]
         twice = next((label for label in labels or [] if (labels or []).count(label) > 1), None)
         if twice is not None:
             raise ValueError(f"the label '{twice}' is listed twice")
@@ -54,7 +54,7 @@ class Classification(LabelledTask):
             raise UserError(
                 f"{', '.join(map(str, train))}: a task requires at least two labels, found was only '{labels.pop()}'"
             )
-        return self.model_copy(update={"labels": sorted(labels)})
+        return self.with_found_labels(labels)
 
     def read(self, path: Path) -> list[Example]:
         """Every row; without `labels`, the labels of this file are used."""

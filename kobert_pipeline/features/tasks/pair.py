@@ -14,6 +14,7 @@ class Pair(PairTask):
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
     metric: ClassVar[str] = "accuracy"
     sample: ClassVar[dict[str, Any]] = {"text": "여권은 어디에서 만들어?", "text_pair": "여권 발급은 어디서 하나요?"}
+    blank_texts: ClassVar[bool] = True  # PAWS-X has rows whose translation failed
     symmetric: ClassVar[bool] = True
     known: ClassVar[dict[str, tuple[str, ...]]] = {
         "text": ("question1", "sentence1", "text1"),
