@@ -14,8 +14,8 @@ from kobert_pipeline.checkpoint.source import (
     TOKENIZER_FILES,
     checkpoint_files,
     commit_of,
-    parse_hub_name,
     locate,
+    parse_hub_name,
 )
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256

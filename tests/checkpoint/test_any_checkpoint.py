@@ -205,7 +205,7 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["../gone", "./gone", "/gone/model", "~/model", "models/run/gone", "some/-bert"])
-def test_a_folder_that_does_not_exist_is_found_by_check(name: str, data: Path, tmp_path: Path, kobert: Callable) -> None:
+def test_a_missing_folder_is_found_by_check(name: str, data: Path, tmp_path: Path, kobert: Callable) -> None:
     path = recipe(tmp_path, name, data)
     for command in ("check", "run"):
         complaint = kobert(command, path, "--run-dir", tmp_path / "runs" / "x").complaint
