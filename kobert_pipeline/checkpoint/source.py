@@ -35,7 +35,7 @@ def parse_hub_name(name: str) -> tuple[str, str | None]:
     """The repository and the revision in a name on the Hub. Raises UserError for what no repository is called, such as
     the path of a folder that does not exist."""
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     if match := HUB_NAME.fullmatch(name):
         with suppress(HFValidationError):
