@@ -74,7 +74,7 @@ def print_status(rows: list[dict[str, str]]) -> None:
     console = Console(width=output_width(), highlight=False)
     for row, (state, _, reason) in zip(rows, states, strict=True):
         if reason:
-            console.print(f"\n{row['job']} is {state}: {reason}", markup=False)
+            console.print(f"\n{row['job']} is {state}: {reason}", markup=False, emoji=False)
 
 
 def print_check(
