@@ -123,6 +123,17 @@ def test_the_grid_of_the_guide_is_valid_and_its_trials_are_called_as_it_says(pla
     assert re.search(r"`(finetune mood/grid/.*?)`", GUIDE)[1] in said
 
 
+@pytest.mark.parametrize("folder", ["docs", "docs/ko"])
+def test_the_recipe_with_an_existing_checkpoint_is_valid(folder: str, place, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(place)
+    guide = (REPO / folder / "own-data.md").read_text(encoding="utf-8")
+    recipe = next(block for block in blocks("yaml", guide) if "klue/bert-base" in block)
+    (place / "topics.yaml").write_text(recipe, encoding="utf-8")
+    said = kobert("check", "topics.yaml").out
+    assert "topics.yaml: valid, 6 jobs: checkpoint, features topic, finetune topic/1" in said
+    assert "warning" not in said
+
+
 def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
     for folder in ["docs", "docs/ko"]:
         from kobert_pipeline.config import plugins

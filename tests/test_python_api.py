@@ -1,6 +1,7 @@
 """`import kobert_pipeline as kobert` gives what the commands give."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -43,7 +44,7 @@ def test_a_loaded_checkpoint_predicts_as_the_command(tiny: Any, kobert_command: 
 
 def test_an_unpublished_model_is_loaded_with_the_tokenizer_of_its_run(tiny: Any) -> None:
     model = tiny.run_dir / "finetune" / "nsmc" / "1" / "model"
-    with pytest.raises(UserError, match="is not a published checkpoint"):
+    with pytest.raises(UserError, match=r"is not a published checkpoint.*--tokenizer FOLDER"):
         kobert.load(model)
     unpublished = kobert.load(model, tiny.run_dir / "tokenizer").predict("정말 재밌다")
     assert unpublished == kobert.load(tiny.run_dir / "publish" / "nsmc").predict("정말 재밌다")
@@ -54,6 +55,18 @@ def test_a_loaded_checkpoint_is_evaluated_as_by_the_command(tiny: Any, corpora: 
     by_command = kobert_command("evaluate", folder, file, "--limit", 20, "--noise", "spaces-removed", "--json").json
     by_python = kobert.load(folder).evaluate(file, noise=["spaces-removed"], limit=20)
     assert {"checkpoint": "nsmc"} | json.loads(json.dumps(by_python)) == by_command
+
+
+@pytest.mark.parametrize("guide", ["README.md", "README.ko.md", "docs/own-data.md", "docs/ko/own-data.md"])
+def test_the_lines_of_python_in_the_guides_predict_and_evaluate(
+    guide: str, tiny: Any, corpora: Path, repo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = re.findall(r"^```python\n(.*?)^```", (repo / guide).read_text(encoding="utf-8"), re.M | re.S)
+    (code,) = [block for block in found if "kobert.load(" in block]
+    code = re.sub(r'"runs/[^"]+"', repr(str(tiny.run_dir / "publish" / "nsmc")), code)
+    exec(re.sub(r'"[^"]+_test\.txt[^"]*"', repr(str(corpora / "reviews_test.txt")), code), {})
+    printed = capsys.readouterr().out
+    assert "'label': " in printed and "'accuracy': " in printed
 
 
 @pytest.fixture

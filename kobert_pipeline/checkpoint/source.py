@@ -1,6 +1,7 @@
 """Where an existing checkpoint comes from: a folder, or a repository of the Hugging Face Hub, which is fetched once."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from kobert_pipeline.errors import UserError
@@ -28,10 +29,22 @@ def locate(name: str, weights: str = WEIGHTS) -> Path:
     repository."""
     if Path(name).is_dir():
         return Path(name)
+    return fetch(*parse_hub_name(name), weights)
+
+
+def parse_hub_name(name: str) -> tuple[str, str | None]:
+    """The repository and the revision in a name on the Hub. Raises UserError for what no repository is called, such as
+    the path of a folder that does not exist."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
     if match := HUB_NAME.fullmatch(name):
-        return fetch(match[1], match[2], weights)
+        with suppress(HFValidationError):
+            validate_repo_id(match[1])
+            return match[1], match[2]
     raise UserError(
-        f"{name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME or OWNER/NAME@REVISION)"
+        f"{name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME or OWNER/NAME@REVISION); "
+        "correct the path or the name"
     )
 
 

@@ -15,6 +15,7 @@ from kobert_pipeline.checkpoint.source import (
     checkpoint_files,
     commit_of,
     locate,
+    parse_hub_name,
 )
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256
@@ -36,8 +37,11 @@ SPARE = ("pooler.",)
 
 def raw_files(name: str) -> list[Path]:
     """The user's files that the stage reads, none for a name on the Hub. Raises UserError for a folder that is not a
-    checkpoint."""
-    return checkpoint_files(Path(name)) if Path(name).is_dir() else []
+    checkpoint, and for a name that is neither."""
+    if Path(name).is_dir():
+        return checkpoint_files(Path(name))
+    parse_hub_name(name)
+    return []
 
 
 def run(name: str, out: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from kobert_pipeline.cli.arguments import Checkpoint, Long, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
-from kobert_pipeline.cli.input_lines import count_lines, file_batches, refuse_missing
+from kobert_pipeline.cli.input_lines import count_lines, file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import refuse_unwritable
 from kobert_pipeline.progress import shown_on
@@ -54,6 +54,7 @@ def embed(
     if long == "windows" and (tokens or learn_weights):
         raise UserError("--long windows is for vectors of texts; leave it out with --tokens and --learn-weights")
     refuse_missing(files)
+    refuse_tables(files)
     numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.embed import Embedder

@@ -1,7 +1,9 @@
 """How `kobert` prints tables and JSON."""
 
 import json
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
-    """Print a table without borders. It is fitted to the terminal; elsewhere every row is one line, for other programs.
+    """Print a table without borders, fitted to `output_width`.
 
     `rich` aligns the columns, because a Hangul syllable is two columns wide.
     """
@@ -50,8 +52,29 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     table = Table(*(Column(name, overflow="fold") for name in header), box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell).replace("[", r"\[") for cell in row))  # "[MASK]" would be rich's markup
-    width = None if sys.stdout.isatty() else NO_TERMINAL_WIDTH
-    Console(width=width, highlight=False).print(table)
+    Console(width=output_width(), highlight=False).print(table)
+
+
+def output_width() -> int:
+    """Columns of the terminal or, for other output, of the variable COLUMNS; without it every row is one line, for
+    other programs."""
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return shutil.get_terminal_size().columns if is_known else NO_TERMINAL_WIDTH
+
+
+def print_status(rows: list[dict[str, str]]) -> None:
+    """Print the rows of `kobert status` as a table, and below it the reason for each status that has one."""
+    from rich.console import Console
+
+    states = [row["status"].partition(": ") for row in rows]
+    print_table(
+        ["stage", "status", "seconds", "folder"],
+        [[row["job"], state, row["seconds"], row["folder"]] for row, (state, _, _) in zip(rows, states, strict=True)],
+    )
+    console = Console(width=output_width(), highlight=False)
+    for row, (state, _, reason) in zip(rows, states, strict=True):
+        if reason:
+            console.print(f"\n{row['job']} is {state}: {reason}", markup=False, emoji=False)
 
 
 def print_check(
@@ -60,6 +83,7 @@ def print_check(
     refused: list[str],
     skipped: list[str],
     disk_bytes: int,
+    warnings: list[str],
     memory: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
@@ -67,11 +91,12 @@ def print_check(
     need.
 
     `refused` are problems that stop a run (the first is raised as a UserError), `skipped` those of files that a run
-    would skip; `disk_bytes` and `memory`, that of pretraining, are estimates.
+    would skip, `warnings` stop nothing; `disk_bytes` and `memory`, that of pretraining, are estimates.
     """
     if as_json:
+        found = {"problems": refused, "skipped": skipped, "warnings": warnings}
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
-        print_json({"recipe": recipe, "jobs": jobs, "problems": refused, "skipped": skipped, **needed})
+        print_json({"recipe": recipe, "jobs": jobs, **found, **needed})
     else:
         for problem in skipped:
             print(f"would be skipped: {problem}")
@@ -84,6 +109,9 @@ def print_check(
         raise UserError(refused[0])
     if not as_json:
         print(f"{recipe}: valid, {len(jobs)} jobs: {', '.join(jobs)}")
+        print(f"`kobert run` runs them all, `kobert {jobs[0]}` the first alone.")
+        for warning in warnings:
+            print(f"warning: {warning}")
         print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
         if memory:
             print(memory_sentence(memory))

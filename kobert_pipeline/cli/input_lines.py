@@ -1,5 +1,6 @@
 """The texts that a command is given: on the command line, or as the lines of files and of standard input."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,18 @@ from kobert_pipeline.errors import UserError
 READ_BYTES = 65_536
 """Bytes that are read, and answered, at once: as many as a pipe holds."""
 STANDARD_INPUT = "standard input"
+TABLES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+"""Suffixes of files whose lines are not texts, but rows with a header, keys or numbers."""
 
 
 def text_batches(texts: list[str]) -> Iterator[list[str]]:
     """The texts on the command line, or with `-` the lines of standard input, as many at a time as are there already.
-    Raises UserError for input that is empty or not UTF-8."""
-    return iter([texts]) if texts != ["-"] else line_batches(sys.stdin.buffer)
+    Warns of a text that is the name of a file. Raises UserError for input that is empty or not UTF-8."""
+    if texts == ["-"]:
+        return line_batches(sys.stdin.buffer)
+    if named := next(filter(os.path.isfile, texts), None):
+        print(f"{named} is a file, but its name is read as the text; - < {named} reads its lines", file=sys.stderr)
+    return iter([texts])
 
 
 def refuse_blank_arguments(texts: list[str]) -> None:
@@ -43,6 +50,12 @@ def refuse_missing(names: list[str]) -> None:
         raise UserError(f"{missing} is not a file; name text files with one text per line, or - for standard input")
     if names.count("-") > 1:
         raise UserError("- is given more than once, but standard input can be read only once; name it once")
+
+
+def refuse_tables(names: list[str]) -> None:
+    """Raise UserError for a file that its name says is a table, since every line of a file is read as a text."""
+    if table := next((name for name in names if name.lower().endswith(TABLES)), None):
+        raise UserError(f"{table} is not one text per line; write its texts, without header and labels, to a text file")
 
 
 def count_lines(names: list[str]) -> int | None:
@@ -90,4 +103,7 @@ def _decode(line: bytes, offset: int, name: str) -> str:
         return line.decode("utf-8" if offset else "utf-8-sig").removesuffix("\r")
     except UnicodeDecodeError as error:
         place = offset + error.start
-        raise UserError(f"{name} is not UTF-8 ({error.reason} at byte {place}); convert it first") from None
+        raise UserError(
+            f"{name} is not UTF-8 ({error.reason} at byte {place}); convert it first (`iconv -f cp949 -t utf-8` for "
+            "CP949)"
+        ) from None

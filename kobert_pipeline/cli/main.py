@@ -31,6 +31,7 @@ from kobert_pipeline.cli.formatting import (
     first_sentence,
     print_explanation,
     print_json,
+    print_status,
     print_table,
     print_upload,
     recipe_description,
@@ -165,12 +166,13 @@ def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, 
     """Check the options and data files of a recipe and the free disk space, and estimate the memory of pretraining,
     without running anything. Example: kobert check quickstart"""
     from kobert_pipeline.cli.formatting import print_check
-    from kobert_pipeline.pipeline.check import pretraining_memory, problems
+    from kobert_pipeline.pipeline.check import pretraining_memory, problems, unknown_licences
     from kobert_pipeline.pipeline.stages import plan
 
     loaded, planned = plan(recipe, setting, run_dir, None)
     titles = [job.title for job in planned]
-    print_check(recipe, titles, *problems(loaded, planned), pretraining_memory(loaded), as_json)
+    warnings, memory = unknown_licences(loaded), pretraining_memory(loaded)
+    print_check(recipe, titles, *problems(loaded, planned), warnings, memory, as_json)
 
 
 app.command()(clean)
@@ -187,10 +189,7 @@ def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None,
     if as_json:
         print_json({"stages": rows})
     else:
-        print_table(
-            ["stage", "status", "seconds", "folder"],
-            [[row["job"], row["status"], row["seconds"], row["folder"]] for row in rows],
-        )
+        print_status(rows)
 
 
 @app.command("list")

@@ -10,7 +10,7 @@ import typer
 from kobert_pipeline.cli.arguments import AsJson, Checkpoint, TokenizerFolder
 from kobert_pipeline.cli.embed import Layers, Weights, parse_layers
 from kobert_pipeline.cli.formatting import print_json, print_table
-from kobert_pipeline.cli.input_lines import file_batches, refuse_missing
+from kobert_pipeline.cli.input_lines import file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, g
     if not gold and not (queries and candidates):
         raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json")
     refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
+    refuse_tables(candidates or [])
 
 
 def _lines(files: list[str]) -> list[str]:

@@ -158,11 +158,13 @@ def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, wit
     tokenizer, and, where it has a manifest, they are unchanged."""
     present = [WEIGHTS] if weight_files(folder) else []
     missing = [name for name in required if name not in present and not (folder / name).is_file()]
-    if with_tokenizer:
-        missing += lacks_of_tokenizer(folder)
-    if missing:
+    lacking = lacks_of_tokenizer(folder) if with_tokenizer else []
+    if missing or lacking:
+        # a folder that lacks nothing else is that of a run's model
+        other = "" if missing else ", or give `kobert predict`, embed or similar its tokenizer with --tokenizer FOLDER"
         raise UserError(
-            f"{folder} is not a published checkpoint: {', '.join(missing)} missing; `kobert publish` makes one"
+            f"{folder} is not a published checkpoint: {', '.join(missing + lacking)} missing; `kobert publish` makes "
+            f"one{other}"
         )
     if is_finished(folder):  # a checkpoint that was downloaded may come without a manifest
         verify(folder)

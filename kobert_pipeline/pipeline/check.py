@@ -7,6 +7,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.memory import MemoryModel
+from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.runs.runner import Job
 
 GPU_SIZES = (24, 40, 80)
@@ -40,6 +41,21 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
         except UserError as error:
             stopping.append(str(error))
     return list(dict.fromkeys(stopping)), skippable, needed  # without repetitions: several jobs may read the same file
+
+
+def unknown_licences(recipe: Recipe) -> list[str]:
+    """A sentence for each model to publish that is trained on files whose licence is not stated or not known."""
+    warnings = []
+    for name, published in recipe.publish.items():
+        paths = [] if published.permission else without_known_licence(recipe.training_files(published))
+        if paths:
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            warnings.append(
+                f"publish.{name} would be under {published.license}, but is trained on {paths[0]}{more}, whose licence "
+                "is not stated or not known; give its `license` in the recipe, or find out what it allows before you "
+                "pass the model on (--push refuses it)"
+            )
+    return warnings
 
 
 def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:

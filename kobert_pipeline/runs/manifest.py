@@ -226,8 +226,8 @@ def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
     changed = difference(before, record, ".".join(section))
     cause = "with different options" if changed.startswith("option ") else "from different inputs"
     raise Stale(
-        f"{folder} was created {cause}: {changed}; "
-        f"use another --run-dir, or `kobert run` with --redo {name}{all_seeds} to delete it and create it again"
+        f"{folder} was created {cause}: {changed}; use another --run-dir, or delete it and create it again: "
+        f"`kobert {record.stage}` with --redo for that stage alone, or `kobert run` with --redo {name}{all_seeds}"
     )
 
 

@@ -204,6 +204,15 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     assert "100 positions" in complaint(whole, features=long, finetune={"nsmc": {}})
 
 
+@pytest.mark.parametrize("name", ["../gone", "./gone", "/gone/model", "~/model", "models/run/gone", "some/-bert"])
+def test_a_missing_folder_is_found_by_check(name: str, data: Path, tmp_path: Path, kobert: Callable) -> None:
+    path = recipe(tmp_path, name, data)
+    for command in ("check", "run"):
+        complaint = kobert(command, path, "--run-dir", tmp_path / "runs" / "x").complaint
+        assert f"{name} is neither a folder nor a name on the Hugging Face Hub" in complaint
+    assert ": valid, " in kobert("check", path, "--set", "checkpoint=some/bert@refs/pr/1").out
+
+
 def test_a_recipe_needs_texts_or_a_checkpoint(tmp_path: Path, kobert: Callable) -> None:
     (tmp_path / "r.yaml").write_text("finetune: {}\n", encoding="utf-8")
     assert "there is neither corpus nor checkpoint" in kobert("check", tmp_path / "r.yaml").complaint

@@ -168,7 +168,8 @@ def test_weights_are_learned_into_a_file_of_their_own(place: Path, kobert: Calla
 
 
 def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Callable[..., Any]) -> None:
-    for name, content in {"empty.txt": b"", "blank.txt": b"\n\n", "cp949.txt": "글".encode("cp949")}.items():
+    files = {"empty.txt": b"", "blank.txt": b"\n\n", "cp949.txt": "글".encode("cp949"), "labels.CSV": b"text,label\n"}
+    for name, content in files.items():
         Path(name).write_bytes(content)
     for line, said in [
         ("gone.txt", "gone.txt is not a file"),
@@ -176,6 +177,8 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Cal
         ("empty.txt", "empty.txt is empty"),
         ("blank.txt --out v.npy", "blank.txt is empty"),
         ("cp949.txt", "cp949.txt is not UTF-8"),
+        ("cp949.txt", "`iconv -f cp949 -t utf-8`"),
+        ("texts.txt labels.CSV", "labels.CSV is not one text per line"),
         ("- -", "- is given more than once"),
         ("texts.txt --out v.csv", "must end in one of .jsonl, .parquet, .npy"),
         ("texts.txt --pooling men", "did you mean 'mean'"),

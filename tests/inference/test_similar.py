@@ -134,6 +134,7 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["--in", "texts.txt"], "give a QUERY"),
         (["연기", "--gold", corpora / "qa_dev.json"], "brings queries and texts of its own"),
         (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
+        (["연기", "--in", corpora / "qa_dev.json"], "is not one text per line"),
         (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),
         (["연기", "--in", "texts.txt", "--hybrid-pooling", "bm25"], "there is no pooling 'bm25'"),
         (["연기", "--in", "texts.txt", "--by", "weighted"], "needs weights of tokens"),

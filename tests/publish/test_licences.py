@@ -157,6 +157,17 @@ def test_a_recipe_that_may_not_be_published_is_refused_before_anything_is_done(c
             assert checked(kobert, corpora, place, setting, publish).code == 0, setting
 
 
+def test_check_warns_of_training_files_whose_licence_is_not_known(corpora, tmp_path, kobert) -> None:
+    assert "warning" not in checked(kobert, corpora, tmp_path).out
+    for licence in ("house terms", "null"):
+        settings = [f"features.nsmc.license={licence}", "publish={nsmc: {source: nsmc}}"]
+        found = checked(kobert, corpora, tmp_path, *settings)
+        assert found.code == 0 and found.out.count("warning: ") == 1, found.out
+        assert "publish.nsmc would be under apache-2.0, but is trained on reviews_train.txt, whose licence" in found.out
+    permitted = "publish={nsmc: {source: nsmc, permission: agreed by letter}}"
+    assert "warning" not in checked(kobert, corpora, tmp_path, settings[0], permitted).out
+
+
 def test_only_the_licences_of_its_own_training_files_count(corpora, tmp_path, kobert) -> None:
     """The reviews are fine-tuned on by `nsmc` alone."""
     settings = ("features.nsmc.license=CC BY-ND 4.0", "publish={q: {source: korquad}}")

@@ -1,0 +1,50 @@
+"""What `kobert check`, `status` and a refused stage say of a recipe that only has texts, and how wide they say it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recipe with some texts and nothing else, in the working folder."""
+    documents = "\n\n".join(f"비가 {i}일째 와서 산에 오르지 못했다." for i in range(30))
+    (tmp_path / "글.txt").write_text(documents, encoding="utf-8")
+    recipe = "corpus: {sources: [{name: text, path: 글.txt, license: my own}]}\n"
+    (tmp_path / "c.yaml").write_text(recipe, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KOBERT_DATA", str(tmp_path))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return Path("c.yaml")
+
+
+def test_a_changed_stage_is_refused_with_the_command_that_runs_it_alone(
+    texts: Path, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]
+) -> None:
+    assert "`kobert run` runs them all, `kobert corpus` the first alone." in kobert("check", texts).out
+    assert kobert("corpus", texts).code == 0
+    changed = ("--set", "corpus.keep_dropped=true")
+    assert "`kobert corpus` with --redo for that stage alone" in kobert("corpus", texts, *changed).complaint
+
+    status = kobert("status", texts, *changed).out
+    table, *reasons = status.split("\n\n")
+    assert all(cell_len(line) < 60 for line in table.splitlines()), "reasons are not in the table"
+    (reason,) = reasons
+    assert reason.startswith(
+        "corpus is stale: runs/c/corpus was created with different options: option corpus.keep_dropped"
+    )
+    assert len(reason.splitlines()) == 1, "a line is a line for other programs"
+    monkeypatch.setenv("COLUMNS", "80")
+    wrapped = kobert("status", texts, *changed).out
+    assert all(cell_len(line) <= 80 for line in wrapped.splitlines())
+    assert wrapped.split() == status.split()
+
+
+def test_explanations_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = kobert("explain", "pretrain.plan").out
+    assert all(cell_len(line) <= 120 for line in shown.splitlines())
+    assert "Peak learning rate." in shown
