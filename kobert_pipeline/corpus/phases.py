@@ -157,7 +157,7 @@ class CleanAndFilter:
         clear = remove_contamination(cleaned, evaluation_texts(self.options, self.data_dir), report)
         if cleaned.text and not clear.text:
             return cleaned, "contaminated"
-        kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask))
+        kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask, report.counts))
         return kept, reason_to_drop(kept, self.options.filters)
 
 
