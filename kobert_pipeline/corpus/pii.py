@@ -13,7 +13,9 @@ BETWEEN = r"(?: ?[-.] ?| ?)"
 AREA = r"(?:1[016789]|2|[3-6][1-5]|[78]0|50\d)"
 """After the 0 or +82: mobile (10, 11, 16 to 19), Seoul (2), other areas (31 to 65), internet (70), free of charge (80)
 and virtual (50x)."""
-SERVICE = r"(?P<service>1(?:5(?:22|33|44|51|66|77|88|99)|6(?:00|11|44|55|6[01268]|70|88)|8(?:00|11|22|33|44|55|66|77|99)))"
+SERVICE = (
+    r"(?P<service>15(?:22|33|44|51|66|77|88|99)|16(?:00|11|44|55|6[01268]|70|88)|18(?:00|11|22|33|44|55|66|77|99))"
+)
 """Nationwide numbers of firms, such as 1588-1234."""
 # a single letter after the last digit makes it the number of a product (010-2000-3000X)
 PHONE = re.compile(

@@ -12,7 +12,7 @@ from pydantic import Field
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.corpus.data_files import matching_files
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.open_text import LONGEST_LINE
+from kobert_pipeline.corpus.open_text import COMPRESSED, LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
@@ -147,9 +147,14 @@ def refuse_unreadable(path: Path) -> None:
 
 
 def _suggest_pattern(folder: Path, given: str) -> str:
-    """A pattern for the files in a folder or its subfolders, with their most frequent suffix."""
-    for below in ("*", "*/*", "**/*"):
-        suffixes = Counter("".join(path.suffixes[-2:]) for path in folder.glob(below) if path.is_file())
-        if suffixes:
-            return f"{given.rstrip('/')}/{below}{max(suffixes, key=lambda suffix: (suffixes[suffix], suffix))}"
-    return f"{given.rstrip('/')}/*.txt"
+    """A pattern for the files in a folder, and in its subfolders if it has any, with their most frequent suffix."""
+    files = [path for path in folder.glob("**/*") if path.is_file()]
+    suffixes = Counter(_suffix(path) for path in files)
+    most = max(suffixes, key=lambda suffix: (suffixes[suffix], suffix), default=".txt")
+    below = "*" if all(path.parent == folder for path in files) else "**/*"
+    return f"{given.rstrip('/')}/{below}{most}"
+
+
+def _suffix(path: Path) -> str:
+    """The suffix of a file, with that before a suffix of compression."""
+    return "".join(path.suffixes[-2:]) if path.suffix.lower() in COMPRESSED else path.suffix

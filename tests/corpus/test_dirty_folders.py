@@ -169,6 +169,58 @@ def test_a_source_of_which_nothing_can_be_read_is_described_wrongly_not_dirty(tm
         run(CorpusOptions.model_validate({"sources": sources}), tmp_path, tmp_path / "out")
 
 
+def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "{SENTENCE}"}}\n' * 3, encoding="utf-8")
+    (tmp_path / "a.txt").write_text(prose("곁"), encoding="utf-8")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(f'{{"id": 1, "text": "{SENTENCE}"}}\n'.encode() * 2000)[:-9])
+    sources = [
+        {"name": name, "path": f"*.{end}", "on_error": "skip"} for name, end in [("text", "txt"), ("jsonl", "jsonl")]
+    ]
+    options = CorpusOptions.model_validate({"sources": sources})
+    with pytest.raises(UserError, match=r"nothing of \*\.jsonl could be read.*a\.jsonl, line 1: there is no key 'id'"):
+        run(options, tmp_path, tmp_path / "out")
+    refused = [finding.sentence for finding in findings(options, tmp_path) if not finding.skipped]
+    assert (
+        len(refused) == 1 and "nothing of *.jsonl could be read" in refused[0] and "there is no key 'id'" in refused[0]
+    )
+    # where one row can be read, as in a file that breaks off, the run skips the others
+    sources[1]["path"] = "*.jsonl*"
+    found = findings(CorpusOptions.model_validate({"sources": sources}), tmp_path)
+    assert len(found) == 3 and all(finding.skipped for finding in found)
+
+
+def test_a_file_of_blank_lines_is_as_good_as_empty(tmp_path):
+    for name in ("text", "jsonl"):
+        (tmp_path / f"blank.{name}").write_text("\n  \n\r\n\t\n", encoding="utf-8")
+        reader = Reader.choose({"name": name, "path": f"blank.{name}"})
+        with pytest.raises(Unfit, match="has only blank lines.*on_error: skip"):
+            list(reader.read_files([tmp_path / f"blank.{name}"], Skipped()))
+        skipped = Skipped()
+        reader = reader.model_copy(update={"on_error": "skip"})
+        assert not list(reader.read_files([tmp_path / f"blank.{name}"], skipped))
+        assert skipped.counts == {"files_skipped": 1, "files_skipped_empty": 1}
+
+
+def test_files_of_keys_and_columns_are_not_read_as_text(tmp_path):
+    row = json.dumps({"id": 1, "text": SENTENCE}, ensure_ascii=False)
+    for name, content, reader in [
+        ("a.jsonl", "아무 글", "jsonl"),
+        ("a.csv", f"text,label\n{SENTENCE},1\n", "csv"),
+        ("a.TSV.gz", "text\tlabel\n", "csv"),
+        ("a.json", '{\n"text": 1}', "json"),
+        ("a.txt", f"\n{row}\n{row}\n", "jsonl"),
+    ]:
+        data = content.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        with pytest.raises(Unfit, match=f"use the reader {reader}") as caught:
+            list(Reader.choose({"name": "text", "path": name}).read(tmp_path))
+        assert caught.value.reason == reader
+    for content in [f"{{이름}}은 {SENTENCE}", "{}\n" + SENTENCE, f"{SENTENCE}\n{row}"]:
+        (tmp_path / "a.txt").write_text(content, encoding="utf-8")
+        assert list(Reader.choose({"name": "text", "path": "a.txt"}).read(tmp_path))
+
+
 def test_every_reader_skips_rows_and_broken_files(tmp_path):
     """Per reader: a file with two fit rows and one that is not, and one that is another thing altogether."""
     paragraph = {"context": SENTENCE, "qas": []}
@@ -228,10 +280,14 @@ def test_a_problem_survives_its_way_back_from_a_worker():
 
 
 def test_a_folder_is_answered_with_a_pattern_for_its_files(tmp_path):
-    for name in ("docs/a.txt", "docs/b.txt", "docs/c.md", "deep/down/a.jsonl.zst"):
+    for name in ("docs/a.txt", "docs/b.2.txt", "docs/c.md", "deep/a.txt", *(f"deep/{i}/a.jsonl.zst" for i in "12")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("가", encoding="utf-8")
-    for folder, pattern in (("docs", r"docs/\*\.txt"), ("docs/", r"docs/\*\.txt"), ("deep", r"deep/\*/\*\.jsonl\.zst")):
+    for folder, pattern in (
+        ("docs", r"docs/\*\.txt"),
+        ("docs/", r"docs/\*\.txt"),
+        ("deep", r"deep/\*\*/\*\.jsonl\.zst"),
+    ):
         with pytest.raises(UserError, match=rf"is a folder; give a pattern for the files in it, such as {pattern}$"):
             Reader.choose({"name": "text", "path": folder}).files(tmp_path)
 
