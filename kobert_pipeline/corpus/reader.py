@@ -3,15 +3,16 @@
 import os
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.corpus.data_files import matching_files
-from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.document import Document, relabel
 from kobert_pipeline.corpus.open_text import COMPRESSED, LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.download.sources import MissingFiles
@@ -94,13 +95,15 @@ class Reader(Plugin):
         """All documents up to `limit_characters`. Raises Unfit for unreadable input, whatever `on_error` says."""
         return (document for group in self.groups(data_dir) for document in self.read_files(group))
 
-    def read_files(self, files: list[Path], skipped: Skipped | None = None) -> Iterator[Document]:
+    def read_files(
+        self, files: list[Path], skipped: Skipped | None = None, labels: Mapping[Path, str] = MappingProxyType({})
+    ) -> Iterator[Document]:
         """The documents of `files` up to `limit_characters`. Unreadable input is counted in `skipped` if that is given
-        and `on_error` is skip, otherwise raised as Unfit."""
+        and `on_error` is skip, otherwise raised as Unfit. Files with a label get it in place of their name."""
         characters = 0
         for path in files:
             for document in self._read_file(path, skipped):
-                yield document
+                yield relabel(document, path.name, labels[path]) if path in labels else document
                 characters += len(document.text)
                 if self.limit_characters and characters >= self.limit_characters:
                     return

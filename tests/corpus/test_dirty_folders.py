@@ -13,6 +13,7 @@ import yaml
 import zstandard
 
 from kobert_pipeline.config import recipe_file
+from kobert_pipeline.corpus.document import documents_from
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.readers.datasets import HubDataset
@@ -190,11 +191,32 @@ def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
     assert len(found) == 3 and all(finding.skipped for finding in found)
 
 
+def test_files_of_the_same_name_have_ids_and_sources_of_their_own(tmp_path):
+    for name in ("2024년/보고서.txt", "2025년/보고서.txt", "2025년/회의.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{prose(name, 3)}\n{prose(name + '2', 3)}", encoding="utf-8")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "회의.txt").write_text(f'{{"id": "7", "text": "{prose("행", 1).strip()}"}}', encoding="utf-8")
+    texts = {"name": "text", "path": ["*/보고서.txt", "2025년/회의.txt"]}
+    rows = {"name": "jsonl", "path": "rows/*"}
+    deduplicate = {"exact": False, "minhash": None}
+    for sources, meeting in [([texts], "회의.txt"), ([texts, rows], "2025년/회의.txt")]:
+        out = tmp_path / f"out{len(sources)}"
+        run(CorpusOptions.model_validate({"sources": sources, "deduplicate": deduplicate}), tmp_path, out)
+        files = ("2024년/보고서.txt", "2025년/보고서.txt", meeting)
+        expected = [(f"{name}#{i}", name) for name in files for i in (0, 1)]
+        # ids from the data stay as they are
+        expected += [("7", "rows/회의.txt")] if rows in sources else []
+        assert [(document.id, document.source) for document in documents_from(out, [])] == expected
+        assert len(list(documents_from(out, ["보고서.txt"]))) == 4
+        assert len(list(documents_from(out, ["2024년/보고서.txt"]))) == 2
+
+
 def test_a_file_of_blank_lines_is_as_good_as_empty(tmp_path):
     for name in ("text", "jsonl"):
         (tmp_path / f"blank.{name}").write_text("\n  \n\r\n\t\n", encoding="utf-8")
         reader = Reader.choose({"name": name, "path": f"blank.{name}"})
-        with pytest.raises(Unfit, match="has only blank lines.*on_error: skip"):
+        with pytest.raises(Unfit, match=r"has only blank lines.*on_error: skip"):
             list(reader.read_files([tmp_path / f"blank.{name}"], Skipped()))
         skipped = Skipped()
         reader = reader.model_copy(update={"on_error": "skip"})
