@@ -30,8 +30,8 @@ class CleaningOptions(Options):
     max_repeats: int | None = Field(10, gt=0)
     """Longest run of one character (ㅋㅋㅋㅋ, !!!!, ----; not digits); longer runs are shortened, null keeps them."""
     mask: tuple[Kind, ...] = ()
-    """Personal data to redact: any of email, phone, resident_number, card. Digits become 0, addresses a reserved
-    one."""
+    """Personal data to redact: any of email, phone, resident_number, card. The digits of what is found become 0,
+    addresses a reserved one."""
 
 
 def clean(text: str, options: CleaningOptions = CleaningOptions()) -> str:  # noqa: B008 - frozen

@@ -60,6 +60,19 @@ def matching_files(data_dir: Path, pattern: str) -> list[Path]:
     return next((files for folder in data_folders(data_dir) if (files := _glob(pattern, folder))), [])
 
 
+def distinct_labels(files: Iterable[Path], data_dir: Path) -> dict[Path, str]:
+    """For files whose name another file has too, their path below the data folder (the whole path outside it)."""
+    by_name: dict[str, set[Path]] = {}
+    for path in files:
+        by_name.setdefault(path.name, set()).add(path)
+    return {path: _below(path, data_dir) for paths in by_name.values() if len(paths) > 1 for path in paths}
+
+
+def _below(path: Path, data_dir: Path) -> str:
+    folder = next((folder for folder in data_folders(data_dir) if path.is_relative_to(folder)), None)
+    return (path.relative_to(folder) if folder else path).as_posix()
+
+
 def _glob(pattern: str, folder: Path) -> list[Path]:
     """The files below `folder` that match `pattern`. Characters such as [ in the folder's own name are not
     wildcards."""

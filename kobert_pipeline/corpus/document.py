@@ -1,7 +1,7 @@
 """The `Document` that every step of the corpus stage takes and gives, and the Parquet parts that store it."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -24,10 +24,20 @@ class Document:
     """Why the reader left the text out (such as `too_long`), before all of it was in memory; "" where it did not."""
 
 
+def relabel(document: Document, name: str, label: str) -> Document:
+    """A document of the file `name`, with `label` in place of it as the source and before the # of the id."""
+    identity = document.id
+    if identity.startswith(f"{name}#"):  # other ids are the data's own
+        identity = label + identity.removeprefix(name)
+    return replace(document, id=identity, source=label)
+
+
 def is_from(source: str, patterns: Iterable[str]) -> bool:
     """Whether the name of a source matches one of the patterns (as in a shell: `*` is any text)."""
-    # a recipe names `reviews.jsonl`, and the file that is found may be `reviews.jsonl.zst`
-    names = {source, *(source.removesuffix(suffix) for suffix in COMPRESSED)}
+    # a recipe names `reviews.jsonl`, and the file that is found may be `reviews.jsonl.zst`; the source of a file whose
+    # name another one has too is its path, which its name still matches
+    paths = {source, source.rpartition("/")[2]}
+    names = {path.removesuffix(suffix) for path in paths for suffix in ("", *COMPRESSED)}
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 

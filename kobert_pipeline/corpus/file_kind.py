@@ -1,7 +1,9 @@
-"""The real format of a file by its first bytes: files that are not text, whatever their names say, and HTML, whose
-markup must not be in training texts."""
+"""The real format of a file by its first bytes: files that are not text, whatever their names say, and HTML and
+JSON Lines, whose markup must not be in training texts."""
 
 import re
+
+from kobert_pipeline.files import parse_json
 
 FORMATS = (
     (b"%PDF-", "pdf", "a PDF file; convert it to text first (pdftotext FILE)"),
@@ -60,3 +62,12 @@ def is_html(head: str) -> bool:
         return True
     tags = [match.group() for match in TAG.finditer(head)]
     return len(tags) >= TAGS and sum(map(len, tags)) >= MARKUP * len(head)
+
+
+def is_json_lines(head: str) -> bool:
+    """Whether the first line of a text that begins with `head` is a JSON object."""
+    line = head.lstrip().partition("\n")[0]
+    try:
+        return line.startswith("{") and bool(parse_json(line))  # {} is no evidence
+    except ValueError:
+        return False

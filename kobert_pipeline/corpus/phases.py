@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kobert_pipeline.corpus.cleaning import clean
+from kobert_pipeline.corpus.data_files import distinct_labels
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.deduplicate import DIGEST, EXACT, NEAR, digest, exact_copies, near_copies
 from kobert_pipeline.corpus.document import (
@@ -43,27 +44,30 @@ Item = TypeVar("Item")
 @dataclass(frozen=True)
 class TaskInput:
     """What one `ReadChunks` task reads: one file of a source, several small files, or all files of a source that has a
-    limit."""
+    limit. `labels` are names of files whose own names are not unique in the corpus."""
 
     reader: Reader
     files: list[Path]
     source: str
+    labels: dict[Path, str]
 
     def documents(self, skipped: Skipped) -> Iterator[Document]:
         """The documents up to the reader's limit. Documents over the maximum size come marked as dropped, without text.
         Unreadable input is counted in `skipped`, or raised as Unfit, depending on the reader's `on_error`."""
         max_bytes = self.reader.max_document_bytes
-        documents = self.reader.read_files(self.files, skipped)
+        documents = self.reader.read_files(self.files, skipped, self.labels)
         # surrogates first: UTF-8 cannot encode them, so neither the size nor the Parquet file could be made
         return (limit_size(remove_surrogates(document), max_bytes) for document in documents)
 
 
 def task_inputs(options: CorpusOptions, data_dir: Path) -> list[TaskInput]:
     """The inputs of the `ReadChunks` tasks, in corpus order."""
+    by_reader = [(reader, reader.groups(data_dir)) for reader in options.sources]
+    labels = distinct_labels((path for _, groups in by_reader for path in chain.from_iterable(groups)), data_dir)
     return [
-        TaskInput(reader, group, reader.title())
-        for reader in options.sources
-        for group in group_small_files(reader.groups(data_dir), options.part_characters)
+        TaskInput(reader, group, reader.title(), {path: labels[path] for path in group if path in labels})
+        for reader, groups in by_reader
+        for group in group_small_files(groups, options.part_characters)
     ]
 
 
@@ -157,7 +161,7 @@ class CleanAndFilter:
         clear = remove_contamination(cleaned, evaluation_texts(self.options, self.data_dir), report)
         if cleaned.text and not clear.text:
             return cleaned, "contaminated"
-        kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask))
+        kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask, report.counts))
         return kept, reason_to_drop(kept, self.options.filters)
 
 

@@ -3,16 +3,17 @@
 import os
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.corpus.data_files import matching_files
-from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.open_text import LONGEST_LINE
+from kobert_pipeline.corpus.document import Document, relabel
+from kobert_pipeline.corpus.open_text import COMPRESSED, LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
@@ -94,13 +95,15 @@ class Reader(Plugin):
         """All documents up to `limit_characters`. Raises Unfit for unreadable input, whatever `on_error` says."""
         return (document for group in self.groups(data_dir) for document in self.read_files(group))
 
-    def read_files(self, files: list[Path], skipped: Skipped | None = None) -> Iterator[Document]:
+    def read_files(
+        self, files: list[Path], skipped: Skipped | None = None, labels: Mapping[Path, str] = MappingProxyType({})
+    ) -> Iterator[Document]:
         """The documents of `files` up to `limit_characters`. Unreadable input is counted in `skipped` if that is given
-        and `on_error` is skip, otherwise raised as Unfit."""
+        and `on_error` is skip, otherwise raised as Unfit. Files with a label get it in place of their name."""
         characters = 0
         for path in files:
             for document in self._read_file(path, skipped):
-                yield document
+                yield relabel(document, path.name, labels[path]) if path in labels else document
                 characters += len(document.text)
                 if self.limit_characters and characters >= self.limit_characters:
                     return
@@ -147,9 +150,14 @@ def refuse_unreadable(path: Path) -> None:
 
 
 def _suggest_pattern(folder: Path, given: str) -> str:
-    """A pattern for the files in a folder or its subfolders, with their most frequent suffix."""
-    for below in ("*", "*/*", "**/*"):
-        suffixes = Counter("".join(path.suffixes[-2:]) for path in folder.glob(below) if path.is_file())
-        if suffixes:
-            return f"{given.rstrip('/')}/{below}{max(suffixes, key=lambda suffix: (suffixes[suffix], suffix))}"
-    return f"{given.rstrip('/')}/*.txt"
+    """A pattern for the files in a folder, and in its subfolders if it has any, with their most frequent suffix."""
+    files = [path for path in folder.glob("**/*") if path.is_file()]
+    suffixes = Counter(_suffix(path) for path in files)
+    most = max(suffixes, key=lambda suffix: (suffixes[suffix], suffix), default=".txt")
+    below = "*" if all(path.parent == folder for path in files) else "**/*"
+    return f"{given.rstrip('/')}/{below}{most}"
+
+
+def _suffix(path: Path) -> str:
+    """The suffix of a file, with that before a suffix of compression."""
+    return "".join(path.suffixes[-2:]) if path.suffix.lower() in COMPRESSED else path.suffix

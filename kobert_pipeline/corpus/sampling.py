@@ -13,7 +13,7 @@ from pathlib import Path
 from kobert_pipeline.corpus.open_text import COMPRESSED, open_binary
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader, refuse_unreadable
-from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.corpus.unfit import Unfit, nothing_readable
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 
@@ -28,10 +28,12 @@ BLOCK = 2**20
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem of a file as a sentence, and whether a run would skip the file or rows."""
+    """A problem of a file as a sentence, and whether a run would skip the file or rows. `skips_all`: nothing of
+    the sample can be read."""
 
     sentence: str
     skipped: bool = False
+    skips_all: bool = False
 
 
 def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
@@ -48,16 +50,17 @@ def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
         except UserError as problem:
             problems.append(Finding(str(problem)))
             continue
-        problems += [finding for path in files if (finding := check_file(reader, path, may_skip))]
+        found = [finding for path in files if (finding := check_file(reader, path, may_skip))]
+        if found and len(found) == len(files) and all(finding.skips_all for finding in found):
+            problems.append(Finding(nothing_readable(reader.title(), found[0].sentence)))
+        problems += found
     return list(dict.fromkeys(problems))  # a file may be in two sources
 
 
 def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     """The problem in a sample of one file, or None. Where the reader `may_skip`, the sentence says how to skip it."""
     try:
-        problems = _sample(reader, path)
-    except Unfit as problem:
-        problems = [problem]
+        problems, documents = _sample(reader, path)
     except UserError as problem:
         return Finding(str(problem))
     if not problems:
@@ -66,25 +69,32 @@ def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     if may_skip and reader.on_error == "refuse":
         first = first.refused()
     more = f" (and {others:,} more unfit rows in the sample)" if others else ""
-    return Finding(f"{first}{more}", reader.on_error == "skip")
+    skipped = reader.on_error == "skip"
+    return Finding(f"{first}{more}", skipped, skips_all=skipped and not documents)
 
 
-def _sample(reader: Reader, path: Path) -> list[Unfit]:
-    """The unreadable rows of a sample. Raises Unfit where the file itself is unreadable, and UserError for problems
-    that do not depend on the file, such as a missing library."""
+def _sample(reader: Reader, path: Path) -> tuple[list[Unfit], int]:
+    """The unreadable rows of a sample, or the one problem of a file that is unreadable itself, and the number of
+    documents that could be read. Raises UserError for problems that do not depend on the file, such as a missing
+    library."""
+    problems, documents, characters = list[Unfit](), 0, 0
     if not path.exists():
-        return []  # a data set of the Hub: nothing is downloaded before the run
-    if path.is_file():
-        refuse_unreadable(path)
-    problems, characters = [], 0
-    for document in islice(reader.documents(path), ROWS):
-        if isinstance(document, Unfit):
-            problems.append(document)
-        elif (characters := characters + len(document.text)) >= CHARACTERS:
-            break
-    if path.suffix.lower() in COMPRESSED and path.stat().st_size <= WHOLE:
-        _unpack(path)
-    return problems
+        return problems, documents  # a data set of the Hub: nothing is downloaded before the run
+    try:
+        if path.is_file():
+            refuse_unreadable(path)
+        for document in islice(reader.documents(path), ROWS):
+            if isinstance(document, Unfit):
+                problems.append(document)
+                continue
+            documents += 1
+            if (characters := characters + len(document.text)) >= CHARACTERS:
+                break
+        if path.suffix.lower() in COMPRESSED and path.stat().st_size <= WHOLE:
+            _unpack(path)
+    except Unfit as problem:
+        problems = [problem]
+    return problems, documents
 
 
 def _unpack(path: Path) -> None:

@@ -21,7 +21,7 @@ from kobert_pipeline.corpus.phases import (
     task_inputs,
 )
 from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
-from kobert_pipeline.corpus.unfit import LISTED
+from kobert_pipeline.corpus.unfit import LISTED, nothing_readable
 from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree, sha256, write_json_with_digest
@@ -75,8 +75,9 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
             clear(out)
             raise UserError(f"the parts in {out} changed while the stage ran; run the same command again to start over")
     remove_tree(out, WORK_FILES)
-    counts: dict[str, Any] = read_json_with_digest(summary)["counts"]
-    refuse_unfit_sources(counts)
+    told = read_json_with_digest(summary)
+    counts: dict[str, Any] = told["counts"]
+    refuse_unfit_sources(counts, told.get("first_problems", {}))
     if not counts["documents_kept"]:
         raise UserError(
             f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})"
@@ -84,14 +85,11 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
     return counts
 
 
-def refuse_unfit_sources(counts: dict[str, Any]) -> None:
+def refuse_unfit_sources(counts: dict[str, Any], first_problems: dict[str, str]) -> None:
     """Raise UserError where everything in a source was skipped: its options must be wrong, not some of its files."""
     for name, source_counts in counts["sources"].items():
         if not source_counts.get("documents_read"):
-            raise UserError(
-                f"corpus.sources: nothing of {name} could be read, all of it was skipped; the first problem: "
-                f"{counts['skipped'][0]}"
-            )
+            raise UserError(nothing_readable(name, first_problems.get(name, "see `skipped`")))
 
 
 def parts_are_intact(out: Path, parts: dict[str, str]) -> bool:
@@ -131,20 +129,24 @@ def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: 
 
 
 def sum_counts(work: Path) -> dict[str, Any]:
-    """The sum of all task reports: `counts` over everything and per source, and `parts`, the SHA-256 of each part."""
+    """The sum of all task reports: `counts` over everything and per source, `parts`, the SHA-256 of each part,
+    and `first_problems`, the first that each source skipped."""
     total: Counter[str] = Counter({"documents_read": 0, "documents_kept": 0, "characters_kept": 0})
     sources: dict[str, Counter[str]] = {}
     samples: list[str] = []
     skipped: list[str] = []
     parts: dict[str, str] = {}
+    first_problems: dict[str, str] = {}
     for report in task_reports(work):
         total.update(report["counts"])
         sources.setdefault(report["source"], Counter()).update(report["counts"])
         samples += report["samples"]
         skipped += report["skipped"]
+        for problem in report["skipped"][:1]:
+            first_problems.setdefault(report["source"], problem)
         parts |= report["parts"]
     counts: dict[str, Any] = {**total, "sources": {name: dict(counter) for name, counter in sources.items()}}
     counts["contaminated_samples"] = samples[:SAMPLES]
     if skipped:
         counts["skipped"] = skipped[:LISTED]
-    return {"parts": parts, "counts": counts}
+    return {"parts": parts, "counts": counts, "first_problems": first_problems}

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from kobert_pipeline.errors import UserError
@@ -27,6 +28,18 @@ class Unfit(UserError):
     def refused(self) -> "Unfit":
         """The same error, with advice on how to skip it."""
         return Unfit(self.reason, f"{self.sentence}; fix that, or leave out what is unfit: on_error: skip")
+
+
+def only_blank_lines(path: Path) -> Unfit:
+    """The error for a file that holds nothing but white space."""
+    return Unfit("empty", f"{path} has only blank lines; there is nothing to read in it")
+
+
+def nothing_readable(source: str, first_problem: str) -> str:
+    """The sentence about a source of which everything was skipped."""
+    return (
+        f"corpus.sources: nothing of {source} could be read, all of it was skipped; the first problem: {first_problem}"
+    )
 
 
 def strict(items: "Iterable[Item | Unfit]") -> Iterator[Item]:

@@ -13,6 +13,7 @@ import yaml
 import zstandard
 
 from kobert_pipeline.config import recipe_file
+from kobert_pipeline.corpus.document import documents_from
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.readers.datasets import HubDataset
@@ -169,6 +170,79 @@ def test_a_source_of_which_nothing_can_be_read_is_described_wrongly_not_dirty(tm
         run(CorpusOptions.model_validate({"sources": sources}), tmp_path, tmp_path / "out")
 
 
+def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "{SENTENCE}"}}\n' * 3, encoding="utf-8")
+    (tmp_path / "a.txt").write_text(prose("곁"), encoding="utf-8")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(f'{{"id": 1, "text": "{SENTENCE}"}}\n'.encode() * 2000)[:-9])
+    sources = [
+        {"name": name, "path": f"*.{end}", "on_error": "skip"} for name, end in [("text", "txt"), ("jsonl", "jsonl")]
+    ]
+    options = CorpusOptions.model_validate({"sources": sources})
+    with pytest.raises(UserError, match=r"nothing of \*\.jsonl could be read.*a\.jsonl, line 1: there is no key 'id'"):
+        run(options, tmp_path, tmp_path / "out")
+    refused = [finding.sentence for finding in findings(options, tmp_path) if not finding.skipped]
+    assert (
+        len(refused) == 1 and "nothing of *.jsonl could be read" in refused[0] and "there is no key 'id'" in refused[0]
+    )
+    # where one row can be read, as in a file that breaks off, the run skips the others
+    sources[1]["path"] = "*.jsonl*"
+    found = findings(CorpusOptions.model_validate({"sources": sources}), tmp_path)
+    assert len(found) == 3 and all(finding.skipped for finding in found)
+
+
+def test_files_of_the_same_name_have_ids_and_sources_of_their_own(tmp_path):
+    for name in ("2024년/보고서.txt", "2025년/보고서.txt", "2025년/회의.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{prose(name, 3)}\n{prose(name + '2', 3)}", encoding="utf-8")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "회의.txt").write_text(f'{{"id": "7", "text": "{prose("행", 1).strip()}"}}', encoding="utf-8")
+    texts = {"name": "text", "path": ["*/보고서.txt", "2025년/회의.txt"]}
+    rows = {"name": "jsonl", "path": "rows/*"}
+    deduplicate = {"exact": False, "minhash": None}
+    for sources, meeting in [([texts], "회의.txt"), ([texts, rows], "2025년/회의.txt")]:
+        out = tmp_path / f"out{len(sources)}"
+        run(CorpusOptions.model_validate({"sources": sources, "deduplicate": deduplicate}), tmp_path, out)
+        files = ("2024년/보고서.txt", "2025년/보고서.txt", meeting)
+        expected = [(f"{name}#{i}", name) for name in files for i in (0, 1)]
+        # ids from the data stay as they are
+        expected += [("7", "rows/회의.txt")] if rows in sources else []
+        assert [(document.id, document.source) for document in documents_from(out, [])] == expected
+        assert len(list(documents_from(out, ["보고서.txt"]))) == 4
+        assert len(list(documents_from(out, ["2024년/보고서.txt"]))) == 2
+
+
+def test_a_file_of_blank_lines_is_as_good_as_empty(tmp_path):
+    for name in ("text", "jsonl"):
+        (tmp_path / f"blank.{name}").write_text("\n  \n\r\n\t\n", encoding="utf-8")
+        reader = Reader.choose({"name": name, "path": f"blank.{name}"})
+        with pytest.raises(Unfit, match=r"has only blank lines.*on_error: skip"):
+            list(reader.read_files([tmp_path / f"blank.{name}"], Skipped()))
+        skipped = Skipped()
+        reader = reader.model_copy(update={"on_error": "skip"})
+        assert not list(reader.read_files([tmp_path / f"blank.{name}"], skipped))
+        assert skipped.counts == {"files_skipped": 1, "files_skipped_empty": 1}
+
+
+def test_files_of_keys_and_columns_are_not_read_as_text(tmp_path):
+    row = json.dumps({"id": 1, "text": SENTENCE}, ensure_ascii=False)
+    for name, content, reader in [
+        ("a.jsonl", "아무 글", "jsonl"),
+        ("a.csv", f"text,label\n{SENTENCE},1\n", "csv"),
+        ("a.TSV.gz", "text\tlabel\n", "csv"),
+        ("a.json", '{\n"text": 1}', "json"),
+        ("a.txt", f"\n{row}\n{row}\n", "jsonl"),
+    ]:
+        data = content.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        with pytest.raises(Unfit, match=f"use the reader {reader}") as caught:
+            list(Reader.choose({"name": "text", "path": name}).read(tmp_path))
+        assert caught.value.reason == reader
+    for content in [f"{{이름}}은 {SENTENCE}", "{}\n" + SENTENCE, f"{SENTENCE}\n{row}"]:
+        (tmp_path / "a.txt").write_text(content, encoding="utf-8")
+        assert list(Reader.choose({"name": "text", "path": "a.txt"}).read(tmp_path))
+
+
 def test_every_reader_skips_rows_and_broken_files(tmp_path):
     """Per reader: a file with two fit rows and one that is not, and one that is another thing altogether."""
     paragraph = {"context": SENTENCE, "qas": []}
@@ -228,10 +302,14 @@ def test_a_problem_survives_its_way_back_from_a_worker():
 
 
 def test_a_folder_is_answered_with_a_pattern_for_its_files(tmp_path):
-    for name in ("docs/a.txt", "docs/b.txt", "docs/c.md", "deep/down/a.jsonl.zst"):
+    for name in ("docs/a.txt", "docs/b.2.txt", "docs/c.md", "deep/a.txt", *(f"deep/{i}/a.jsonl.zst" for i in "12")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("가", encoding="utf-8")
-    for folder, pattern in (("docs", r"docs/\*\.txt"), ("docs/", r"docs/\*\.txt"), ("deep", r"deep/\*/\*\.jsonl\.zst")):
+    for folder, pattern in (
+        ("docs", r"docs/\*\.txt"),
+        ("docs/", r"docs/\*\.txt"),
+        ("deep", r"deep/\*\*/\*\.jsonl\.zst"),
+    ):
         with pytest.raises(UserError, match=rf"is a folder; give a pattern for the files in it, such as {pattern}$"):
             Reader.choose({"name": "text", "path": folder}).files(tmp_path)
 

@@ -86,6 +86,13 @@ WHAT_IDENTIFIES_A_PERSON_IS_ROWS = [
     ("010 - 1234 - 5678, 010 . 1234 . 5678", "phone", "000 - 0000 - 0000, 000 . 0000 . 0000"),
     ("전화는 ０１０－１２３４－５６７８, 010–1234–5678", "phone", "전화는 000-0000-0000, 000-0000-0000"),
     ("2024-1234-5678호, 110-123-456789", "phone", None),
+    ("대표 1588-1234, 1899.1234, 무료 080-123-4567", "phone", "대표 0000-0000, 0000.0000, 무료 000-000-0000"),
+    ("1588-2100으로", "phone", "0000-0000으로"),
+    ("임진왜란(1592-1598), 1588-1592년, 1800-2000년, 1588 1234, 1588-1234-5", "phone", None),
+    ("부품 010-2000-3000X와 010-2000-3000X", "phone", None),
+    ("010-2000-3000FAX", "phone", "000-0000-0000FAX"),
+    ("주민번호 9001011234568입니다", "resident_number", "주민번호 0000000000000입니다"),
+    ("ISBN 9788901234567, 9013011234568, 90010112345680, 900101123456", "resident_number", None),
     ("주민번호 900101-1234567", "resident_number", "주민번호 000000-0000000"),
     ("991332-1234567 (13월 32일)", "resident_number", None),
     ("900101-9234567", "resident_number", None),
@@ -105,6 +112,15 @@ def test_what_identifies_a_person_is_hidden_only_when_it_is_asked_for():
         assert redact(text, (kind,)) == (hidden or text)
         assert redact(text, ()) == text
         assert redact(redact(text, (kind,)), (kind,)) == redact(text, (kind,))
+
+
+def test_what_was_hidden_is_counted_by_kind(tmp_path):
+    text = "그의 전화는 010-1234-5678이나 02-345-6789이고 주소는 hong@example.co.kr이다. 임진왜란은 1592-1598년이다."
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    for mask, found in [([], {}), (["phone", "email", "card"], {"masked_phone": 2, "masked_email": 1})]:
+        options = {"sources": [{"name": "text", "path": "a.txt"}], "cleaning": {"mask": mask}}
+        counts = run(CorpusOptions.model_validate(options), tmp_path, tmp_path / f"out{len(mask)}")
+        assert {name: count for name, count in counts.items() if name.startswith("masked")} == found
 
 
 LONG = 200_000

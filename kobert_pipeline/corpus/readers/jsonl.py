@@ -7,7 +7,7 @@ from typing import Any, Literal
 from kobert_pipeline.corpus.document import TOO_LONG, Document
 from kobert_pipeline.corpus.open_text import TooLong, open_lines, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.corpus.unfit import Unfit, only_blank_lines
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.files import parse_json
 
@@ -29,9 +29,11 @@ class JsonLines(Reader):
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """One per non-empty line."""
+        """One per non-empty line. Raises Unfit for a file that has none."""
+        is_blank = True
         with open_lines(path, self.encoding, self.max_document_bytes + ROOM) as file:
             for number, line in enumerate(file, 1):
+                is_blank = is_blank and not line.strip()
                 if isinstance(line, TooLong):
                     yield Document(f"{path.name}#{number}", path.name, "", self.ordered, TOO_LONG)
                 elif line.strip():
@@ -39,6 +41,8 @@ class JsonLines(Reader):
                         yield self._document(path, number, line)
                     except Unfit as problem:
                         yield problem
+        if is_blank:
+            raise only_blank_lines(path)
 
     def _document(self, path: Path, number: int, line: str) -> Document:
         row = json_object(path, number, line)

@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.file_kind import is_html
-from kobert_pipeline.corpus.open_text import TooLong, open_lines
+from kobert_pipeline.corpus.file_kind import is_html, is_json_lines
+from kobert_pipeline.corpus.open_text import COMPRESSED, TooLong, open_lines
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.corpus.unfit import Unfit, only_blank_lines
 
+DATA_FILES = {
+    **dict.fromkeys((".jsonl", ".ndjson"), ("jsonl", "JSON Lines")),
+    ".json": ("json", "JSON"),
+    **dict.fromkeys((".csv", ".tsv"), ("csv", "a table")),
+}
+"""Suffix -> the reader of such files, which is also the reason that is counted, and what they are."""
 HEAD = 20_000
-"""Characters by which a file is recognized as HTML."""
+"""Characters by which a file is recognized as HTML or JSON Lines."""
 
 
 class Text(Reader):
@@ -27,14 +33,15 @@ class Text(Reader):
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document]:
-        """One per block of lines. Raises Unfit for a file that is an HTML page."""
+        """One per block of lines. Raises Unfit for a file that has only blank lines, or that another reader should
+        read (HTML, JSON Lines, CSV)."""
         block: list[str] = []
         number = size = 0
+        refuse_data_file(path)
         # + 2: a line end (\r\n) is read with the line, but is not part of the document
         with open_lines(path, self.encoding, self.max_document_bytes + 2) as file:
             head = list(read_head(file))
-            if is_html("".join(head)):
-                raise Unfit("html", f"{path} is HTML, whose tags and menus are not text; use the reader html")
+            refuse_markup(path, "".join(head))
             for line in chain(head, file):
                 size += self.max_document_bytes + 3 if isinstance(line, TooLong) else len(line)
                 if size > self.max_document_bytes + 2:
@@ -49,10 +56,28 @@ class Text(Reader):
                     size = 0
         if block:
             yield self._document(path, number, block)
+        elif not number:
+            raise only_blank_lines(path)
 
     def _document(self, path: Path, number: int, block: list[str]) -> Document:
         dropped = TOO_LONG if isinstance(block[0], TooLong) else ""
         return Document(f"{path.name}#{number}", path.name, "" if dropped else "\n".join(block), self.ordered, dropped)
+
+
+def refuse_data_file(path: Path) -> None:
+    """Raise Unfit for a file whose name says that its texts are in columns or under keys."""
+    name = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    if found := DATA_FILES.get(name.suffix.lower()):
+        reader, what = found
+        raise Unfit(reader, f"{path} is {what} by its name, whose keys or columns are no text; use the reader {reader}")
+
+
+def refuse_markup(path: Path, head: str) -> None:
+    """Raise Unfit for a file that begins with `head` and is HTML or JSON Lines."""
+    if is_html(head):
+        raise Unfit("html", f"{path} is HTML, whose tags and menus are not text; use the reader html")
+    if is_json_lines(head):
+        raise Unfit("jsonl", f"{path} is JSON Lines, whose keys are not text; use the reader jsonl")
 
 
 def read_head(lines: Iterator[str]) -> Iterator[str]:
