@@ -191,11 +191,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
         is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in train]
         splits["dev"] = [example for example, dev in zip(train, is_dev, strict=True) if dev]
         train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
-    # nothing can be learned from the empty texts of NSMC and PAWS-X; other tasks do not read any
-    with_text = [example for example in train if example["group"]]
-    if len(with_text) < len(train):
-        counts["train_examples_without_text"] = len(train) - len(with_text)
-    splits["train"] = draw(with_text, options.max_train_examples)
+    splits["train"] = draw(drop_empty(train, counts), options.max_train_examples)
     for name, examples in splits.items():  # without files, all examples will come from the corpus
         if names and not examples:
             dropped = counts.get("train_examples_contaminated", 0)
@@ -205,6 +201,15 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
                 f"the test set, and dev_share is {options.dev_share}; check these"
             )
     return splits, counts
+
+
+def drop_empty(train: list[Example], counts: dict[str, int]) -> list[Example]:
+    """The training examples without the empty ones of NSMC and PAWS-X, of which nothing can be learned; their number is
+    added to `counts`. Other tasks do not read any."""
+    with_text = [example for example in train if example["group"]]
+    if len(with_text) < len(train):
+        counts["train_examples_without_text"] = len(train) - len(with_text)
+    return with_text
 
 
 def draw(examples: list[Example], count: int | None) -> list[Example]:
