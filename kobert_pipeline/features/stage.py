@@ -94,7 +94,8 @@ def run(
 
     report("reading")
     # with the labels of the training files filled in, which task.json then passes on to fine-tuning
-    options, splits, counts = prepare(options, data_dir)
+    options, splits, read = prepare(options, data_dir)
+    counts: dict[str, Any] = dict(read)
     trained = len(splits["train"])
     if corpus:
         splits = add_from_corpus(options, splits, corpus)
