@@ -75,8 +75,10 @@ class SequenceTask(Task):
 
     def label_counts(self, examples: list[Example]) -> dict[str, int]:
         """The number of examples with each label."""
+        if not (names := self._classes()):
+            return {}
         counts = Counter(example["label"] for example in examples)
-        return {name: counts[index] for index, name in enumerate(self._classes())}
+        return {name: counts[index] for index, name in enumerate(names)}
 
     def _classes(self) -> list[str]:
         """The names of the labels; none where outputs are no classes."""

@@ -35,7 +35,9 @@ def example(*sentences: int) -> dict[str, Any]:
     return TASK.example(str(len(sentences)), text, entities, "here")
 
 
-EXAMPLES = [example(0), example(*[0, 1, 2] * 9), example(1), example(), example(*[2] * 4)]
+EMPTY = {"id": "0", "group": "", "text": "", "entities": []}
+"""As predictions get it; no file may have one."""
+EXAMPLES = [example(0), example(*[0, 1, 2] * 9), example(1), EMPTY, example(*[2] * 4)]
 
 
 @pytest.fixture(scope="module")
