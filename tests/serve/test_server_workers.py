@@ -28,25 +28,31 @@ def classify(address: str) -> int:
     return requests.post(f"{address}/v1/classify", json={"input": "정말 재밌다"}, timeout=60).status_code
 
 
+def wait_until_counted(address: str, number: int) -> None:
+    """Return when `number` requests are counted and no text waits: a worker counts a moment after its answer."""
+    deadline = time.monotonic() + 30
+    while True:
+        metrics = requests.get(f"{address}/metrics", timeout=10).text
+        counted = f'kobert_requests_total{{path="/v1/classify",status="200"}} {number}.0' in metrics
+        if counted and re.search(r"^kobert_waiting_inputs 0\.0$", metrics, re.M):
+            return
+        assert time.monotonic() < deadline, metrics
+        time.sleep(0.1)
+
+
 @pytest.mark.slow
 def test_the_service_survives_a_killed_worker(tiny: Any, start_kobert: Any) -> None:
     process = start_kobert("serve", f"mood={tiny.run_dir / 'publish' / 'nsmc'}", "--port", 0, "--workers", 2)
     assert ": loading mood" in process.stdout.readline()
     (address, first), (_, second) = ready(process), ready(process)
     assert {classify(address) for _ in range(20)} == {200}
+    wait_until_counted(address, 20)
     os.kill(first, signal.SIGKILL)
     assert {classify(address) for _ in range(20)} == {200}, "the other answers"
     _, third = ready(process)
     assert len({first, second, third, process.pid}) == 4
     assert {classify(address) for _ in range(20)} == {200}
-    deadline = time.monotonic() + 30
-    while True:  # a worker counts a request a moment after its answer
-        metrics = requests.get(f"{address}/metrics", timeout=10).text
-        counted = 'kobert_requests_total{path="/v1/classify",status="200"} 60.0' in metrics
-        if counted and re.search(r"^kobert_waiting_inputs 0\.0$", metrics, re.M):
-            break
-        assert time.monotonic() < deadline, metrics
-        time.sleep(0.1)
+    wait_until_counted(address, 60)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     for worker in (second, third):
