@@ -27,7 +27,7 @@ class Task(Plugin):
     auto_class: ClassVar[str]
     """The `transformers` auto class with the task's head, such as AutoModelForSequenceClassification."""
     metric: ClassVar[str]
-    """The score by which models are selected on dev, see `selection_score`; larger is better."""
+    """The score by which models are selected on dev, see `selection_metric`; larger is better."""
     clean_training: ClassVar[bool] = False
     """Whether training examples that overlap the test set are dropped."""
     sample: ClassVar[dict[str, Any]] = {}
@@ -65,7 +65,11 @@ class Task(Plugin):
 
     def selection_score(self, scores: dict[str, float]) -> float:
         """The one of the `scores` on dev by which models are selected."""
-        return scores[self.metric]
+        return scores[self.selection_metric(scores)]
+
+    def selection_metric(self, scores: dict[str, float]) -> str:
+        """The name of that score."""
+        return self.metric
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with options that depend on the training files (labels that were not given) filled in. It is saved

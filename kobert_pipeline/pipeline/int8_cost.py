@@ -32,8 +32,9 @@ def cost_on_dev(features: Path, published: Path) -> Int8Cost:
     differ = sum(one != other for one, other in zip(ours.predictions, theirs.predictions, strict=True))
     # numbers, such as those of a regression, nearly all differ a little
     are_numbers = any(isinstance(one, float) for one in ours.predictions)
-    scores = tuple(round(one.scores[task.metric], 4) for one in (ours, theirs))
-    return Int8Cost(len(dev.examples), task.metric, scores, None if are_numbers else differ)
+    metric = task.selection_metric(ours.scores)
+    scores = tuple(round(one.scores[metric], 4) for one in (ours, theirs))
+    return Int8Cost(len(dev.examples), metric, scores, None if are_numbers else differ)
 
 
 def cost_on_held_out(shards: Path, published: Path) -> Int8Cost:

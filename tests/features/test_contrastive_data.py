@@ -121,6 +121,7 @@ def test_scores_of_dev_decide_what_selects() -> None:
     task = Contrastive()
     assert task.selection_score({"spearman": 40.0, "pearson": 50.0}) == 40
     assert task.selection_score({"mrr@10": 30.0, "ndcg@10": 35.0}) == 30
+    assert task.selection_metric({"spearman": 40.0, "pearson": 50.0}) == "spearman"
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))

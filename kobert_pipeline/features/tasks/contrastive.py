@@ -138,9 +138,9 @@ class Contrastive(SequenceTask):
         scores = [example["score"] for example in examples]
         return {"spearman": spearman(predictions, scores), "pearson": pearson(predictions, scores)}
 
-    def selection_score(self, scores: dict[str, float]) -> float:
+    def selection_metric(self, scores: dict[str, float]) -> str:
         """Spearman's correlation where dev has scores, else MRR."""
-        return scores["spearman" if "spearman" in scores else self.metric]
+        return "spearman" if "spearman" in scores else self.metric
 
 
 def is_graded(examples: list[Example]) -> bool:
