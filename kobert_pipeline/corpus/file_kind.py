@@ -35,7 +35,7 @@ FORMATS = (
 )
 """First bytes; the reason that is counted when the file is skipped; what the file is and what to do about it."""
 
-# Possessive quantifiers and atomic groups: whatever stands before the first tag is given back at most once and as a
+# Possessive quantifiers and atomic groups: whatever is before the first tag is given back at most once and as a
 # whole, so a long prefix takes no more than linear time. The outer group is not possessive, since Python before 3.11.5
 # forgets matches of `(?:...)*+`.
 PAGE = re.compile(

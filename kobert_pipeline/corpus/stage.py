@@ -75,9 +75,9 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
             clear(out)
             raise UserError(f"the parts in {out} changed while the stage ran; run the same command again to start over")
     remove_tree(out, WORK_FILES)
-    told = read_json_with_digest(summary)
-    counts: dict[str, Any] = told["counts"]
-    refuse_unfit_sources(counts, told.get("first_problems", {}))
+    recorded = read_json_with_digest(summary)
+    counts: dict[str, Any] = recorded["counts"]
+    refuse_unfit_sources(counts, recorded.get("first_problems", {}))
     if not counts["documents_kept"]:
         raise UserError(
             f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})"
