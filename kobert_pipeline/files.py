@@ -15,6 +15,8 @@ from kobert_pipeline.errors import Damaged, UserError
 if TYPE_CHECKING:
     import numpy as np
 
+CLONE = Path(__file__).resolve().parents[1]
+"""The clone that this package is in, or the folder of installed packages."""
 PART_SUFFIX, DONE_SUFFIX = ".part", ".done.json"
 LITTER = (".DS_Store", "Thumbs.db", "desktop.ini", "._*", ".nfs*", "__pycache__", ".ipynb_checkpoints")
 """Files that operating systems and tools leave in any folder; they are ignored."""
@@ -22,6 +24,13 @@ MAX_JSON_DEPTH = 100
 """Nesting levels of JSON, so that recursive functions can process what was read."""
 SURROGATES = re.compile("[\ud800-\udfff]")
 """Lone surrogates: JSON can contain one as an escape (\\ud83d), but UTF-8 cannot encode it."""
+
+
+def folder_of_clone(name: str) -> Path | None:
+    """The folder `name` at the top of the clone that this package runs from, such as `corpora`; None where there is
+    none, as in an installed package."""
+    # an installed package is in `site-packages`, where a folder of this name would be somebody else's
+    return CLONE / name if (CLONE / "pyproject.toml").is_file() and (CLONE / name).is_dir() else None
 
 
 @contextmanager

@@ -9,10 +9,10 @@ import pytest
 import typer
 from pydantic import ValidationError
 
+from kobert_pipeline import files
 from kobert_pipeline.cli import main
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import RENAMED, first_error
-from kobert_pipeline.corpus import data_files
 from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[1]
@@ -271,7 +271,7 @@ def test_data_dir_comes_from_the_environment_where_the_recipe_has_none(monkeypat
     import yaml
 
     (tmp_path / "none.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    monkeypatch.setattr(data_files, "BUNDLED", tmp_path / "a wheel has none")
+    monkeypatch.setattr(files, "CLONE", tmp_path)
     missing = kobert("check", tmp_path / "none.yaml").complaint
     assert "come with a clone of the repository" in missing and "`kobert download`" in missing
     assert "--set data_dir=PATH" in missing

@@ -1,10 +1,12 @@
-"""Where an existing checkpoint comes from: a folder, or a repository of the Hugging Face Hub, which is fetched once."""
+"""Where an existing checkpoint comes from: a folder, a model that comes with a clone of this project, or a repository
+of the Hugging Face Hub, which is fetched once."""
 
 import re
 from contextlib import suppress
 from pathlib import Path
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import folder_of_clone
 from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, listed_parts, weight_files
 
 CONFIG, PICKLED_WEIGHTS = "config.json", "pytorch_model.bin"
@@ -24,12 +26,23 @@ HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 
 def locate(name: str, weights: str = WEIGHTS) -> Path:
-    """The folder of the checkpoint `name`: itself, or where the Hub's files are kept on this machine, after fetching
-    those that are missing. `weights` may name an ONNX file. Raises UserError where there is no such folder or
+    """The folder of the checkpoint `name`: its `local_folder`, or where the Hub's files are kept on this machine, after
+    fetching those that are missing. `weights` may name an ONNX file. Raises UserError where there is no such folder or
     repository."""
+    return local_folder(name) or fetch(*parse_hub_name(name), weights)
+
+
+def local_folder(name: str) -> Path | None:
+    """The folder `name`, or else the model of that name that comes with the clone; None for one of the Hub."""
     if Path(name).is_dir():
         return Path(name)
-    return fetch(*parse_hub_name(name), weights)
+    return next((folder for folder in bundled_models() if folder.name == name), None)
+
+
+def bundled_models() -> list[Path]:
+    """The folders of the models that come with a clone of this project; none in an installed package."""
+    models = folder_of_clone("models")
+    return sorted(path.parent for path in models.glob(f"*/{CONFIG}")) if models else []
 
 
 def parse_hub_name(name: str) -> tuple[str, str | None]:
@@ -42,9 +55,10 @@ def parse_hub_name(name: str) -> tuple[str, str | None]:
         with suppress(HFValidationError):
             validate_repo_id(match[1])
             return match[1], match[2]
+    bundled = [folder.name for folder in bundled_models()]
     raise UserError(
-        f"{name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME or OWNER/NAME@REVISION); "
-        "correct the path or the name"
+        f"{name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME or OWNER/NAME@REVISION)"
+        f"{' nor a model of this clone (' + ', '.join(bundled) + ')' if bundled else ''}; correct the path or the name"
     )
 
 
@@ -94,8 +108,8 @@ def _fetch_file(repo: str, folder: Path, name: str) -> None:
 
 
 def commit_of(name: str, folder: Path) -> str | None:
-    """The commit of a fetched checkpoint, None for a folder of the user."""
-    return None if Path(name).is_dir() else folder.name
+    """The commit of a fetched checkpoint, None for a folder that was not fetched."""
+    return None if local_folder(name) else folder.name
 
 
 def lacks_of_tokenizer(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from kobert_pipeline.checkpoint.source import (
     TOKENIZER_FILES,
     checkpoint_files,
     commit_of,
+    local_folder,
     locate,
     parse_hub_name,
 )
@@ -38,8 +39,8 @@ SPARE = ("pooler.",)
 def raw_files(name: str) -> list[Path]:
     """The user's files that the stage reads, none for a name on the Hub. Raises UserError for a folder that is not a
     checkpoint, and for a name that is neither."""
-    if Path(name).is_dir():
-        return checkpoint_files(Path(name))
+    if folder := local_folder(name):
+        return checkpoint_files(folder)
     parse_hub_name(name)
     return []
 

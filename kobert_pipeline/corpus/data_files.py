@@ -11,16 +11,12 @@ from pathlib import Path
 from kobert_pipeline.corpus.open_text import COMPRESSED
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
-
-CLONE = Path(__file__).resolve().parents[2]
-BUNDLED = CLONE / "corpora"
-"""The data that comes with a clone; an installed wheel has none."""
+from kobert_pipeline.files import folder_of_clone
 
 
 def bundled() -> Path | None:
-    """The folder of the bundled data, None where the package is not in a clone."""
-    # an installed package is in `site-packages`, where a folder `corpora` would be somebody else's
-    return BUNDLED if (CLONE / "pyproject.toml").is_file() and BUNDLED.is_dir() else None
+    """The folder of the data that comes with a clone; None in an installed package."""
+    return folder_of_clone("corpora")
 
 
 def data_folders(data_dir: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from kobert_pipeline.checkpoint.source import local_folder
 from kobert_pipeline.checkpoint.stage import MODEL
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
@@ -15,10 +16,10 @@ def refuse_unfit_checkpoint(recipe: Recipe, run_dir: Path) -> None:
     says. One on the Hub that was not fetched yet is checked by the stages."""
     if recipe.checkpoint is None:
         return
-    # a folder of the user, or the run's copy of what was fetched
-    at_hand = [Path(recipe.checkpoint) / "config.json", run_dir / "checkpoint" / MODEL / "config.json"]
-    path = next((path for path in at_hand if path.is_file()), None)
-    if path is None:
+    # a folder of this machine, or the run's copy of what was fetched
+    folder = local_folder(recipe.checkpoint) or run_dir / "checkpoint" / MODEL
+    path = folder / "config.json"
+    if not path.is_file():
         return
     config = read_json(path)
     if not isinstance(config, dict):

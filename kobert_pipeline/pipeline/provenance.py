@@ -15,8 +15,8 @@ from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.markdown import mean
 from kobert_pipeline.pipeline.card_example import card_example
-from kobert_pipeline.pipeline.int8_cost import cost_on_dev, cost_on_held_out
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pipeline.rounding_cost import cost_on_dev, cost_on_held_out
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import without_known_licence
@@ -99,7 +99,7 @@ def publish_model(
     begin = origin(recipe)
     manifests = {stage: manifest.read(run_dir / stage) for stage in begin.upstream}
     model, results, task = run_dir / begin.model[1], None, None
-    int8_cost = partial(cost_on_held_out, run_dir / "shards")
+    cost = partial(cost_on_held_out, run_dir / "shards")
     related: dict[str, Manifest] = {}
     if tuned:
         features = recipe.finetune[options.source].features or options.source
@@ -109,7 +109,7 @@ def publish_model(
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         related = related_manifests(recipe, run_dir, options.source, features)
-        int8_cost = partial(cost_on_dev, run_dir / "features" / features)
+        cost = partial(cost_on_dev, run_dir / "features" / features)
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     facts = card_facts(
         recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
@@ -117,7 +117,7 @@ def publish_model(
     if task:
         facts = replace(facts, example=card_example(task, recipe.features[features].license, run_dir, features))
     history = training_history(recipe, data_dir, manifests | related)
-    counts = publish_stage.run(options, facts, history, model, run_dir / begin.tokenizer[1], out, int8_cost)
+    counts = publish_stage.run(options, facts, history, model, run_dir / begin.tokenizer[1], out, cost)
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
 
 

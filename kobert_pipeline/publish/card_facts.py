@@ -1,7 +1,8 @@
 """What a model card tells of a model, as data."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions
 
@@ -28,18 +29,26 @@ class Results:
     """Its scores by class; [] for tasks without classes."""
 
 
+class WeightFile(NamedTuple):
+    """A model's folder and the file of its weights there, for torch or for ONNX Runtime."""
+
+    folder: Path
+    file: str
+
+
 @dataclass(frozen=True)
-class Int8Cost:
-    """How far an int8 file is from torch: on the dev set, or by the vectors of held-out texts."""
+class RoundingCost:
+    """How far a model with weights of fewer bits is from the exact one: on the dev set, or by the vectors of held-out
+    texts."""
 
     texts: int
     metric: str = ""
     scores: tuple[float, ...] = ()
-    """The metric with torch and with int8; () for vectors."""
+    """The metric of the exact and of the rounded model; () for vectors."""
     different: int | None = None
     """The number of predictions that differ; None where they are numbers."""
     cosine: tuple[float, ...] = ()
-    """The mean and the least cosine of torch's and int8's vectors; () for predictions."""
+    """The mean and the least cosine of the two models' vectors; () for predictions."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,10 @@ class CardFacts:
     """Whether the folder has the files of `sentence-transformers`."""
     onnx_difference: float | None = None
     """The largest difference between the outputs of the ONNX file and of torch; None if there is no such file."""
-    int8_cost: Int8Cost | None = None
+    int8_cost: RoundingCost | None = None
     """What the int8 file costs; None if there is no such file."""
+    bfloat16_cost: RoundingCost | None = None
+    """What storing the weights in bfloat16 costs; None if they are in float32."""
     permission: str | None = None
     evaluated: list[dict[str, str]] = field(default_factory=list)
     """The dev and test files, in rows as those of `sources`."""

@@ -9,6 +9,7 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
 from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.training.hf_config import inference_length, trained_pooling
+from kobert_pipeline.training.weight_files import WEIGHTS
 
 PLAIN = "plain"
 """Folder of the tokenizer that needs no analyzer, in the tokenizer's folder and in the published one."""
@@ -21,9 +22,9 @@ POOLING_MODES = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
 """{pooling: its name in the options `pooling_mode_...` of sentence-transformers}"""
 
 
-def export(model: Path, tokenizer: Path, out: Path) -> None:
-    """Write config, weights, tokenizer and the tokenizer's code to `out`. Raises UserError, before anything is written,
-    when model and tokenizer do not belong together."""
+def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> None:
+    """Write config, weights in `dtype`, tokenizer and the tokenizer's code to `out`. Raises UserError, before anything
+    is written, when model and tokenizer do not belong together."""
     config = read_json(model / "config.json")
     loaded = load_tokenizer(tokenizer)
     # a model without segments does not accept `token_type_ids`, and a user would pass on whatever the tokenizer gives
@@ -34,8 +35,22 @@ def export(model: Path, tokenizer: Path, out: Path) -> None:
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
     loaded.save_pretrained(out)
-    for name in ("config.json", "model.safetensors"):
-        shutil.copyfile(model / name, out / name)
+    # the config goes on to say float32, in which `transformers` then loads and computes weights of any type
+    shutil.copyfile(model / "config.json", out / "config.json")
+    if dtype == "bfloat16":
+        write_in_bfloat16(model / WEIGHTS, out / WEIGHTS)
+    else:
+        shutil.copyfile(model / WEIGHTS, out / WEIGHTS)
+
+
+def write_in_bfloat16(weights: Path, out: Path) -> None:
+    """Write the tensors of a safetensors file with every float32 rounded to bfloat16."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(weights)
+    rounded = {name: value.bfloat16() if value.dtype == torch.float32 else value for name, value in tensors.items()}
+    save_file(rounded, out, metadata={"format": "pt"})  # without the note `transformers` refuses the file
 
 
 def export_plain(model: Path, tokenizer: Path, out: Path) -> None:

@@ -14,7 +14,7 @@ from kobert_pipeline.markdown import (
     spread,
     table,
 )
-from kobert_pipeline.publish.card_facts import CardFacts, Int8Cost, Results
+from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
 from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS, with_example
@@ -99,8 +99,14 @@ def model_choice(results: Results | None) -> str:
 
 
 def other_ways(facts: CardFacts) -> list[str]:
-    """Examples for `sentence-transformers` and ONNX Runtime, where the folder has their files."""
+    """What other forms of the model the folder has, with examples: weights of fewer bits, `sentence-transformers`, ONNX
+    Runtime."""
     parts = []
+    if facts.bfloat16_cost is not None:
+        parts.append(
+            "The weights are stored in bfloat16 and computed in float32. "
+            + cost_of_rounding(facts.bfloat16_cost, "those of the trained weights")
+        )
     if facts.gives_vectors:
         parts += [
             "As text embeddings: the last hidden states, averaged over all tokens except padding. The model was not "
@@ -116,25 +122,25 @@ def other_ways(facts: CardFacts) -> list[str]:
             f"```python\n{ONNX}\n```",
         ]
     if facts.int8_cost is not None:
-        parts.append(int8_text(facts.int8_cost))
+        parts.append(
+            "`onnx/model_int8.onnx` is the same in int8 (dynamic quantization): smaller and faster on a CPU. Its "
+            "outputs depend a little on which texts are in a batch together. "
+            + cost_of_rounding(facts.int8_cost, "torch's")
+        )
     return parts
 
 
-def int8_text(cost: Int8Cost) -> str:
-    """What the int8 file is, and what it costs."""
-    file = (
-        "`onnx/model_int8.onnx` is the same in int8 (dynamic quantization): smaller and faster on a CPU. Its outputs "
-        "depend a little on which texts are in a batch together."
-    )
+def cost_of_rounding(cost: RoundingCost, others: str) -> str:
+    """How far a rounded model is from the exact one, whose predictions are called `others`."""
     if cost.cosine:
         mean_cosine, least = cost.cosine
         return (
-            f"{file} The vectors of {cost.texts:,} held-out texts have a cosine of {mean_cosine:.4f} with torch's on "
+            f"The vectors of {cost.texts:,} held-out texts have a cosine of {mean_cosine:.4f} with {others} on "
             f"average, {least:.4f} at least."
         )
-    ours, int8 = cost.scores
-    differ = "" if cost.different is None else f"{cost.different:,} predictions differ from torch's, and "
-    return f"{file} On the {cost.texts:,} examples of dev {differ}{cost.metric} is {int8:.2f} instead of {ours:.2f}."
+    exact, rounded = cost.scores
+    differ = "" if cost.different is None else f"{cost.different:,} predictions differ from {others}, and "
+    return f"On the {cost.texts:,} examples of dev {differ}{cost.metric} is {rounded:.2f} instead of {exact:.2f}."
 
 
 def data_text(facts: CardFacts) -> list[str]:

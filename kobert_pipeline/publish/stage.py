@@ -11,11 +11,14 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
-from kobert_pipeline.publish.card_facts import CardFacts, Int8Cost
+from kobert_pipeline.publish.card_facts import CardFacts, RoundingCost, WeightFile
 from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.model_card import model_card
+from kobert_pipeline.training.weight_files import ONNX_INT8, WEIGHTS
 
 VERSION = 1
+Compare = Callable[[WeightFile, WeightFile], RoundingCost]
+"""How far the second file of weights is from the first."""
 WRITES = (
     *tokenizer_files(), "config.json", "model.safetensors", "README.md", "training_manifest.json",
     "plain/tokenizer.json",
@@ -42,6 +45,9 @@ class PublishOptions(Options):
     from."""
     plain: bool = True
     """Also publish the vocabulary as a tokenizer that needs no analyzer, in the folder `plain`."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """How the weights are stored. `bfloat16` halves the file; the model computes in float32 all the same, and the card
+    says how far the rounded weights are from the exact ones."""
     onnx: Literal[False, True, "int8"] = False
     """Also write `onnx/model.onnx` and check that it gives the same outputs; requires `kobert-pipeline[onnx]`. `int8`:
     also write it quantized, `onnx/model_int8.onnx`; the card says how far that is from torch."""
@@ -64,18 +70,18 @@ def run(
     model: Path,
     tokenizer: Path,
     out: Path,
-    int8_cost: Callable[[Path], Int8Cost] | None = None,
+    rounding_cost: Compare | None = None,
 ) -> dict[str, Any]:
-    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. Only an int8 file
-    needs `int8_cost`, which compares the one in `out` with torch. Returns the stage's counts. Raises UserError unless
-    the folder gives the same outputs in a fresh process."""
+    """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. `rounding_cost` is needed
+    for weights of fewer bits than training saved. Returns the stage's counts. Raises UserError unless the folder gives
+    the same outputs in a fresh process."""
     from kobert_pipeline.publish.export import PLAIN, export, export_plain, write_sentence_transformers_files
-    from kobert_pipeline.publish.onnx_file import write_int8, write_onnx
+    from kobert_pipeline.publish.onnx_file import write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
     refuse_missing_libraries(options)
     report("exporting")
-    export(model, tokenizer, out)
+    export(model, tokenizer, out, options.dtype)
     if options.plain and (tokenizer / PLAIN).is_dir():
         export_plain(model, tokenizer, out)
     if facts.gives_vectors:
@@ -84,15 +90,28 @@ def run(
     counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
     # the card states how far the ONNX files are from torch, so it is written after them
     card = replace(facts, onnx_difference=counts.get("onnx_max_difference"))
-    if options.onnx == "int8":
-        assert int8_cost is not None
-        report("quantizing to int8")
-        write_int8(out)
-        report("comparing int8 with torch")
-        cost = int8_cost(out)
-        card, counts["onnx_int8"] = replace(card, int8_cost=cost), asdict(cost)
+    if rounding_cost:
+        costs = _rounding_costs(options, model, out, rounding_cost)
+        card, counts = replace(card, **costs), counts | {name: asdict(cost) for name, cost in costs.items()}
     with atomic_write(out / "README.md") as part:
         part.write_text(model_card(card), encoding="utf-8")
     write_json(out / "training_manifest.json", history)
     report("loading in a fresh process")
-    return verify(out, model, facts.auto_class) | counts
+    return verify(out, model, facts.auto_class, options.dtype) | counts
+
+
+def _rounding_costs(options: PublishOptions, model: Path, out: Path, compare: Compare) -> dict[str, Any]:
+    """What each form of fewer bits in `out` costs, by its name in the facts of the card; the int8 file is written
+    first."""
+    from kobert_pipeline.publish.onnx_file import write_int8
+
+    costs = {}
+    if options.dtype == "bfloat16":
+        report("comparing bfloat16 with float32")
+        costs["bfloat16_cost"] = compare(WeightFile(model, WEIGHTS), WeightFile(out, WEIGHTS))
+    if options.onnx == "int8":
+        report("quantizing to int8")
+        write_int8(out)
+        report("comparing int8 with torch")
+        costs["int8_cost"] = compare(WeightFile(out, WEIGHTS), WeightFile(out, ONNX_INT8))
+    return costs

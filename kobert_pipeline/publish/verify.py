@@ -46,10 +46,10 @@ print(json.dumps({"ids": ids, "logits": logits}))
 """
 
 
-def verify(folder: Path, model: Path, auto_class: str) -> dict[str, float]:
-    """Compare the folder, loaded in a fresh process, with `model` and our tokenizer in this one. Returns counts for the
-    manifest. Raises UserError when they differ."""
-    expected = outputs_here(folder, model, auto_class)
+def verify(folder: Path, model: Path, auto_class: str, dtype: str = "float32") -> dict[str, float]:
+    """Compare the folder, loaded in a fresh process, with `model`, its weights rounded to `dtype`, and our tokenizer in
+    this one. Returns counts for the manifest. Raises UserError when they differ."""
+    expected = outputs_here(folder, model, auto_class, dtype)
     actual = outputs_in_fresh_process(folder, auto_class)
     if actual["ids"] != expected["ids"]:
         raise UserError(
@@ -76,8 +76,9 @@ def verify(folder: Path, model: Path, auto_class: str) -> dict[str, float]:
     return {"verified_texts": len(SAMPLES), "max_logit_difference": difference}
 
 
-def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
-    """Token ids and logits of `SAMPLES` by this package's tokenizer code and the model as training saved it."""
+def outputs_here(folder: Path, model: Path, auto_class: str, dtype: str = "float32") -> dict[str, Any]:
+    """Token ids and logits of `SAMPLES` by this package's tokenizer code and the model as training saved it, its
+    weights rounded to `dtype`."""
     import torch
     import transformers
 
@@ -87,6 +88,8 @@ def outputs_here(folder: Path, model: Path, auto_class: str) -> dict[str, Any]:
     quiet_transformers()
     tokenizer = load_tokenizer(folder)
     loaded = getattr(transformers, auto_class).from_pretrained(model).eval()
+    for parameter in loaded.parameters():
+        parameter.data = parameter.to(getattr(torch, dtype)).float()
     inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]
     if auto_class.endswith("MultipleChoice"):
         # (1, S) -> (1, 1, S), a question with one choice

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kobert_pipeline.corpus import data_files
-from kobert_pipeline.corpus.data_files import BUNDLED, data_file, find_file, matching_files
+from kobert_pipeline import files
+from kobert_pipeline.corpus.data_files import bundled, data_file, find_file, matching_files
 from kobert_pipeline.corpus.open_text import open_binary
 from kobert_pipeline.errors import UserError
 
@@ -20,11 +20,12 @@ OFFICIAL = {
 
 @pytest.fixture
 def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of bundled data with one compressed file."""
-    folder = tmp_path / "box"
+    """A folder of bundled data, in a clone, with one compressed file."""
+    folder = tmp_path / "clone" / "corpora"
     (folder / "a").mkdir(parents=True)
     (folder / "a" / "one.txt.zst").write_bytes(b"1")
-    monkeypatch.setattr(data_files, "BUNDLED", folder)
+    (tmp_path / "clone" / "pyproject.toml").touch()
+    monkeypatch.setattr(files, "CLONE", tmp_path / "clone")
     return folder
 
 
@@ -44,20 +45,21 @@ def test_the_data_folder_comes_before_the_bundled_data_and_plain_before_compress
 
 
 def test_an_installed_package_has_no_bundled_data(box: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert data_files.bundled() == box
-    monkeypatch.setattr(data_files, "CLONE", tmp_path)
-    assert data_files.bundled() is None
+    assert bundled() == box
+    (tmp_path / "clone" / "pyproject.toml").unlink()
+    assert bundled() is None
     assert find_file(tmp_path, "a/one.txt") is None
 
 
 def test_the_bundled_files_are_those_of_the_list_and_the_official_ones_byte_for_byte() -> None:
-    listed = dict(reversed(line.split()) for line in (BUNDLED / "SHA256SUMS").read_text(encoding="utf-8").splitlines())
-    found = {path.relative_to(BUNDLED).as_posix(): path for path in BUNDLED.rglob("*.zst")}
+    box = files.CLONE / "corpora"
+    listed = dict(reversed(line.split()) for line in (box / "SHA256SUMS").read_text(encoding="utf-8").splitlines())
+    found = {path.relative_to(box).as_posix(): path for path in box.rglob("*.zst")}
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found.items()} == listed
     assert sum(path.stat().st_size for path in found.values()) < 45e6
     for name, blob in OFFICIAL.items():
-        with open_binary(BUNDLED / f"{name}.zst") as file:
+        with open_binary(box / f"{name}.zst") as file:
             content = file.read()
         assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == blob
-    readme = (BUNDLED / "README.md").read_text(encoding="utf-8")
+    readme = (box / "README.md").read_text(encoding="utf-8")
     assert all(name in readme for name in [*found, *OFFICIAL.values()])

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from local_server import Page, Server, git_sha1_of, sha256_of
 
+from kobert_pipeline import files
 from kobert_pipeline.config import recipe_file
-from kobert_pipeline.corpus import data_files
 from kobert_pipeline.download import download as module
 from kobert_pipeline.download import sources as table
 from kobert_pipeline.download.download import download, korean_questions
@@ -333,14 +333,14 @@ def test_a_slow_download_says_how_far_it_is(known, monkeypatch, capsys) -> None:
 )
 def test_a_mistake_is_answered_in_a_sentence(kobert, tmp_path, monkeypatch, words, said) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(data_files, "BUNDLED", tmp_path / "no clone")
+    monkeypatch.setattr(files, "CLONE", tmp_path)
     (tmp_path / "file").write_text("")
     assert said in kobert("download", *words).complaint
     assert not (tmp_path / "d").exists()
 
 
 def test_check_names_the_command_for_each_missing_file_at_once(kobert, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(data_files, "BUNDLED", tmp_path / "no clone")
+    monkeypatch.setattr(files, "CLONE", tmp_path)
     content = recipe_file.load("tiny", [])
     content["data_dir"] = str(tmp_path)
     content["corpus"]["sources"] = [

@@ -95,7 +95,7 @@ def test_models_are_exported_with_their_heads_and_quantized(published, run_dir) 
 def test_the_card_says_what_int8_costs(published, run_dir) -> None:
     """On dev, computed here once more text by text, and on held-out documents."""
     folder, dev = published / "mood", Features.load(run_dir / "features" / "nsmc" / "dev")
-    counts = read_json(folder / "manifest.json")["counts"]["onnx_int8"]
+    counts = read_json(folder / "manifest.json")["counts"]["int8_cost"]
     starts, labels = dev.arrays["windows"].tolist(), dev.arrays["labels"]
     found = {}
     for file in (ONNX, ONNX_INT8):
@@ -113,7 +113,7 @@ def test_the_card_says_what_int8_costs(published, run_dir) -> None:
     assert abs(torch_score - int8_score) <= 100 * counts["different"] / len(labels) + 1e-3
     said = f"On the {len(labels):,} examples of dev {counts['different']} predictions differ from torch's, and accuracy"
     assert said in (folder / "README.md").read_text(encoding="utf-8")
-    counts = read_json(published / "encoder" / "manifest.json")["counts"]["onnx_int8"]
+    counts = read_json(published / "encoder" / "manifest.json")["counts"]["int8_cost"]
     mean, least = counts["cosine"]
     assert 0.9 < least <= mean < 1
     said = f"The vectors of {counts['texts']:,} held-out texts have a cosine of {mean:.4f} with torch's on average"
