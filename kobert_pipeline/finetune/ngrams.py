@@ -100,9 +100,9 @@ class NgramClassifier:
         return cls(Ngrams(**saved["options"]), np.load(folder / WEIGHTS, mmap_mode="r"), intercepts)
 
 
-def run(options: Ngrams, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
-    """Train on train, evaluate on dev and test, and write the classifier and the predictions for test to `out`. The
-    folder `tokenizer` is that of the features. Returns the counts and scores for the manifest."""
+def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+    """Train on train, evaluate on dev and, with `test`, on test, and write the classifier and the predictions for test
+    to `out`. The folder `tokenizer` is that of the features. Returns the counts and scores for the manifest."""
     if not is_main_process():
         return {}  # one process is enough
     task = Task.choose(read_json(features / "task.json")["task"])
@@ -112,7 +112,7 @@ def run(options: Ngrams, seed: int, features: Path, tokenizer: Path, out: Path) 
     classifier = NgramClassifier.fit(options, texts_of(train, backend), train.arrays["labels"], classes, seed)
     classifier.save(out)
     counts: dict[str, Any] = {"ngrams": int(np.count_nonzero(classifier.weights.any(0)))}
-    for split in ("dev", "test"):
+    for split in ("dev", "test") if test else ("dev",):
         if not (features / split).is_dir():
             continue
         data = Features.load(features / split)

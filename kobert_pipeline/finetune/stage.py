@@ -55,6 +55,9 @@ class FinetuneOptions(Options):
     null: train the encoder. It cannot be published."""
     distill: Distillation | None = Field(None, exclude_if=lambda value: value is None)
     """Learn from soft labels of unlabelled texts first; null: from the training set alone."""
+    test: bool = Field(True, exclude_if=lambda value: value)
+    """Whether the test set is read at the end. `false` leaves a teacher, whose score nobody reports, with that on
+    dev."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
 
@@ -91,8 +94,8 @@ def run(
     tracking: Tracking | None = None,
     soft_labels: Path | None = None,
 ) -> dict[str, Any]:
-    """Train with `seed`, keep the model of the best evaluation in `out/model`, and write `predictions.jsonl` for the
-    test set. `trials`: {setting: folder} of a grid search, of which the best setting is used; `soft_labels`: the folder
+    """Train with `seed`, keep the model of the best evaluation in `out/model`, and, unless `options.test` is False,
+    write `predictions.jsonl` for the test set. `trials`: {setting: folder} of a grid search, of which the best setting is used; `soft_labels`: the folder
     that `options.distill` needs. Returns the counts and scores for the manifest."""
     task = task_of(features)
     plan = chosen_plan(options, task, trials or {})
@@ -100,7 +103,7 @@ def run(
     counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking, soft_labels)
     if not is_main_process():
         return {}  # rank 0 alone evaluates the test set and writes
-    return counts | evaluate_test(task, features, out)
+    return counts | (evaluate_test(task, features, out) if options.test else {})
 
 
 def trial(

@@ -101,12 +101,13 @@ def ngram_jobs(
     """Features -> a classifier over n-grams per seed, with its options `given`. The pretrained model plays no part."""
     stage, tokenizer = origin(recipe).tokenizer
     features = options.features or name
+    recorded = {"ngrams": given.dump()} | ({} if options.test else {"test": False})
     for seed in options.seeds:
         yield Job(
             "finetune", run.run_dir / "finetune" / name / str(seed), finetune_stage.VERSION,
-            {"ngrams": given.dump(), "seed": seed}, name=f"{name}/{seed}", writes=ngrams.WRITES,
+            {**recorded, "seed": seed}, name=f"{name}/{seed}", writes=ngrams.WRITES,
             inputs={"features": run.run_dir / "features" / features, stage: run.run_dir / stage},
-            run=partial(ngrams.run, given, seed, run.folder("features", features), run.folder(tokenizer)),
+            run=partial(ngrams.run, given, options.test, seed, run.folder("features", features), run.folder(tokenizer)),
         )  # fmt: skip
 
 

@@ -125,10 +125,11 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     plan = recipe["finetune"]["nsmc"]["plan"]
     recipe["finetune"] = {
         "nsmc": recipe["finetune"]["nsmc"],
-        "ngrams": {"features": "nsmc", "ngrams": {"max_n": 3}},
+        "ngrams": {"features": "nsmc", "ngrams": {"max_n": 3}, "test": False},
         "student": {
             "features": "nsmc",
             "init": "nsmc",
+            "test": False,
             "distill": {"teachers": ["nsmc", "ngrams"], "sources": ["*.txt"], "texts": 60},
             "plan": plan,
         },
@@ -143,7 +144,10 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     manifests = tiny.manifests(run_dir)
     assert manifests["finetune/student/soft-labels"]["counts"]["texts"] == 60
     assert manifests["finetune/student/soft-labels"]["counts"]["teachers"] == 2
-    assert manifests["finetune/ngrams/1"]["counts"]["test"]["accuracy"] > 50
+    for name in ("ngrams", "student"):  # both leave the test set alone
+        counts = manifests[f"finetune/{name}/1"]["counts"]
+        assert counts["dev"]["accuracy"] > 50 and "test" not in counts
+        assert not (run_dir / "finetune" / name / "1" / "predictions.jsonl").exists()
     assert set(manifests["finetune/student/1"]["inputs"]) == {"features", "soft-labels", "finetune/nsmc/1"}
     steps = {name: manifests[f"finetune/{name}/1"]["counts"]["steps"] for name in ("nsmc", "student")}
     assert steps["student"] == steps["nsmc"] + -(-60 // plan["batch_size"])
