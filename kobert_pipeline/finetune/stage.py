@@ -95,8 +95,8 @@ def run(
     soft_labels: Path | None = None,
 ) -> dict[str, Any]:
     """Train with `seed`, keep the model of the best evaluation in `out/model`, and, unless `options.test` is False,
-    write `predictions.jsonl` for the test set. `trials`: {setting: folder} of a grid search, of which the best setting is used; `soft_labels`: the folder
-    that `options.distill` needs. Returns the counts and scores for the manifest."""
+    write `predictions.jsonl` for the test set. `trials`: {setting: folder} of a grid search, of which the best setting
+    is used; `soft_labels`: the folder that `options.distill` needs. Returns the counts and scores for the manifest."""
     task = task_of(features)
     plan = chosen_plan(options, task, trials or {})
     selected = {name: getattr(plan, name) for name in options.plan.varied}

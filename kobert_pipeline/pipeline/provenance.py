@@ -139,7 +139,7 @@ def card_facts(
     segmenter = None if recipe.checkpoint else recipe.analysis.analyzer.segmenter(data_dir)
     has_plain = options.plain and "tokenizer" in manifests
     return CardFacts(
-        name=f"{recipe_name}-{key}",
+        name=recipe_name if recipe_name.endswith(f"-{key}") else f"{recipe_name}-{key}",
         recipe=recipe_name,
         description=options.description or recipe.default_description(),
         license=options.license,
@@ -210,11 +210,7 @@ def related_manifests(recipe: Recipe, run_dir: Path, source: str, features: str)
     grid, and where it was distilled or starts from another fine-tuning, the soft labels and what the others cost."""
     tuned = run_dir / "finetune"
     folders = [run_dir / "features" / features]
-    chain: list[str] = [source]
-    for name in chain:  # grows: a teacher may have had teachers
-        options = recipe.finetune[name]
-        others = [*(options.distill.teachers if options.distill else ()), options.earlier]
-        chain += [other for other in others if other and other not in chain]
+    chain = recipe.fine_tunings_of(source)
     for name in chain:
         folders += [*sorted((tuned / name / "grid").glob("*")), tuned / name / finetune_stage.SOFT_LABELS_FOLDER]
     folders += [tuned / name / str(seed) for name in chain[1:] for seed in recipe.finetune[name].seeds]

@@ -52,17 +52,22 @@ def test_weights_are_kept_and_a_head_for_other_labels_is_made_anew(pretrained: P
 
 
 def test_training_files_of_all_fine_tunings_count_for_the_licence(tiny: Any) -> None:
+    """Those of the model that another starts from, and those of the model that its teacher started from."""
     recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
-    recipe["finetune"] = {"nsmc": {}, "qa": {"features": "korquad", "init": "nsmc"}}
-    recipe["publish"] = {"qa": {"source": "qa", "permission": "a test"}}
-    loaded = Recipe.model_validate(recipe)
-    alone = Recipe.model_validate(recipe | {"finetune": {"nsmc": {}, "qa": {"features": "korquad"}}})
-    used = [
-        [row["path"] for row in each.training_files(each.publish["qa"]) if row["use"] == "fine-tune"]
-        for each in (loaded, alone)
-    ]
-    first = [str(recipe["features"]["nsmc"]["train"])]
-    assert used[0] == first + used[1] and used[1]
+    recipe["publish"] = {"nsmc": {"source": "nsmc", "permission": "a test"}}
+
+    def used(first: dict[str, Any], nsmc: dict[str, Any]) -> list[str]:
+        loaded = Recipe.model_validate(
+            recipe | {"finetune": {"first": {"features": "korquad"}} | first | {"nsmc": nsmc}}
+        )
+        return [row["path"] for row in loaded.training_files(loaded.publish["nsmc"]) if row["use"] == "fine-tune"]
+
+    alone = used({}, {})
+    assert alone == [str(recipe["features"]["nsmc"]["train"])]
+    both = [str(recipe["features"]["korquad"]["train"]), *alone]
+    assert used({}, {"init": "first"}) == both
+    teacher = {"teacher": {"features": "nsmc", "init": "first"}}
+    assert sorted(used(teacher, {"distill": {"teachers": ["teacher"]}})) == sorted(both)
 
 
 def test_a_start_that_cannot_be_is_refused(tiny: Any) -> None:
