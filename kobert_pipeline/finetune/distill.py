@@ -1,5 +1,5 @@
 """Distillation (Hinton et al. 2015): fine-tuned models, the teachers, give unlabelled texts of the corpus their
-probabilities as soft labels, and another model learns these first and the labelled examples afterwards. A student no
+probabilities as soft labels, and another model learns these and then perhaps the labelled examples. A student no
 smaller than its teachers is self-training (Xie et al. 2020)."""
 
 from pathlib import Path
@@ -40,7 +40,7 @@ class Distillation(Options):
     texts: int = Field(250_000, gt=0)
     """Number of different paragraphs, drawn at random; all there are if there are fewer."""
     epochs: int = Field(1, gt=0)
-    """Passes over them, before the `epochs` over the training set; the learning-rate schedule covers both."""
+    """Passes over them, before the `plan.epochs` over the training set; the learning-rate schedule covers both."""
 
 
 def labels_single_texts(task: Task) -> bool:

@@ -75,6 +75,12 @@ class FinetuneOptions(Options):
         return self
 
     @model_validator(mode="after")
+    def _check_epochs(self) -> "FinetuneOptions":
+        if self.distill is None and any(plan.epochs == 0 for plan in self.plan.settings().values()):
+            raise ValueError("plan.epochs is 0, which is for learning soft labels alone; set distill, or train longer")
+        return self
+
+    @model_validator(mode="after")
     def _check_frozen(self) -> "FinetuneOptions":
         if self.encoder == "frozen" and self.plan.layerwise_lr_decay < 1:
             raise ValueError(

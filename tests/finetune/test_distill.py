@@ -133,6 +133,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
             "distill": {"teachers": ["nsmc", "ngrams"], "sources": ["*.txt"], "texts": 60},
             "plan": plan,
         },
+        "soft": {"features": "nsmc", "distill": {"teachers": ["nsmc"], "texts": 60}, "plan": plan | {"epochs": 0}},
     }
     recipe["publish"] = {"student": {"source": "student"}}
     path = tmp_path / "student.yaml"
@@ -149,8 +150,9 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
         assert counts["dev"]["accuracy"] > 50 and "test" not in counts
         assert not (run_dir / "finetune" / name / "1" / "predictions.jsonl").exists()
     assert set(manifests["finetune/student/1"]["inputs"]) == {"features", "soft-labels", "finetune/nsmc/1"}
-    steps = {name: manifests[f"finetune/{name}/1"]["counts"]["steps"] for name in ("nsmc", "student")}
-    assert steps["student"] == steps["nsmc"] + -(-60 // plan["batch_size"])
+    steps = {name: manifests[f"finetune/{name}/1"]["counts"]["steps"] for name in ("nsmc", "student", "soft")}
+    assert steps["soft"] == -(-60 // plan["batch_size"])
+    assert steps["student"] == steps["nsmc"] + steps["soft"]
     card = (run_dir / "publish" / "student" / "README.md").read_text(encoding="utf-8")
     assert "finetune/nsmc" in card and "finetune/ngrams" in card
     again = kobert("run", path, "--run-dir", run_dir, "--json").json
@@ -173,6 +175,7 @@ def test_a_distillation_that_cannot_be_is_refused(tiny: Any) -> None:
         ({"korquad": {}, "qa": {"features": "korquad", "distill": {"teachers": ["korquad"]}}}, "a task that gives"),
         ({"korquad": {"ngrams": {}}}, "ngrams needs a task that gives"),
         ({"nsmc": {"ngrams": {}, "plan": {"epochs": 3}}}, "plan is for encoders"),
+        ({"nsmc": {"plan": {"epochs": [2, 0]}}}, "epochs is 0, which is for learning soft labels alone"),
         ({"nsmc": {"ngrams": {"min_n": 6}}}, "min_n is 6 and max_n 5"),
     ):
         with pytest.raises(ValueError, match=said):
