@@ -66,6 +66,11 @@ class FinetuneOptions(Options):
         """The name of the fine-tuning whose model this one trains further, if there is one."""
         return None if self.init in (PRETRAINED, SCRATCH) else self.init
 
+    @property
+    def origins(self) -> list[str]:
+        """The names of the fine-tunings whose models this one starts from or learns from."""
+        return [*filter(None, [self.earlier]), *(self.distill.teachers if self.distill else ())]
+
     @model_validator(mode="after")
     def _check_ngrams(self) -> "FinetuneOptions":
         if self.ngrams is not None:

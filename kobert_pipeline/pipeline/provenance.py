@@ -27,7 +27,7 @@ from kobert_pipeline.training.hf_config import fine_tuned_for
 
 Manifest = dict[str, Any]
 
-PUBLIC_ENTRIES = ("options", "counts", "seconds", "versions", "device")
+PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "device")
 """The entries of each stage's manifest that the training manifest repeats."""
 PRIVATE_COUNTS = ("contaminated_samples", "skipped")
 """Counts of the corpus that are not published: they quote other people's texts or name the user's files."""

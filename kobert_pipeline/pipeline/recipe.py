@@ -247,13 +247,10 @@ class Recipe(Options):
         return rows
 
     def fine_tunings_of(self, source: str) -> list[str]:
-        """The fine-tuning `source`, those that taught it and that from whose model it starts, and so on; nothing for a
-        pretrained model."""
+        """The fine-tuning `source` and the `origins` of it, and of those; nothing for a pretrained model."""
         names = [source] if source in self.finetune else []
         for name in names:  # grows: a teacher may have had teachers
-            options = self.finetune[name]
-            others = [options.earlier, *(options.distill.teachers if options.distill else ())]
-            names += [other for other in others if other and other not in names]
+            names += [other for other in self.finetune[name].origins if other not in names]
         return names
 
     def evaluation_files(self, published: publish_stage.PublishOptions) -> list[dict[str, str]]:

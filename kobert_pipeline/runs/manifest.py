@@ -8,13 +8,14 @@ checked against its SHA-256 before another stage reads it, and every record agai
 
 import hashlib
 import json
+import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from kobert_pipeline.errors import Damaged, NotFinished, Stale
 from kobert_pipeline.files import (
@@ -90,17 +91,18 @@ def finish(
     writes: Iterable[str],
     files: dict[str, Any],
     counts: dict[str, Any],
-    seconds: float,
+    elapsed: dict[str, float],
     **more: Any,
 ) -> None:
-    """Write the manifest, which makes the stage finished; `files` are those of `list_files`."""
+    """Write the manifest, which makes the stage finished; `files` are those of `list_files`, `elapsed` the fields of
+    `Elapsed`."""
     content = {
         "fingerprint": record.fingerprint,
         **vars(record),
         "writes": list(writes),
         "files": files,
         "counts": counts,
-        "seconds": round(seconds, 2),
+        **elapsed,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "versions": versions(),
         "device": device(),
@@ -109,18 +111,30 @@ def finish(
     write_json_with_digest(folder / FINISHED, content)
 
 
-@contextmanager
-def record_elapsed(folder: Path) -> Iterator[float]:
-    """Write the stage's elapsed seconds every `ELAPSED_INTERVAL` while the block runs, and at its end.
+class Elapsed(NamedTuple):
+    """How long a stage ran, over all commands that worked on it."""
 
-    Yields the seconds that earlier commands spent on the stage.
+    seconds: float
+    cpu_seconds: float
+    """CPU time of this process and of those that it waited for, which unlike `seconds` does not depend much on what
+    else the machine does. Of several ranks, that of rank 0."""
+
+
+@contextmanager
+def record_elapsed(folder: Path) -> Iterator[Callable[[], Elapsed]]:
+    """Write how long the stage ran every `ELAPSED_INTERVAL` while the block runs, and at its end.
+
+    Yields a function that gives it, with the time that earlier commands spent on the stage.
     """
-    before, start_time, ended = elapsed_seconds(folder), time.monotonic(), threading.Event()
+    before, start_time, start_cpu, ended = elapsed_before(folder), time.monotonic(), _cpu_seconds(), threading.Event()
+
+    def elapsed() -> Elapsed:
+        seconds, cpu = time.monotonic() - start_time, _cpu_seconds() - start_cpu
+        return Elapsed(round(before.seconds + seconds, 2), round(before.cpu_seconds + cpu, 2))
 
     def write() -> None:
         with suppress(OSError):  # a full disk is reported by the stage itself, which writes there too
-            seconds = round(before + time.monotonic() - start_time, 2)
-            write_json_with_digest(folder / "logs" / "elapsed.json", {"seconds": seconds})
+            write_json_with_digest(folder / "logs" / "elapsed.json", elapsed()._asdict())
 
     def write_regularly() -> None:
         while not ended.wait(ELAPSED_INTERVAL):
@@ -129,7 +143,7 @@ def record_elapsed(folder: Path) -> Iterator[float]:
     thread = threading.Thread(target=write_regularly, daemon=True)
     thread.start()
     try:
-        yield before
+        yield elapsed
     finally:
         ended.set()
         thread.join()
@@ -137,10 +151,18 @@ def record_elapsed(folder: Path) -> Iterator[float]:
             write()
 
 
-def elapsed_seconds(folder: Path) -> float:
-    """Seconds that earlier, interrupted commands spent on this stage."""
+def elapsed_before(folder: Path) -> Elapsed:
+    """How long earlier, interrupted commands worked on this stage."""
     path = folder / "logs" / "elapsed.json"
-    return float(read_json_with_digest(path)["seconds"]) if path.exists() else 0.0
+    if not path.exists():
+        return Elapsed(0, 0)
+    recorded = read_json_with_digest(path)
+    return Elapsed(recorded["seconds"], recorded.get("cpu_seconds", 0))  # runs before this version did not count it
+
+
+def _cpu_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def artefacts(folder: Path, writes: Iterable[str]) -> Iterator[str]:

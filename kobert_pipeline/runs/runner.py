@@ -238,12 +238,10 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool) -> Outc
         current_display().start()
         manifest.start(job.folder, record, job.writes)
         _send_decision(job, record, runs=True)  # after `start`, which writes the record that the other ranks compare
-        with manifest.record_elapsed(job.folder) as earlier_seconds:
+        with manifest.record_elapsed(job.folder) as elapsed:
             counts = _run_stage(job)
         files = manifest.list_files(job.folder, job.writes)
-        # the manifest also counts the time of earlier, interrupted commands
-        seconds = earlier_seconds + time.monotonic() - start_time
-        manifest.finish(job.folder, record, job.writes, files, counts, seconds)
+        manifest.finish(job.folder, record, job.writes, files, counts, elapsed()._asdict())
         for name in stage_folder.foreign_files(job.folder):
             note = f"{job.folder / name} was added during the run; it is not in the manifest, and is left alone"
             current_display().say(f"note     {note}")

@@ -3,6 +3,8 @@ and a damaged file is named."""
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -48,7 +50,7 @@ def test_manifest_lists_every_file_with_its_size_and_hash_and_where_it_came_from
         for name, file in one["files"].items():
             assert (file["size"], file["sha256"]) == ((at / name).stat().st_size, files.sha256(at / name))
         assert one["counts"]
-        assert one["seconds"] > 0
+        assert one["seconds"] > 0 and one["cpu_seconds"] > 0
         assert {"python", "torch", "tokenizers", "kiwipiepy_model"} <= set(one["versions"])
         assert json.loads((at / "started.json").read_text())["fingerprint"] == one["fingerprint"]
         assert str(tiny.run_dir) not in json.dumps(one), "a manifest contains no path of the machine"
@@ -437,7 +439,7 @@ def test_a_stage_with_files_that_this_version_does_not_write_is_not_reused(tmp_p
         folder = tmp_path / run / "corpus"
         manifest.start(folder, record, [name])
         (folder / name).write_text(name, encoding="utf-8")
-        manifest.finish(folder, record, [name], manifest.list_files(folder, [name]), {}, 1.0)
+        manifest.finish(folder, record, [name], manifest.list_files(folder, [name]), {}, {"seconds": 1.0})
     assert reuse.reuse(tmp_path / "c" / "corpus", record, ["older.txt"]) is None
     assert not (tmp_path / "c").exists()
     assert reuse.reuse(tmp_path / "c" / "corpus", record, ["new.txt"])["reused_from"] == "b/corpus"
@@ -454,3 +456,16 @@ def test_a_manifest_without_its_entries_is_damaged(tmp_path) -> None:
     files.write_json_with_digest(tmp_path / "manifest.json", {"stage": "corpus"})
     with pytest.raises(manifest.Damaged, match=r"manifest\.json lacks required entries"):
         manifest.verify(tmp_path)
+
+
+def test_time_of_earlier_commands_and_of_child_processes_counts(tmp_path) -> None:
+    burn = "import time\nwhile time.process_time() < 0.2: pass"
+    with manifest.record_elapsed(tmp_path) as elapsed:
+        subprocess.run([sys.executable, "-c", burn], check=True)
+    first = elapsed()
+    assert 0.2 <= first.cpu_seconds < 0.2 + 10
+    assert manifest.elapsed_before(tmp_path).cpu_seconds == pytest.approx(first.cpu_seconds, abs=0.1)
+    with manifest.record_elapsed(tmp_path) as elapsed:
+        time.sleep(0.2)
+    assert elapsed().seconds > first.seconds + 0.15
+    assert first.cpu_seconds - 0.1 <= elapsed().cpu_seconds < first.cpu_seconds + 0.2
