@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
-from kobert_pipeline.corpus.readers.csv import DELIMITER_NAMES, other_delimiter, read_records
+from kobert_pipeline.corpus.readers.csv import DELIMITER_NAMES, found_delimiter, other_delimiter, read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import open_parquet, read_rows
 from kobert_pipeline.errors import UserError, did_you_mean
@@ -106,6 +106,7 @@ def _table(path: Path, delimiter: str, quoted: bool) -> Iterator[Row]:
     """The records of a table, without its header and without rows of empty cells, which spreadsheet programs write
     below a table. Raises UserError for another delimiter."""
     with open_lines(path) as lines:
+        delimiter, lines = found_delimiter(lines, delimiter)
         records = read_records(path, lines, delimiter, quoted)
         if other := other_delimiter(next(records), delimiter):
             raise UserError(
