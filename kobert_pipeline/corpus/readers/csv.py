@@ -133,8 +133,8 @@ def delimiter_of(path: Path) -> str | None:
 
 
 def found_delimiter(lines: Iterable[str], delimiter: str) -> tuple[str, Iterator[str]]:
-    """The delimiter of a table, and its lines: semicolons where commas are the default and the first line has semicolons
-    alone, as spreadsheet programs save tables where the comma is the decimal point."""
+    """The delimiter of a table, and its lines: a semicolon where a comma is the default and the first line has
+    semicolons and no commas, as spreadsheet programs write tables where the comma is the decimal point."""
     lines = iter(lines)
     first = next(lines, "")
     return ";" if delimiter == "," and "," not in first and ";" in first else delimiter, chain([first], lines)
