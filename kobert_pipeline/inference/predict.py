@@ -7,6 +7,7 @@ mean of their windows; answers and entities are searched for in the whole text, 
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,11 @@ from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.model import predict as predict_features
 from kobert_pipeline.inference.checkpoint import Checkpoint, load, task_by_head, task_options
 from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
+from kobert_pipeline.inference.table_inputs import table_examples
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
+
+ROWS = 1024
+"""Rows of a table that are read, and answered, at once."""
 
 
 def predict(
@@ -72,6 +77,32 @@ def predict_batches(
         yield predict_loaded(folder, model, tokenizer, texts, question, top_k, pair, long)
 
 
+def predict_table(
+    folder: Path,
+    path: Path,
+    columns: list[str],
+    question: str | None = None,
+    top_k: int = 5,
+    pair: str | None = None,
+    tokenizer_folder: Path | None = None,
+    long: str = "truncate",
+) -> Iterator[list[dict[str, Any]]]:
+    """`predict` for the rows of a table, a few at a time; `columns` as in `table_examples`."""
+    if tokenizer_folder is None:
+        folder = locate(str(folder))
+    model, tokenizer = load(folder, tokenizer_folder)
+    checkpoint = with_task(folder, model, tokenizer)
+    task = checkpoint.task if checkpoint else None
+    refuse_unused(folder, task, question, pair)
+    refuse_windows(folder, task, long)
+    examples = table_examples(folder, task, path, columns, question, pair)
+    while batch := list(islice(examples, ROWS)):
+        if checkpoint:
+            yield predict_rows(checkpoint, batch, long)
+        else:
+            yield fill_masks(model, tokenizer, [example["text"] for example in batch], [top_k] * len(batch))
+
+
 def predict_loaded(
     folder: Path,
     model: Any,
@@ -84,8 +115,7 @@ def predict_loaded(
 ) -> list[dict[str, Any]]:
     """`predict` with the loaded model and tokenizer of `folder`, which gives the task and the name in messages."""
     checkpoint = with_task(folder, model, tokenizer)
-    if splits(long) and (checkpoint is None or not takes_windows(checkpoint.task)):
-        raise UserError(f"{folder} does not read single texts, which alone are split into windows; leave --long out")
+    refuse_windows(folder, checkpoint.task if checkpoint else None, long)
     if checkpoint is None:
         refuse_unused(folder, None, question, pair)
         return fill_masks(model, tokenizer, texts, [top_k] * len(texts))
@@ -154,8 +184,6 @@ def predict_examples(checkpoint: Checkpoint, examples: list[Example]) -> Predict
 def examples_of(folder: Path, task: Task, texts: list[str], question: str | None, pair: str | None) -> list[Example]:
     """The texts as examples of the task, with dummy labels. Raises UserError where the input does not fit the task."""
     refuse_unused(folder, task, question, pair)
-    if isinstance(task, Contrastive):
-        raise UserError(f"{folder} gives vectors, not labels; use kobert embed or kobert similar")
     if isinstance(task, SpanTask):
         if question is None:
             raise UserError(f"{folder} answers questions; give one with --question")
@@ -170,11 +198,19 @@ def examples_of(folder: Path, task: Task, texts: list[str], question: str | None
 
 
 def refuse_unused(folder: Path, task: Task | None, question: str | None, pair: str | None) -> None:
-    """Raise UserError for a question or a second text that the task would ignore."""
+    """Raise UserError for a task without predictions, and for a question or a second text that would be ignored."""
+    if isinstance(task, Contrastive):
+        raise UserError(f"{folder} gives vectors, not labels; use kobert embed or kobert similar")
     if pair is not None and not (task and task.paired):
         raise UserError(f"{folder} does not compare texts; leave --pair out")
     if question is not None and not isinstance(task, SpanTask):
         raise UserError(f"{folder} does not answer questions; leave --question out")
+
+
+def refuse_windows(folder: Path, task: Task | None, long: str) -> None:
+    """Raise UserError for an unknown `long`, and where windows are asked for that the task does not read."""
+    if splits(long) and not (task and takes_windows(task)):
+        raise UserError(f"{folder} does not read single texts, which alone are split into windows; leave --long out")
 
 
 def pairs_of(folder: Path, texts: list[str], pair: str | None) -> list[tuple[str, str]]:

@@ -671,6 +671,34 @@ def test_predict_labels_texts(tiny, kobert) -> None:
     assert "label: " in kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다").out
 
 
+def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monkeypatch) -> None:
+    """More rows than are answered at once, and the answers of the same texts on the command line."""
+    monkeypatch.setattr("kobert_pipeline.inference.predict.ROWS", 2)
+    nsmc, korquad, mlm = (tiny.run_dir / "publish" / name for name in ("nsmc", "korquad", "mlm"))
+    (tmp_path / "a.csv").write_text("id;document\n1;정말 재밌다\n2;지루했다\n3;좋다, 또\n", encoding="utf-8")
+    (tmp_path / "a.txt").write_text("정말 재밌다\n지루했다\n좋다, 또\n", encoding="utf-8")
+    expected = kobert("predict", nsmc, "정말 재밌다", "지루했다", "좋다, 또", "--json")
+    assert expected.code == 0
+    assert kobert("predict", nsmc, "--in", tmp_path / "a.csv", "--json") == expected
+    assert kobert("predict", nsmc, "--in", tmp_path / "a.txt", "--json") == expected
+    (tmp_path / "b.tsv").write_text("where\tquestion\n한글은 세종대왕이 만들었다.\t누가?\n", encoding="utf-8")
+    asked = kobert("predict", korquad, "--in", tmp_path / "b.tsv", "--column", "where", "--json")
+    assert asked == kobert("predict", korquad, "한글은 세종대왕이 만들었다.", "--question", "누가?", "--json")
+    (tmp_path / "c.jsonl").write_text('{"text": "오늘은 [MASK]."}\n', encoding="utf-8")
+    filled = kobert("predict", mlm, "--in", tmp_path / "c.jsonl", "--json")
+    assert filled == kobert("predict", mlm, "오늘은 [MASK].", "--json")
+    for words, said in [
+        ((), "give either texts or --in FILE"),
+        (("글", "--in", tmp_path / "a.csv"), "give either texts or --in FILE"),
+        (("글", "--column", "document"), "--column names columns of a table"),
+        (("--in", tmp_path / "none.csv"), "none.csv is not a file"),
+        (("--in", tmp_path / "a.csv", "--column", "text"), "there is no column 'text'"),
+        (("--in", tmp_path / "a.csv", "--question", "누가?"), "does not answer questions"),
+    ]:
+        assert said in kobert("predict", nsmc, *words).complaint, words
+    assert "leave --long out" in kobert("predict", mlm, "--in", tmp_path / "c.jsonl", "--long", "windows").complaint
+
+
 def test_predict_answers_from_the_text(tiny, kobert) -> None:
     context = "한글은 세종대왕이 1443년에 만들었다."
     arguments = ("predict", tiny.run_dir / "publish" / "korquad", context, "--question", "누가 만들었는가?")
