@@ -55,7 +55,8 @@ WRONG = [
     ("a.csv", REVIEWS, "nsmc", ["documnt"],
      r"no column 'documnt' - did you mean 'document'\?.*; name the column with --column$"),
     ("a.csv", "id,글\n1,가\n", "nsmc", [],
-     r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); name it with --column$"),
+     r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); "
+     "name it with --column$"),
     ("a.tsv", PAIRS, "nsmc", ["sentence1", "sentence2"], "model reads text; name no more columns"),
     ("a.csv", "document\n", "nsmc", [], r"a\.csv has no rows; add some"),
     ("a.jsonl", '{"text": 3}', "classification", [], r"a\.jsonl, line 1: the column 'text' holds int, text was"),
