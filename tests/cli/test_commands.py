@@ -6,9 +6,11 @@ import io
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -392,10 +394,11 @@ def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(kobert
         found = kobert("explain", stage, "--json").json
         assert found["title"] == f"stage {stage}"
         assert found["options"]
+        shown = kobert("explain", stage).out
         for name, kind, default, text in found["options"]:
             assert name and kind and text
             assert default or kind.endswith("group") or kind.startswith("one of") or " of " in kind
-            assert name in kobert("explain", stage).out
+            assert name in shown
 
 
 EXPLAIN_FOLLOWS_DOTS_INTO_OPTIONS_ROWS = [
@@ -632,17 +635,28 @@ def test_tokenize_reads_lines_from_standard_input(tiny, monkeypatch, kobert) -> 
     )
 
 
-def test_predict_answers_a_line_before_the_next_one_is_written(tiny) -> None:
-    """The model is loaded once; only a real process has a real pipe."""
-    words = [sys.executable, "-m", "kobert_pipeline", "predict", str(tiny.run_dir / "publish" / "nsmc"), "-", "--json"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        for text in ("정말 재밌다", "", "지루했다"):
-            process.stdin.write(f"{text}\n".encode())
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["text"] == text
-        process.stdin.close()
-        assert process.stdout.read() == b""
-    assert process.returncode == 0
+def test_predict_answers_a_line_before_the_next_one_is_written(tiny, monkeypatch) -> None:
+    """The model is loaded once. Input and output are pipes, and Python buffers the output as that of a process."""
+    (questions, asking), (answering, answers) = os.pipe(), os.pipe()
+    texts, found = ["정말 재밌다", "", "지루했다"], []
+
+    def ask() -> None:
+        with os.fdopen(asking, "wb", buffering=0) as out, os.fdopen(answering, "rb", buffering=0) as answered:
+            for text in texts:
+                out.write(f"{text}\n".encode())
+                if select.select([answered], [], [], 60)[0]:
+                    found.append(json.loads(answered.readline())["text"])
+            out.close()
+            found.append(answered.read())
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    with os.fdopen(questions, encoding="utf-8") as stdin, os.fdopen(answers, "w", encoding="utf-8") as stdout:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with contextlib.redirect_stdout(stdout):
+            main.app(["predict", str(tiny.run_dir / "publish" / "nsmc"), "-", "--json"], standalone_mode=False)
+    asker.join()
+    assert found == [*texts, b""]
 
 
 def test_lines_are_read_as_many_as_are_there() -> None:
