@@ -3,6 +3,7 @@ it."""
 
 import contextlib
 import fcntl
+import functools
 import io
 import json
 import os
@@ -156,6 +157,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
+    @functools.cache
     def once(name: str, make: Callable[[Path], None]) -> Path:
         made, done = shared / "once" / name, shared / "once" / f"{name}.done"
         made.parent.mkdir(exist_ok=True)
