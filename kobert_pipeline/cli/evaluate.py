@@ -71,7 +71,6 @@ def evaluate(
 
     from kobert_pipeline.evaluation import evaluate as evaluation
     from kobert_pipeline.evaluation.report import markdown
-    from kobert_pipeline.evaluation.wrong_labels import write_csv
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
     loaded = Checkpoint.load(checkpoint, task, setting)
@@ -79,13 +78,15 @@ def evaluate(
     report = {"checkpoint": checkpoint.name} | results
     if out is not None:
         _write_report(out, report, markdown(report))
-        if "wrong_labels" in report:
-            write_csv(out.with_suffix(WRONG), report["wrong_labels"])
     print_json(report) if as_json else print(markdown(report), end="")
 
 
 def _write_report(out: Path, report: dict[str, Any], text: str) -> None:
+    from kobert_pipeline.evaluation.wrong_labels import write_csv
+
     write_json(out, report)
+    if "wrong_labels" in report:
+        write_csv(out.with_suffix(WRONG), report["wrong_labels"])
     with atomic_write(out.with_suffix(".md")) as part:
         part.write_text(text, encoding="utf-8")
 

@@ -7,7 +7,7 @@ import json
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,7 +84,8 @@ def predict(
     refuse_missing([file] if file else [])
     refuse_blank_arguments(texts or [])
 
-    from kobert_pipeline.inference.predict import predict_batches, predict_table
+    from kobert_pipeline.inference.predict import predict_batches
+    from kobert_pipeline.inference.table_inputs import predict_table
 
     more = (question, top_k, pair, tokenizer, long)
     if file and (columns or is_table(file)):
@@ -92,9 +93,13 @@ def predict(
     else:
         found = predict_batches(checkpoint, file_batches([file]) if file else text_batches(texts or [], "--in"), *more)
     for results in found:
-        for result in results:
-            if as_json:
-                print(json.dumps(result, ensure_ascii=False))
-            else:
-                print("  ".join(f"{key}: {value}" for key, value in result.items()))
-        sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them
+        _print_results(results, as_json)
+
+
+def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
+    for result in results:
+        if as_json:
+            print(json.dumps(result, ensure_ascii=False))
+        else:
+            print("  ".join(f"{key}: {value}" for key, value in result.items()))
+    sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them

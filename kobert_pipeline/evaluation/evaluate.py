@@ -41,11 +41,8 @@ def evaluate(
     task = checkpoint.task
     # arguments that do not fit are refused before the model runs for minutes
     fields = noisy_fields(task, field_names) if noises or field_names else ()
-    if explain and not (isinstance(task, SpanTask) or has_labels(task)):
-        raise UserError(
-            f"--errors is for tasks that label texts or answer questions from them; {task.name} does neither, leave it "
-            "out"
-        )
+    if explain:
+        refuse_unexplained(task)
     every = examples_of(task, file)
     clean = predict_examples(checkpoint, [every[index] for index in sampled(every, limit)])
     examples = len(clean.predictions)
@@ -61,11 +58,23 @@ def evaluate(
         results["noise"] = under_noise(checkpoint, clean, noises, fields, noise_limit, report)
     if isinstance(task, SpanTask):
         results["clean"] |= reachable(clean)
-    if explain and isinstance(task, SpanTask):
-        results["errors"] = error_analysis.analysis(clean, task.max_answer_tokens)
-    elif explain:
-        results["wrong_labels"] = wrong_labels(clean)
-    return results
+    return results | (mistakes(clean) if explain else {})
+
+
+def refuse_unexplained(task: Task) -> None:
+    """Raise UserError for a task whose mistakes are neither wrong labels nor wrong answers."""
+    if not (isinstance(task, SpanTask) or has_labels(task)):
+        raise UserError(
+            f"--errors is for tasks that label texts or answer questions from them; {task.name} does neither, leave it "
+            "out"
+        )
+
+
+def mistakes(predicted: Predicted) -> dict[str, Any]:
+    """The analysis of wrong answers (`errors`) of a task with questions, the `wrong_labels` of another."""
+    if isinstance(predicted.task, SpanTask):
+        return {"errors": error_analysis.analysis(predicted, predicted.task.max_answer_tokens)}
+    return {"wrong_labels": wrong_labels(predicted)}
 
 
 def examples_of(task: Task, file: Path) -> list[Example]:

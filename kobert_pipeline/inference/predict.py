@@ -7,7 +7,6 @@ mean of their windows; answers and entities are searched for in the whole text, 
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,7 @@ from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.model import predict as predict_features
 from kobert_pipeline.inference.checkpoint import Checkpoint, load, task_by_head, task_options
 from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
-from kobert_pipeline.inference.table_inputs import table_examples
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
-
-ROWS = 1024
-"""Rows of a table that are read, and answered, at once."""
 
 
 def predict(
@@ -70,37 +65,16 @@ def predict_batches(
 ) -> Iterator[list[dict[str, Any]]]:
     """`predict` for each batch of texts, with the checkpoint loaded once; no batch is asked for before the one before
     it is answered."""
-    if tokenizer_folder is None:
-        folder = locate(str(folder))
-    model, tokenizer = load(folder, tokenizer_folder)
+    folder, model, tokenizer = located(folder, tokenizer_folder)
     for texts in batches:
         yield predict_loaded(folder, model, tokenizer, texts, question, top_k, pair, long)
 
 
-def predict_table(
-    folder: Path,
-    path: Path,
-    columns: list[str],
-    question: str | None = None,
-    top_k: int = 5,
-    pair: str | None = None,
-    tokenizer_folder: Path | None = None,
-    long: str = "truncate",
-) -> Iterator[list[dict[str, Any]]]:
-    """`predict` for the rows of a table, a few at a time; `columns` as in `table_examples`."""
+def located(folder: Path, tokenizer_folder: Path | None) -> tuple[Path, Any, Any]:
+    """The folder of a checkpoint, which may be a name on the Hub, its model and its tokenizer."""
     if tokenizer_folder is None:
         folder = locate(str(folder))
-    model, tokenizer = load(folder, tokenizer_folder)
-    checkpoint = with_task(folder, model, tokenizer)
-    task = checkpoint.task if checkpoint else None
-    refuse_unused(folder, task, question, pair)
-    refuse_windows(folder, task, long)
-    examples = table_examples(folder, task, path, columns, question, pair)
-    while batch := list(islice(examples, ROWS)):
-        if checkpoint:
-            yield predict_rows(checkpoint, batch, long)
-        else:
-            yield fill_masks(model, tokenizer, [example["text"] for example in batch], [top_k] * len(batch))
+    return folder, *load(folder, tokenizer_folder)
 
 
 def predict_loaded(

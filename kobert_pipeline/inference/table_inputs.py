@@ -1,7 +1,7 @@
-"""The texts to predict in the columns of a table, which are named like those of training files."""
+"""Predict for the texts in the columns of a table, which are named like those of training files."""
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,37 @@ from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
 from kobert_pipeline.features.tasks.span import KNOWN as SPAN_COLUMNS
+from kobert_pipeline.inference.fill_mask import fill_masks
+from kobert_pipeline.inference.predict import located, predict_rows, refuse_unused, refuse_windows, with_task
 
 KNOWN = {**SPAN_COLUMNS, "text": ("text", "sentence", "document")}
 """Names of columns, for tasks that know none."""
+ROWS = 1024
+"""Rows of a table that are read, and answered, at once."""
+
+
+def predict_table(
+    folder: Path,
+    path: Path,
+    columns: list[str],
+    question: str | None = None,
+    top_k: int = 5,
+    pair: str | None = None,
+    tokenizer_folder: Path | None = None,
+    long: str = "truncate",
+) -> Iterator[list[dict[str, Any]]]:
+    """`predict` for the rows of a table, a few at a time; `columns` as in `table_examples`."""
+    folder, model, tokenizer = located(folder, tokenizer_folder)
+    checkpoint = with_task(folder, model, tokenizer)
+    task = checkpoint.task if checkpoint else None
+    refuse_unused(folder, task, question, pair)
+    refuse_windows(folder, task, long)
+    examples = table_examples(folder, task, path, columns, question, pair)
+    while batch := list(islice(examples, ROWS)):
+        if checkpoint:
+            yield predict_rows(checkpoint, batch, long)
+        else:
+            yield fill_masks(model, tokenizer, [example["text"] for example in batch], [top_k] * len(batch))
 
 
 def table_examples(

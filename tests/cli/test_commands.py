@@ -687,7 +687,7 @@ def test_predict_labels_texts(tiny, kobert) -> None:
 
 def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monkeypatch) -> None:
     """More rows than are answered at once, and the answers of the same texts on the command line."""
-    monkeypatch.setattr("kobert_pipeline.inference.predict.ROWS", 2)
+    monkeypatch.setattr("kobert_pipeline.inference.table_inputs.ROWS", 2)
     nsmc, korquad, mlm = (tiny.run_dir / "publish" / name for name in ("nsmc", "korquad", "mlm"))
     (tmp_path / "a.csv").write_text("id;document\n1;정말 재밌다\n2;지루했다\n3;좋다, 또\n", encoding="utf-8")
     (tmp_path / "a.txt").write_text("정말 재밌다\n지루했다\n좋다, 또\n", encoding="utf-8")
