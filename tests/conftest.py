@@ -2,6 +2,8 @@
 it."""
 
 import contextlib
+import fcntl
+import functools
 import io
 import json
 import os
@@ -149,16 +151,56 @@ def published_here() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tiny(kobert: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """`made_once(name, make)`: a folder that `make(folder)` fills. The first of xdist's workers that asks for it makes
+    it, and each has a copy of its own."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    @functools.cache
+    def once(name: str, make: Callable[[Path], None]) -> Path:
+        made, done = shared / "once" / name, shared / "once" / f"{name}.done"
+        made.parent.mkdir(exist_ok=True)
+        with made.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(made, ignore_errors=True)  # what a worker left whose making failed
+                made.mkdir()
+                make(made)
+                done.touch()
+        return Path(shutil.copytree(made, tmp_path_factory.mktemp("session") / name))
+
+    return once
+
+
+@pytest.fixture(scope="session")
+def tiny(kobert: Callable[..., Result], made_once: Callable[..., Path]) -> Tiny:
     """The tiny run, by `kobert run` inside this process. Its folder is read only by agreement: copy, then change."""
-    place = tmp_path_factory.mktemp("session")
-    path = place / "tiny.yaml"
-    path.write_text(yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False), encoding="utf-8")
-    made = Tiny(path, place / "runs" / "tiny")
-    with verifying_here():
-        result = kobert("run", path, "--run-dir", made.run_dir, "--num-workers", 1)
-    assert result.code == 0, result.err
-    return made
+
+    def make(place: Path) -> None:
+        recipe = yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False)
+        (place / "tiny.yaml").write_text(recipe, encoding="utf-8")
+        with verifying_here():
+            arguments = ("--run-dir", place / "runs" / "tiny", "--num-workers", 1)
+            result = kobert("run", place / "tiny.yaml", *arguments)
+        assert result.code == 0, result.err
+
+    place = made_once("tiny", make)
+    return Tiny(place / "tiny.yaml", place / "runs" / "tiny")
+
+
+@pytest.fixture(scope="session")
+def with_onnx(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[..., Path]) -> Path:
+    """The folders `mood` (of `nsmc`) and `encoder`, published with ONNX files in float32 and in int8. Read only."""
+
+    def make(place: Path) -> None:
+        run_dir = tiny.copy_before(place / "runs" / "tiny", "publish")
+        setting = "publish={mood: {source: nsmc, onnx: int8}, encoder: {onnx: int8}}"
+        with verifying_here():
+            result = kobert("publish", tiny.recipe, "--run-dir", run_dir, "--set", setting)
+        assert result.code == 0, result.err
+
+    return made_once("onnx", make) / "runs" / "tiny" / "publish"
 
 
 def command(*arguments: str) -> list[str]:

@@ -216,9 +216,8 @@ def test_a_new_reader_task_and_subword_model_work_in_a_run(newcomer, tiny, tmp_p
         "features={lines: {task: newcomer, train: lines.txt, dev_share: 0.3}}", "finetune={lines: {}}", "publish={}",
     ]  # fmt: skip
     arguments = [part for setting in settings for part in ("--set", setting)]
-    result = kobert(
-        "run", tiny.recipe, "--run-dir", tmp_path / "runs" / "new", "--until", "features", "--json", *arguments
-    )
+    more = ("--until", "features", "--num-workers", 1, "--json")
+    result = kobert("run", tiny.recipe, "--run-dir", tmp_path / "runs" / "new", *more, *arguments)
     counts = {row["stage"]: row["counts"] for row in result.json["stages"]}
     assert counts["corpus"]["documents_kept"] == 82
     assert counts["tokenizer"]["vocab_size"] == 900

@@ -100,8 +100,12 @@ def said(place, kobert_process) -> dict[str, str]:
 def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
     assert "done" in said["status mine.yaml"]
     assert "missing" not in said["status mine.yaml"]
-    moods, topics, answers, choices, visits = (printed for line, printed in said.items() if line.startswith("predict"))
+    moods, many, topics, answers, choices, visits = (
+        printed for line, printed in said.items() if line.startswith("predict")
+    )
     assert "label: " in moods
+    reviews = (place / "mydata" / "reviews_test.txt").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["text"] for line in many.splitlines()] == [line.split("\t")[1] for line in reviews[1:]]
     assert "label: 교통" in topics or "label: 날씨" in topics
     assert "null_score: " in answers
     assert "choice: 그는 " in choices

@@ -3,6 +3,7 @@ for byte."""
 
 import json
 import math
+import os
 import random
 import re
 import shutil
@@ -80,7 +81,7 @@ def killed_and_run_again(point: str, seed: int, longest: float, tiny, tmp_path, 
     usual = max(one["seconds"] for folder, one in tiny.manifests().items() if folder.split("/")[0] == stage)
     seconds = random.Random(f"{point} {seed}").uniform(0, min(usual, longest))
     kill_inside(start_kobert, arguments, run_dir, point, seconds)
-    result = kobert(*arguments)
+    result = kobert(*arguments, "--num-workers", 1)  # it changes no result, and each loads the analyzer
     assert result.code == 0, result.err
     done = STAGES[: STAGES.index(stage) + 1]
     compare(
@@ -154,19 +155,27 @@ def test_minutes_stop_a_training_with_a_checkpoint(tiny, tmp_path, kobert, monke
 
 
 def test_terminated_pretraining_stops_with_75_and_resumes_to_the_same_result(
-    tiny, tmp_path, start_kobert, wait_for_step, kobert
+    tiny, tmp_path, kobert, monkeypatch
 ) -> None:
-    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
+    """The signal comes as soon as the batch of step 9 is built; a real process turns it into its exit code in
+    test_exit_codes.py."""
+    from kobert_pipeline.pretrain.phases import PhaseSchedule
+
+    def batch_and_signal(schedule: Any, step: int, *more: Any) -> Any:
+        if step == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return batch(schedule, step, *more)
+
+    run_dir, batch = tiny.copy_before(tmp_path / "runs" / "x", "pretrain"), PhaseSchedule.batch
     arguments = ("pretrain", tiny.recipe, "--run-dir", run_dir, "--set", "pretrain.plan.checkpoint_every=100000")
-    process = start_kobert(*arguments)
-    wait_for_step(run_dir / "pretrain", 3)
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate()
-    assert process.returncode == 75, said
-    assert "the same command resumes" in said.splitlines()[-1]
+    with monkeypatch.context() as patch:
+        patch.setattr(PhaseSchedule, "batch", batch_and_signal)
+        stopped = kobert(*arguments)
+    assert stopped.code == 75, stopped.err
+    assert "the same command resumes" in stopped.err.splitlines()[-1]
     assert not (run_dir / "pretrain" / "manifest.json").exists()
     checkpoint = json.loads(next((run_dir / "pretrain" / "checkpoints").glob("step-*/checkpoint.json")).read_text())
-    assert 3 <= checkpoint["step"] < tiny.manifests()["pretrain"]["counts"]["steps"]
+    assert 0 < checkpoint["step"] < tiny.manifests()["pretrain"]["counts"]["steps"]
     result = kobert(*arguments)
     assert result.code == 0, result.err
     made, expected = tiny.manifests(run_dir)["pretrain"], tiny.manifests()["pretrain"]

@@ -18,12 +18,17 @@ CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 �
 
 
 def test_run_does_what_the_command_does(tiny: Any, tmp_path: Path) -> None:
-    run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus")
-    rows = kobert.run(tiny.recipe, {"analysis.timeout": 50}, run_dir, until="analysis", num_workers=1)
-    assert [(row["job"], row["status"]) for row in rows] == [("corpus", "skipped"), ("analysis", "done")]
-    assert rows[1]["folder"] == run_dir / "analysis"
-    assert rows[1]["counts"]["morphemes"] == tiny.manifests()["analysis"]["counts"]["morphemes"]
-    assert json.loads((run_dir / "analysis" / "manifest.json").read_text())["options"]["timeout"] == 50
+    run_dir = tiny.copy_before(tmp_path / "runs" / "x", "shards")
+    rows = kobert.run(tiny.recipe, {"shards.held_out": 0.2}, run_dir, until="shards", num_workers=1)
+    statuses = [(row["job"], row["status"]) for row in rows]
+    assert statuses == [("corpus", "skipped"), ("analysis", "skipped"), ("tokenizer", "skipped"), ("shards", "done")]
+    assert rows[3]["folder"] == run_dir / "shards"
+    found, expected = rows[3]["counts"], tiny.manifests()["shards"]["counts"]
+    assert found["held_out_documents"] > expected["held_out_documents"]
+    for unit in ("documents", "tokens"):
+        totals = [counts[f"train_{unit}"] + counts[f"held_out_{unit}"] for counts in (found, expected)]
+        assert totals[0] == totals[1]
+    assert json.loads((run_dir / "shards" / "manifest.json").read_text())["options"]["held_out"] == 0.2
     with pytest.raises(UserError, match="unknown key 'peices'"):
         kobert.run(tiny.recipe, {"pretrain.peices": 1}, run_dir)
 

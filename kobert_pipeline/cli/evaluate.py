@@ -11,6 +11,8 @@ from kobert_pipeline.cli.formatting import print_json
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import atomic_write, write_json
 
+WRONG = ".errors.csv"
+"""The suffix of the table of texts with wrong labels."""
 Folder = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="A published checkpoint folder of a fine-tuned model.")
 ]
@@ -29,7 +31,8 @@ Out = Annotated[
 TaskSettings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")
 ]
-Errors = Annotated[bool, typer.Option("--errors", help="Classify the wrong answers of a question task.")]
+ERRORS = "List the texts with wrong labels, also as OUT.errors.csv; or classify the wrong answers to questions."
+Errors = Annotated[bool, typer.Option("--errors", help=ERRORS)]
 Limit = Annotated[int | None, typer.Option(min=1, help="Examples to evaluate; default: all.")]
 NOISE_LIMIT = "Examples to evaluate under each noise; default: as many as without."
 NoiseLimit = Annotated[int | None, typer.Option(min=1, help=NOISE_LIMIT)]
@@ -51,8 +54,8 @@ def evaluate(
     setting: TaskSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a checkpoint on a labelled file: as it is, by kind of text, and under noise (--noise), with an error
-    analysis (--errors).
+    """Score a checkpoint on a labelled file: as it is, by kind of text, and under noise (--noise), and list
+    what is wrong (--errors).
 
     Example: kobert evaluate runs/quickstart/publish/nsmc corpora/nsmc/ratings_test.txt.zst --noise spaces-removed
     """
@@ -79,7 +82,11 @@ def evaluate(
 
 
 def _write_report(out: Path, report: dict[str, Any], text: str) -> None:
+    from kobert_pipeline.evaluation.wrong_labels import write_csv
+
     write_json(out, report)
+    if "wrong_labels" in report:
+        write_csv(out.with_suffix(WRONG), report["wrong_labels"])
     with atomic_write(out.with_suffix(".md")) as part:
         part.write_text(text, encoding="utf-8")
 
@@ -95,7 +102,7 @@ def check_writable(out: Path) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out.parent).close()
-        occupied = next((path for path in (out, out.with_suffix(".md")) if path.is_dir()), None)
+        occupied = next((path for path in map(out.with_suffix, (".json", ".md", WRONG)) if path.is_dir()), None)
     except OSError as error:
         raise UserError(f"--out {out}: nothing can be written there ({error.strerror}); choose another path") from None
     if occupied is not None:

@@ -11,17 +11,22 @@ from kobert_pipeline.errors import UserError
 READ_BYTES = 65_536
 """Bytes that are read, and answered, at once: as many as a pipe holds."""
 STANDARD_INPUT = "standard input"
-TABLES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+TABLES = tuple(
+    f"{kind}{compression}"
+    for kind in (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+    for compression in ("", ".gz", ".bz2", ".xz", ".zst")
+)
 """Suffixes of files whose lines are not texts, but rows with a header, keys or numbers."""
 
 
-def text_batches(texts: list[str]) -> Iterator[list[str]]:
+def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
     """The texts on the command line, or with `-` the lines of standard input, as many at a time as are there already.
-    Warns of a text that is the name of a file. Raises UserError for input that is empty or not UTF-8."""
+    Warns of a text that is the name of a file, which the command reads with `option`. Raises UserError for input that
+    is empty or not UTF-8."""
     if texts == ["-"]:
         return line_batches(sys.stdin.buffer)
     if named := next(filter(os.path.isfile, texts), None):
-        print(f"{named} is a file, but its name is read as the text; - < {named} reads its lines", file=sys.stderr)
+        print(f"{named} is a file, but its name is read as the text; {option} {named} reads its texts", file=sys.stderr)
     return iter([texts])
 
 
@@ -52,9 +57,14 @@ def refuse_missing(names: list[str]) -> None:
         raise UserError("- is given more than once, but standard input can be read only once; name it once")
 
 
+def is_table(name: str) -> bool:
+    """Whether a file is a table by its name."""
+    return name.lower().endswith(TABLES)
+
+
 def refuse_tables(names: list[str]) -> None:
     """Raise UserError for a file that its name says is a table, since every line of a file is read as a text."""
-    if table := next((name for name in names if name.lower().endswith(TABLES)), None):
+    if table := next(filter(is_table, names), None):
         raise UserError(f"{table} is not one text per line; write its texts, without header and labels, to a text file")
 
 

@@ -7,13 +7,25 @@ import json
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kobert_pipeline.cli.arguments import AsJsonLines, Checkpoint, Long, TokenizerFolder
 from kobert_pipeline.cli.formatting import print_table
-from kobert_pipeline.cli.input_lines import refuse_blank_arguments, text_batches
+from kobert_pipeline.cli.input_lines import (
+    file_batches,
+    is_table,
+    refuse_blank_arguments,
+    refuse_missing,
+    text_batches,
+)
+from kobert_pipeline.errors import UserError
+
+IN = "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet), or one per line; - is standard input."
+In = Annotated[str | None, typer.Option("--in", metavar="FILE", help=IN)]
+COLUMN = "Column of the text or context; given twice, also of its pair or question. Default: as in training files."
+Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help=COLUMN)]
 
 
 def tokenize(
@@ -45,9 +57,13 @@ def tokenize(
 def predict(
     checkpoint: Checkpoint,
     texts: Annotated[
-        list[str],
-        typer.Argument(metavar="TEXT...", help="Texts (contexts, with --question); - reads lines from standard input."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[TEXT]...", help="Texts (contexts, with --question); - reads lines from standard input."
+        ),
+    ] = None,
+    file: In = None,
+    columns: Columns = None,
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
     pair: Annotated[
         str | None, typer.Option(help="Second text of each pair; without it a tab in TEXT separates the two.")
@@ -61,13 +77,29 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
-    from kobert_pipeline.inference.predict import predict_batches as predictions
+    if (file is None) == (not texts):
+        raise UserError("give either texts or --in FILE")
+    if columns and file is None:
+        raise UserError("--column names columns of a table; give one with --in FILE, or leave it out")
+    refuse_missing([file] if file else [])
+    refuse_blank_arguments(texts or [])
 
-    refuse_blank_arguments(texts)
-    for results in predictions(checkpoint, text_batches(texts), question, top_k, pair, tokenizer, long):
-        for result in results:
-            if as_json:
-                print(json.dumps(result, ensure_ascii=False))
-            else:
-                print("  ".join(f"{key}: {value}" for key, value in result.items()))
-        sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them
+    from kobert_pipeline.inference.predict import predict_batches
+    from kobert_pipeline.inference.table_inputs import predict_table
+
+    more = (question, top_k, pair, tokenizer, long)
+    if file and (columns or is_table(file)):
+        found = predict_table(checkpoint, Path(file), columns or [], *more)
+    else:
+        found = predict_batches(checkpoint, file_batches([file]) if file else text_batches(texts or [], "--in"), *more)
+    for results in found:
+        _print_results(results, as_json)
+
+
+def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
+    for result in results:
+        if as_json:
+            print(json.dumps(result, ensure_ascii=False))
+        else:
+            print("  ".join(f"{key}: {value}" for key, value in result.items()))
+    sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them

@@ -1,4 +1,4 @@
-"""Scores of a checkpoint on a labelled file: clean, by kind of text, under noise, and an analysis of wrong answers."""
+"""Scores of a checkpoint on a labelled file: clean, by kind of text, under noise, and what it gets wrong."""
 
 import hashlib
 import sys
@@ -9,6 +9,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.evaluation import error_analysis, subsets
 from kobert_pipeline.evaluation.noise import Noise, add_noise, noisy_fields
+from kobert_pipeline.evaluation.wrong_labels import has_labels, wrong_labels
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Example, Task
@@ -32,15 +33,16 @@ def evaluate(
     report: Report = lambda line: print(line, file=sys.stderr),
 ) -> dict[str, Any]:
     """The results, as JSON values. `field_names` are the text fields that get noise ([]: all), and `explain` adds the
-    analysis of wrong answers. `limit` examples are evaluated, and `noise_limit` of these with each noise (None: all).
+    texts with wrong labels or the analysis of wrong answers. `limit` examples are evaluated, and `noise_limit` of these
+    with each noise (None: all).
 
     Raises UserError for a file or an argument that does not fit the task.
     """
     task = checkpoint.task
     # arguments that do not fit are refused before the model runs for minutes
     fields = noisy_fields(task, field_names) if noises or field_names else ()
-    if explain and not isinstance(task, SpanTask):
-        raise UserError(f"--errors is for tasks that answer questions from a text; {task.name} does not, leave it out")
+    if explain:
+        refuse_unexplained(task)
     every = examples_of(task, file)
     clean = predict_examples(checkpoint, [every[index] for index in sampled(every, limit)])
     examples = len(clean.predictions)
@@ -56,9 +58,23 @@ def evaluate(
         results["noise"] = under_noise(checkpoint, clean, noises, fields, noise_limit, report)
     if isinstance(task, SpanTask):
         results["clean"] |= reachable(clean)
-    if explain:
-        results["errors"] = error_analysis.analysis(clean, task.max_answer_tokens)  # type: ignore[attr-defined]
-    return results
+    return results | (mistakes(clean) if explain else {})
+
+
+def refuse_unexplained(task: Task) -> None:
+    """Raise UserError for a task whose mistakes are neither wrong labels nor wrong answers."""
+    if not (isinstance(task, SpanTask) or has_labels(task)):
+        raise UserError(
+            f"--errors is for tasks that label texts or answer questions from them; {task.name} does neither, leave it "
+            "out"
+        )
+
+
+def mistakes(predicted: Predicted) -> dict[str, Any]:
+    """The analysis of wrong answers (`errors`) of a task with questions, the `wrong_labels` of another."""
+    if isinstance(predicted.task, SpanTask):
+        return {"errors": error_analysis.analysis(predicted, predicted.task.max_answer_tokens)}
+    return {"wrong_labels": wrong_labels(predicted)}
 
 
 def examples_of(task: Task, file: Path) -> list[Example]:

@@ -6,6 +6,10 @@ from kobert_pipeline.markdown import class_table, escaped, table
 
 LARGEST_MATRIX = 20
 """Classes of the largest confusion matrix on the page."""
+WRONG_LABELS = 20
+"""Texts with a wrong label on the page."""
+LONGEST_TEXT = 200
+"""Characters of such a text on the page."""
 ENDS = {"too_much": "too many", "too_little": "too few"}
 SIDES = {"behind": "after", "before": "before"}
 """{key in the results: word on the page}."""
@@ -30,6 +34,8 @@ def sections(results: dict[str, Any]) -> list[str]:
         parts += ["## By kind of text", SUBSETS_NOTE, subsets_table(results["subsets"], clean)]
     if "noise" in results:
         parts += ["## Under noise", noise_note(results["noise"]), noise_table(results["noise"])]
+    if "wrong_labels" in results:
+        parts += ["## Wrong labels", *wrong_label_parts(results["wrong_labels"], clean["examples"])]
     if "errors" in results:
         parts += ["## Where answers go wrong", *error_parts(results["errors"])]
     return parts
@@ -45,6 +51,17 @@ def class_parts(report: dict[str, Any]) -> list[str]:
         labels = [escaped(row["label"]) for row in report["classes"]]
         rows = [[label, *(f"{count:,}" for count in row)] for label, row in zip(labels, matrix, strict=True)]
         parts += ["Rows are the labels of the file, columns the predictions.", table(["label", *labels], rows)]
+    return parts
+
+
+def wrong_label_parts(rows: list[dict[str, Any]], examples: int) -> list[str]:
+    """The wrong labels that the model is most sure of."""
+    where = "; all are in the JSON output and, with `--out`, in a CSV file next to it" if rows[WRONG_LABELS:] else ""
+    parts = [f"{len(rows):,} of {examples:,} labels are wrong. The most confident are first{where}."]
+    if rows:
+        names = [name for name in rows[0] if name not in ("id", "probability")]
+        cells = [[*(escaped(row[name][:LONGEST_TEXT]) for name in names), f"{row['probability']:.4f}"] for row in rows]
+        parts.append(table([*names, "probability"], cells[:WRONG_LABELS]))
     return parts
 
 

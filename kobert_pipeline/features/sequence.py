@@ -70,17 +70,17 @@ class SequenceTask(Task):
 
     def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
         """Scores of each label, and the confusion matrix; {} where outputs are no labels."""
-        names = self._classes()
+        names = self.classes()
         return classification_report(predictions, [example["label"] for example in examples], names) if names else {}
 
     def label_counts(self, examples: list[Example]) -> dict[str, int]:
         """The number of examples with each label."""
-        if not (names := self._classes()):
+        if not (names := self.classes()):
             return {}
         counts = Counter(example["label"] for example in examples)
         return {name: counts[index] for index, name in enumerate(names)}
 
-    def _classes(self) -> list[str]:
+    def classes(self) -> list[str]:
         """The names of the labels; none where outputs are no classes."""
         config = self.config()
         # neither a regression's score nor the number of a choice is a class

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
-from kobert_pipeline.corpus.readers.csv import DELIMITER_NAMES, other_delimiter, read_records
+from kobert_pipeline.corpus.readers.csv import DELIMITER_NAMES, found_delimiter, other_delimiter, read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import open_parquet, read_rows
 from kobert_pipeline.errors import UserError, did_you_mean
@@ -54,23 +54,30 @@ def columns(cells: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def column_of(
-    role: str, path: Path, first: Row, task: str, given: str | None, known: Sequence[str], needed: bool = True
+    role: str,
+    path: Path,
+    first: Row,
+    task: str,
+    given: str | None,
+    known: Sequence[str],
+    needed: bool = True,
+    by: str = "by the option {role} of the task",
 ) -> str | None:
     """The column for a `role` of a `task`, by the first row: the `given` one, else the first of the `known` names that
-    the file has, else None. Raises UserError where the given column is missing, or a `needed` one is not found."""
+    the file has, else None. Raises UserError, which says `by` what to name a column, where the given column is missing,
+    or a `needed` one is not found."""
+    by = by.format(role=role)
     if given:
         if not has_column(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
-            raise UserError(
-                f"{path}: there is no column '{given}'{guess}; name the column by the option {role} of the task"
-            )
+            raise UserError(f"{path}: there is no column '{given}'{guess}; name the column {by}")
         return given
     # in the order of `known`: of several columns that would do, the first one listed is meant
     column = next((column for column in known if has_column(first.cells, column)), None)
     if column is None and known and needed:
         raise UserError(
             f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were "
-            f"{', '.join(list(columns(first.cells))[:12])}); name it by the option {role} of the task"
+            f"{', '.join(list(columns(first.cells))[:12])}); name it {by}"
         )
     return column
 
@@ -106,6 +113,7 @@ def _table(path: Path, delimiter: str, quoted: bool) -> Iterator[Row]:
     """The records of a table, without its header and without rows of empty cells, which spreadsheet programs write
     below a table. Raises UserError for another delimiter."""
     with open_lines(path) as lines:
+        delimiter, lines = found_delimiter(lines, delimiter)
         records = read_records(path, lines, delimiter, quoted)
         if other := other_delimiter(next(records), delimiter):
             raise UserError(

@@ -65,11 +65,16 @@ def predict_batches(
 ) -> Iterator[list[dict[str, Any]]]:
     """`predict` for each batch of texts, with the checkpoint loaded once; no batch is asked for before the one before
     it is answered."""
-    if tokenizer_folder is None:
-        folder = locate(str(folder))
-    model, tokenizer = load(folder, tokenizer_folder)
+    folder, model, tokenizer = located(folder, tokenizer_folder)
     for texts in batches:
         yield predict_loaded(folder, model, tokenizer, texts, question, top_k, pair, long)
+
+
+def located(folder: Path, tokenizer_folder: Path | None) -> tuple[Path, Any, Any]:
+    """The folder of a checkpoint, which may be a name on the Hub, its model and its tokenizer."""
+    if tokenizer_folder is None:
+        folder = locate(str(folder))
+    return folder, *load(folder, tokenizer_folder)
 
 
 def predict_loaded(
@@ -84,8 +89,7 @@ def predict_loaded(
 ) -> list[dict[str, Any]]:
     """`predict` with the loaded model and tokenizer of `folder`, which gives the task and the name in messages."""
     checkpoint = with_task(folder, model, tokenizer)
-    if splits(long) and (checkpoint is None or not takes_windows(checkpoint.task)):
-        raise UserError(f"{folder} does not read single texts, which alone are split into windows; leave --long out")
+    refuse_windows(folder, checkpoint.task if checkpoint else None, long)
     if checkpoint is None:
         refuse_unused(folder, None, question, pair)
         return fill_masks(model, tokenizer, texts, [top_k] * len(texts))
@@ -154,8 +158,6 @@ def predict_examples(checkpoint: Checkpoint, examples: list[Example]) -> Predict
 def examples_of(folder: Path, task: Task, texts: list[str], question: str | None, pair: str | None) -> list[Example]:
     """The texts as examples of the task, with dummy labels. Raises UserError where the input does not fit the task."""
     refuse_unused(folder, task, question, pair)
-    if isinstance(task, Contrastive):
-        raise UserError(f"{folder} gives vectors, not labels; use kobert embed or kobert similar")
     if isinstance(task, SpanTask):
         if question is None:
             raise UserError(f"{folder} answers questions; give one with --question")
@@ -170,11 +172,19 @@ def examples_of(folder: Path, task: Task, texts: list[str], question: str | None
 
 
 def refuse_unused(folder: Path, task: Task | None, question: str | None, pair: str | None) -> None:
-    """Raise UserError for a question or a second text that the task would ignore."""
+    """Raise UserError for a task without predictions, and for a question or a second text that would be ignored."""
+    if isinstance(task, Contrastive):
+        raise UserError(f"{folder} gives vectors, not labels; use kobert embed or kobert similar")
     if pair is not None and not (task and task.paired):
         raise UserError(f"{folder} does not compare texts; leave --pair out")
     if question is not None and not isinstance(task, SpanTask):
         raise UserError(f"{folder} does not answer questions; leave --question out")
+
+
+def refuse_windows(folder: Path, task: Task | None, long: str) -> None:
+    """Raise UserError for an unknown `long`, and where windows are asked for that the task does not read."""
+    if splits(long) and not (task and takes_windows(task)):
+        raise UserError(f"{folder} does not read single texts, which alone are split into windows; leave --long out")
 
 
 def pairs_of(folder: Path, texts: list[str], pair: str | None) -> list[tuple[str, str]]:

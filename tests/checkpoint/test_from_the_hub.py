@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from huggingface_hub import constants
 from layouts import made
 
 COMMIT = "c" * 40
@@ -67,7 +68,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def test_a_name_on_the_hub_is_fetched_once_and_recorded_by_its_commit(
-    hub: Any, corpora: Path, tmp_path: Path, kobert_process: Callable
+    hub: Any,
+    corpora: Path,
+    tmp_path: Path,
+    kobert_process: Callable,
+    kobert: Callable,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     content = {
         "checkpoint": "some/bert", "data_dir": str(corpora),
@@ -85,11 +91,11 @@ def test_a_name_on_the_hub_is_fetched_once_and_recorded_by_its_commit(
     assert (tmp_path / "runs" / "hub" / "checkpoint" / "model" / "model.safetensors").is_file()
 
     asked = len(hub.requests)
-    offline = online | {"HF_HUB_OFFLINE": "1"}
-    # another run finds the files where the first one put them, by the commit
-    other = kobert_process(
-        *command, "--set", f"checkpoint=some/bert@{COMMIT}", "--run-dir", "elsewhere/x", cwd=tmp_path, env=offline
-    )
+    # another run finds the files where the first one put them, by the commit; this process, too, has no network
+    assert constants.HF_HUB_OFFLINE
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+    monkeypatch.chdir(tmp_path)
+    other = kobert(*command, "--set", f"checkpoint=some/bert@{COMMIT}", "--run-dir", "elsewhere/x")
     assert other.json["stages"][0]["counts"] == counts | {"source": f"some/bert@{COMMIT}"}
     assert [row["status"] for row in other.json["stages"]] == ["done", "done"]
     assert len(hub.requests) == asked, "no request without a network"

@@ -6,9 +6,11 @@ import io
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -392,10 +394,11 @@ def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(kobert
         found = kobert("explain", stage, "--json").json
         assert found["title"] == f"stage {stage}"
         assert found["options"]
+        shown = kobert("explain", stage).out
         for name, kind, default, text in found["options"]:
             assert name and kind and text
             assert default or kind.endswith("group") or kind.startswith("one of") or " of " in kind
-            assert name in kobert("explain", stage).out
+            assert name in shown
 
 
 EXPLAIN_FOLLOWS_DOTS_INTO_OPTIONS_ROWS = [
@@ -632,17 +635,28 @@ def test_tokenize_reads_lines_from_standard_input(tiny, monkeypatch, kobert) -> 
     )
 
 
-def test_predict_answers_a_line_before_the_next_one_is_written(tiny) -> None:
-    """The model is loaded once; only a real process has a real pipe."""
-    words = [sys.executable, "-m", "kobert_pipeline", "predict", str(tiny.run_dir / "publish" / "nsmc"), "-", "--json"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        for text in ("정말 재밌다", "", "지루했다"):
-            process.stdin.write(f"{text}\n".encode())
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["text"] == text
-        process.stdin.close()
-        assert process.stdout.read() == b""
-    assert process.returncode == 0
+def test_predict_answers_a_line_before_the_next_one_is_written(tiny, monkeypatch) -> None:
+    """The model is loaded once. Input and output are pipes, and Python buffers the output as that of a process."""
+    (questions, asking), (answering, answers) = os.pipe(), os.pipe()
+    texts, found = ["정말 재밌다", "", "지루했다"], []
+
+    def ask() -> None:
+        with os.fdopen(asking, "wb", buffering=0) as out, os.fdopen(answering, "rb", buffering=0) as answered:
+            for text in texts:
+                out.write(f"{text}\n".encode())
+                if select.select([answered], [], [], 60)[0]:
+                    found.append(json.loads(answered.readline())["text"])
+            out.close()
+            found.append(answered.read())
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    with os.fdopen(questions, encoding="utf-8") as stdin, os.fdopen(answers, "w", encoding="utf-8") as stdout:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with contextlib.redirect_stdout(stdout):
+            main.app(["predict", str(tiny.run_dir / "publish" / "nsmc"), "-", "--json"], standalone_mode=False)
+    asker.join()
+    assert found == [*texts, b""]
 
 
 def test_lines_are_read_as_many_as_are_there() -> None:
@@ -669,6 +683,34 @@ def test_predict_labels_texts(tiny, kobert) -> None:
         assert sum(row["scores"].values()) == pytest.approx(1, abs=1e-3)
         assert row["label"] == max(row["scores"], key=row["scores"].get)
     assert "label: " in kobert("predict", tiny.run_dir / "publish" / "nsmc", "정말 재밌다").out
+
+
+def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monkeypatch) -> None:
+    """More rows than are answered at once, and the answers of the same texts on the command line."""
+    monkeypatch.setattr("kobert_pipeline.inference.table_inputs.ROWS", 2)
+    nsmc, korquad, mlm = (tiny.run_dir / "publish" / name for name in ("nsmc", "korquad", "mlm"))
+    (tmp_path / "a.csv").write_text("id;document\n1;정말 재밌다\n2;지루했다\n3;좋다, 또\n", encoding="utf-8")
+    (tmp_path / "a.txt").write_text("정말 재밌다\n지루했다\n좋다, 또\n", encoding="utf-8")
+    expected = kobert("predict", nsmc, "정말 재밌다", "지루했다", "좋다, 또", "--json")
+    assert expected.code == 0
+    assert kobert("predict", nsmc, "--in", tmp_path / "a.csv", "--json") == expected
+    assert kobert("predict", nsmc, "--in", tmp_path / "a.txt", "--json") == expected
+    (tmp_path / "b.tsv").write_text("where\tquestion\n한글은 세종대왕이 만들었다.\t누가?\n", encoding="utf-8")
+    asked = kobert("predict", korquad, "--in", tmp_path / "b.tsv", "--column", "where", "--json")
+    assert asked == kobert("predict", korquad, "한글은 세종대왕이 만들었다.", "--question", "누가?", "--json")
+    (tmp_path / "c.jsonl").write_text('{"text": "오늘은 [MASK]."}\n', encoding="utf-8")
+    filled = kobert("predict", mlm, "--in", tmp_path / "c.jsonl", "--json")
+    assert filled == kobert("predict", mlm, "오늘은 [MASK].", "--json")
+    for words, said in [
+        ((), "give either texts or --in FILE"),
+        (("글", "--in", tmp_path / "a.csv"), "give either texts or --in FILE"),
+        (("글", "--column", "document"), "--column names columns of a table"),
+        (("--in", tmp_path / "none.csv"), "none.csv is not a file"),
+        (("--in", tmp_path / "a.csv", "--column", "text"), "there is no column 'text'"),
+        (("--in", tmp_path / "a.csv", "--question", "누가?"), "does not answer questions"),
+    ]:
+        assert said in kobert("predict", nsmc, *words).complaint, words
+    assert "leave --long out" in kobert("predict", mlm, "--in", tmp_path / "c.jsonl", "--long", "windows").complaint
 
 
 def test_predict_answers_from_the_text(tiny, kobert) -> None:

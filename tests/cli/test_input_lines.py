@@ -15,7 +15,9 @@ def test_the_name_of_a_file_is_a_text_but_with_a_warning(
     texts = ["정말 재밌다", "문의.csv", "글" * 5000, "a\0b"]
     assert list(text_batches(texts)) == [texts]
     assert capsys.readouterr().err == (
-        "문의.csv is a file, but its name is read as the text; - < 문의.csv reads its lines\n"
+        "문의.csv is a file, but its name is read as the text; - < 문의.csv reads its texts\n"
     )
+    assert list(text_batches(texts, "--in")) == [texts]
+    assert capsys.readouterr().err.endswith("; --in 문의.csv reads its texts\n")
     assert list(text_batches(["정말 재밌다"])) == [["정말 재밌다"]]
     assert capsys.readouterr().err == ""

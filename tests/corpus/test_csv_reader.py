@@ -112,6 +112,13 @@ def test_the_delimiter_and_the_meaning_of_quotes_can_be_said(tmp_path):
     assert [document.text for document in read(tmp_path, "A.CSV", "text,x\n가,1\n")] == ["가"]
 
 
+def test_semicolons_are_found_in_the_first_line_of_a_csv_file_unless_the_delimiter_is_said(tmp_path):
+    content = 'id;text\r\na;"가; 나"\r\nb;다, 라\r\n'
+    assert [document.text for document in read(tmp_path, "a.csv", content)] == ["가; 나", "다, 라"]
+    with pytest.raises(UserError, match="no column 'text'"):
+        read(tmp_path, "a.csv", content, delimiter=",")
+
+
 WRONG_FILES = [
     ("a.csv", "txet,label\n가,0\n", {},
      r"no column 'text' in its first line - did you mean 'txet'\? \(found: label, txet\)$"),
@@ -119,8 +126,8 @@ WRONG_FILES = [
      "no column 'text2' in its first line - did you mean 'text'"),
     ("a.csv", "text,label\n가,0\n", {"id": "nr"}, r"no column 'nr' in its first line \(found: label, text\)"),
     ("a.csv", "text,label\n가,0\n", {"group_by": "lable"}, "no column 'lable' .*did you mean 'label'"),
-    ("a.csv", "text;label\n가;0\n", {},
-     "which has semicolons and no commas; set the source's option delimiter: \";\""),
+    ("a.tsv", "text;label\n가;0\n", {},
+     "which has semicolons and no tabs; set the source's option delimiter: \";\""),
     ("a.csv", "text\tlabel\n가\t0\n", {},
      r'which has tabs and no commas; set the source\'s option delimiter: "\\t"'),
     ("a.csv", "label\n0\n", {}, "found: label.*if ',' does not separate its cells, set the option delimiter"),

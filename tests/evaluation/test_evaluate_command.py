@@ -12,8 +12,12 @@ import pytest
 from kobert_pipeline.evaluation.evaluate import evaluate, sampled
 from kobert_pipeline.evaluation.noise import Noise
 from kobert_pipeline.evaluation.report import markdown
+from kobert_pipeline.evaluation.wrong_labels import write_csv
+from kobert_pipeline.features.tables import rows
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.inference.predict import predict
+from kobert_pipeline.markdown import escaped
 
 FILES = {"nsmc": "reviews_test.txt", "korquad": "qa_dev.json"}
 
@@ -140,6 +144,40 @@ def test_errors_and_page_of_a_checkpoint_by_the_command(
     assert f"- {shown['question']} ({shown['id']})" in page
 
 
+def test_texts_with_wrong_labels_are_listed_by_the_command_and_in_a_table_that_reads_like_training_files(
+    tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable
+) -> None:
+    """Their labels and probabilities are those of `predict`; with --limit only some are looked at."""
+    folder, out = tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc.json"
+    found = kobert("evaluate", folder, corpora / FILES["nsmc"], "--errors", "--out", out, "--json").json
+    examples = {one["id"]: one for one in Task.choose("nsmc").read(corpora / FILES["nsmc"])}
+    labels, wrong = ("negative", "positive"), found["wrong_labels"]
+    assert 0 < len(wrong) == round(len(examples) * (1 - found["clean"]["scores"]["accuracy"] / 100))
+    for row, given in zip(wrong, predict(folder, [row["text"] for row in wrong]), strict=True):
+        example = examples[row["id"]]
+        assert (row["text"], row["label"]) == (example["text"], labels[example["label"]])
+        assert row["predicted"] == given["label"] != row["label"]
+        assert row["probability"] == pytest.approx(given["scores"][given["label"]], abs=2e-4)
+    assert [row["probability"] for row in wrong] == sorted((row["probability"] for row in wrong), reverse=True)
+    table = out.with_suffix(".errors.csv")
+    assert [row.cells for row in rows(table)] == [{name: str(cell) for name, cell in row.items()} for row in wrong]
+    read_again = Task.choose({"name": "classification", "labels": list(labels)}).read(table)
+    assert [labels[one["label"]] for one in read_again] == [row["label"] for row in wrong]
+    page = out.with_suffix(".md").read_text(encoding="utf-8")
+    assert f"{len(wrong)} of {len(examples)} labels are wrong." in page
+    assert f"| {escaped(wrong[0]['text'])} | {wrong[0]['label']} | {wrong[0]['predicted']} |" in page
+    few = kobert("evaluate", folder, corpora / FILES["nsmc"], "--errors", "--limit", 5, "--json").json
+    assert {row["id"] for row in few["wrong_labels"]} <= {row["id"] for row in wrong}
+    assert len(few["wrong_labels"]) <= 5
+
+
+def test_no_wrong_label_is_a_table_without_rows(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", [])
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8-sig") == "id,text,label,predicted,probability\n"
+    write_csv(tmp_path / "b.csv", [{"text": '가\n"나\ud800', "label": "1"}])
+    assert [row.cells for row in rows(tmp_path / "b.csv")] == [{"text": '가\n"나?', "label": "1"}]
+
+
 def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Path) -> None:
     examples = Task.choose("nsmc").read(corpora / FILES["nsmc"])
     few, more = sampled(examples, 10), sampled(examples, 20)
@@ -154,7 +192,6 @@ def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Pa
 
 
 WRONG = [
-    ("nsmc", ["--errors"], "--errors is for tasks that answer questions"),
     ("nsmc", ["--noise", "spaces-droped"], "did you mean 'spaces-dropped'"),
     ("nsmc", ["--noise", "spaces-dropped=2"], "rates are numbers from 0 to 1"),
     ("nsmc", ["--noise", "all", "--noise-in", "question"], "the task nsmc has the texts text"),

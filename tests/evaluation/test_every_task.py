@@ -34,13 +34,15 @@ def model(tiny: Any) -> Callable[[str], Any]:
 
 @pytest.fixture
 def figures(tiny: Any, model: Callable, tmp_path: Path) -> Callable:
-    def found(name: str, text: str, noises: list[Noise] | None = None, file: str = "file.json") -> dict[str, Any]:
+    def found(
+        name: str, text: str, noises: list[Noise] | None = None, file: str = "file.json", explain: bool = False
+    ) -> dict[str, Any]:
         head = model(name)
         checkpoint = Checkpoint(
             head, load_tokenizer(tiny.run_dir / "tokenizer"), fit_to_model(Task.choose({"name": name}), head), 64
         )
         (tmp_path / file).write_text(text, encoding="utf-8")
-        return evaluate(checkpoint, tmp_path / file, noises or [], [], False, report=lambda _: None) | {
+        return evaluate(checkpoint, tmp_path / file, noises or [], [], explain, report=lambda _: None) | {
             "checkpoint": name
         }
 
@@ -81,6 +83,15 @@ def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable
     assert "classification_report" not in found, "a score is no class"
     assert "predictions_changed" not in found["noise"]["conditions"][0]
     assert "predictions changed" not in markdown(found)
+
+
+def test_wrong_labels_of_pairs_have_both_texts_and_numbers_have_none(figures: Callable) -> None:
+    text = "sentence1\tsentence2\tlabel\n비가 온다\t눈이 온다\t0\n비가 온다\t눈이 온다\t1\n"
+    wrong = figures("pair", text, file="pairs.tsv", explain=True)["wrong_labels"]
+    assert [list(row) for row in wrong] == [["id", "text", "text_pair", "label", "predicted", "probability"]]
+    assert (wrong[0]["text"], wrong[0]["text_pair"]) == ("비가 온다", "눈이 온다")
+    with pytest.raises(UserError, match="--errors is for tasks that label texts or answer questions from them; sts"):
+        figures("sts", "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n", file="scores.tsv", explain=True)
 
 
 def test_the_best_exact_match_is_of_questions_with_an_answer(figures: Callable) -> None:

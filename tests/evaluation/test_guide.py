@@ -40,8 +40,10 @@ def figures(tmp_path_factory: pytest.TempPathFactory, tiny: Any, corpora: Path, 
 
 
 def test_the_commands_of_the_guide_write_what_it_says(figures: Path) -> None:
-    assert len(LINES) == 4
-    assert {path.name for path in figures.iterdir()} == {"nsmc.json", "nsmc.md", "korquad.json", "korquad.md"}
+    assert len(LINES) == 5
+    assert {path.name for path in figures.iterdir()} == {
+        "nsmc.json", "nsmc.md", "korquad.json", "korquad.md", "wrong.json", "wrong.md", "wrong.errors.csv",
+    }  # fmt: skip
     found = json.loads((figures / "nsmc.json").read_text(encoding="utf-8"))
     assert found["noise"]["examples"] == 30
     assert {row["kind"] for row in found["noise"]["conditions"]} == set(KINDS)
@@ -55,7 +57,7 @@ def test_the_guide_names_every_noise_and_category() -> None:
 
 def test_the_page_of_results_comes_from_figures_and_copies_no_text(figures: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("## Notes\n\nA thought.\n", encoding="utf-8")
-    names = [str(figures / "nsmc.json"), str(figures / "korquad.json"), "notes.md"]
+    names = [*(str(figures / name) for name in ("nsmc.json", "korquad.json", "wrong.json")), "notes.md"]
     script = [sys.executable, str(REPO / "scripts" / "robustness"), "One core", "2026-01-01", *names]
     subprocess.run(script, cwd=tmp_path, check=True)
     made = json.loads((tmp_path / "docs" / "results" / "robustness.json").read_text(encoding="utf-8"))
@@ -66,7 +68,11 @@ def test_the_page_of_results_comes_from_figures_and_copies_no_text(figures: Path
     assert typed == [
         "kobert evaluate nsmc reviews_test.txt --noise all --noise-limit 30 --out nsmc.json",
         "kobert evaluate korquad qa_dev.json --errors --out korquad.json",
+        "kobert evaluate nsmc reviews_test.txt --out nsmc.json",
     ]
+    wrong = json.loads((figures / "wrong.json").read_text(encoding="utf-8"))
+    assert wrong.pop("wrong_labels")
+    assert made["figures"][2] == wrong
     korquad = json.loads((figures / "korquad.json").read_text(encoding="utf-8"))
     questions = [shown["question"] for samples in korquad["errors"]["samples"].values() for shown in samples]
     assert questions and not [question for question in questions if question in page]

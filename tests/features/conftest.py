@@ -1,5 +1,6 @@
 """A real tokenizer, trained once on the bundled corpora."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,18 @@ def corpora() -> Path:
     return CORPORA
 
 
-@pytest.fixture(scope="session")
-def morpheme_tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """2,000 tokens over Kiwi's morphemes."""
-    folder = tmp_path_factory.mktemp("tokenizer")
+def make(folder: Path) -> None:
+    """The stages up to the tokenizer."""
     corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), CORPORA, folder / "corpus")
     analysis.run(analysis.AnalysisOptions(), folder / "corpus", folder, folder / "analysis", num_workers=1)
     options = tokenizer.TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 2000})
     tokenizer.run(options, folder / "analysis", folder, folder / "tokenizer")
-    return folder / "tokenizer"
+
+
+@pytest.fixture(scope="session")
+def morpheme_tokenizer_folder(made_once: Callable[..., Path]) -> Path:
+    """2,000 tokens over Kiwi's morphemes."""
+    return made_once("morphemes", make) / "tokenizer"
 
 
 @pytest.fixture(scope="session")

@@ -62,6 +62,14 @@ def test_a_quote_in_a_tsv_file_is_a_character(tmp_path: Path) -> None:
     assert [row.cells["text"] for row in rows(path)] == ['"열기만 한 따옴표', '두 글자 ""']
 
 
+def test_a_csv_file_with_semicolons_in_its_first_line_and_no_commas_is_read_by_them(tmp_path: Path) -> None:
+    content = 'text;label\r\n가, 나;0\r\n"다; 라";"1"\r\n'
+    found = [row.cells for row in rows(write(tmp_path / "a.csv", content))]
+    assert found == [{"text": "가, 나", "label": "0"}, {"text": "다; 라", "label": "1"}]
+    with_commas = [row.cells for row in rows(write(tmp_path / "a.csv", "text;note,label\n가;나,0\n"))]
+    assert with_commas == [{"text;note": "가;나", "label": "0"}]
+
+
 def test_a_quoted_field_of_csv_may_go_over_lines_and_places_count_them(tmp_path: Path) -> None:
     found = list(rows(write(tmp_path / "a.csv", 'text,label\n"두\n줄",0\n한 줄,1\n')))
     assert [row.cells["text"] for row in found] == ["두\n줄", "한 줄"]
@@ -74,8 +82,9 @@ WRONG_FILES = [
     ("a.csv", "text,label\n가,0\n나,다,1\n", r"a\.csv, line 3: 3 columns, 2 were expected"),
     ("a.csv", 'text,label\n가,0\n"나,1\n', r"a\.csv, line 3: not CSV"),
     ("a.csv", 'text,label\n"가"나,0\n', "line 2: not CSV"),
-    ("a.csv", "text;label\n가, 나;0\n", r"a\.csv: its first line has semicolons and no commas; save .* CSV UTF-8"),
+    ("a.tsv", "text;label\n가;0\n", r"a\.tsv: its first line has semicolons and no tabs; save .* CSV UTF-8"),
     ("a.csv", "text\tlabel\n가\t0\n", "has tabs and no commas"),
+    ("a.csv", "text;label\n가;0\n나;다;1\n", "line 3: 3 columns, 2 were expected"),
     ("a.tsv", "text,label\n가,0\n", "has commas and no tabs"),
     ("a.txt", 'text\tlabel\n가\t0\n"나\n다"\t1\n', "line 3: 1 columns, 2 were expected, .* save .* as CSV UTF-8"),
     ("a.tsv", 'text\tlabel\n가\t0\n"나"\n', "line 3: 1 columns, 2 were expected, as in the first line$"),

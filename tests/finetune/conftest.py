@@ -1,5 +1,6 @@
 """One thread; bundled data featurized over eojeols (without an analyzer), and a tiny pretrained folder."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,8 @@ PREPARED = {
 }
 
 
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of features per task."""
-    folder = tmp_path_factory.mktemp("prepared")
+def prepare(folder: Path) -> None:
+    """The stages up to features."""
     corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), CORPORA, folder / "corpus")
     eojeols = analysis.AnalysisOptions(analyzer={"name": "whitespace", "style": "none"})
     analysis.run(eojeols, folder / "corpus", folder, folder / "analysis", num_workers=1)
@@ -38,7 +37,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.run(options, folder / "analysis", folder, folder / "tokenizer")
     for name, task in PREPARED.items():
         features.run(features.FeaturesOptions(**task), folder / "tokenizer", CORPORA, folder / "features" / name)
-    return folder / "features"
+
+
+@pytest.fixture(scope="session")
+def prepared(made_once: Callable[..., Path]) -> Path:
+    """A folder of features per task."""
+    return made_once("prepared", prepare) / "features"
 
 
 @pytest.fixture(scope="session")

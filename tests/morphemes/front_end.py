@@ -113,20 +113,22 @@ class FrontEnd:
     shards: Path
 
 
-@functools.cache
-def made(place: Path) -> FrontEnd:
-    folders = FrontEnd(*(place / stage for stage in ("corpus", "analysis", "tokenizer", "shards")))
+def folders_in(place: Path) -> FrontEnd:
+    return FrontEnd(*(place / stage for stage in ("corpus", "analysis", "tokenizer", "shards")))
+
+
+def make(place: Path) -> None:
+    folders = folders_in(place)
     gather(CorpusOptions(sources=[Text(path="documents/*.txt")], part_characters=PARTS), CORPORA, folders.corpus)
     analyse(AnalysisOptions(), folders.corpus, CORPORA, folders.analysis, num_workers=1)
     folders.tokenizer.mkdir()
     train(TokenizerOptions(subword=WordPiece(vocab_size=VOCAB_SIZE)), folders.analysis, CORPORA, folders.tokenizer)
     shard(ShardsOptions(held_out=0.1), folders.analysis, folders.tokenizer, folders.shards)
-    return folders
 
 
 @pytest.fixture(scope="session")
-def front_end(tmp_path_factory) -> FrontEnd:
-    return made(tmp_path_factory.getbasetemp() / "front_end")
+def front_end(made_once) -> FrontEnd:
+    return folders_in(made_once("front_end", make))
 
 
 @functools.cache

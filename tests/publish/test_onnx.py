@@ -61,24 +61,9 @@ def agrees(folder: Path, auto: str) -> None:
             np.testing.assert_allclose(theirs[name], value, atol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def run_dir(tiny, tmp_path_factory) -> Path:
-    """The tiny run before its publishing."""
-    return tiny.copy_before(tmp_path_factory.mktemp("onnx") / "runs" / "tiny", "publish")
-
-
-@pytest.fixture(scope="module")
-def published(run_dir, tiny, kobert, verified_here) -> Path:
-    """The folder of two published models with ONNX files in float32 and in int8."""
-    settings = ["--set", "publish={mood: {source: nsmc, onnx: int8}, encoder: {onnx: int8}}"]
-    result = kobert("publish", tiny.recipe, "--run-dir", run_dir, *settings)
-    assert result.code == 0, result.err
-    return run_dir / "publish"
-
-
-def test_models_are_exported_with_their_heads_and_quantized(published, run_dir) -> None:
+def test_models_are_exported_with_their_heads_and_quantized(with_onnx, tmp_path_factory) -> None:
     for name, auto in (("mood", "AutoModelForSequenceClassification"), ("encoder", "AutoModelForPreTraining")):
-        folder = published / name
+        folder = with_onnx / name
         counts = read_json(folder / "manifest.json")["counts"]
         assert 0 <= counts["onnx_max_difference"] < 1e-5
         assert counts["onnx_texts"] > 8
@@ -86,15 +71,15 @@ def test_models_are_exported_with_their_heads_and_quantized(published, run_dir) 
         for file in (ONNX, ONNX_INT8):
             assert file in json.loads((folder / "manifest.json").read_text())["files"]
             content = (folder / file).read_bytes()
-            places = (str(run_dir), sys.prefix, "site-packages", ".py", "/tmp")
+            places = (str(tmp_path_factory.getbasetemp().parent), sys.prefix, "site-packages", ".py", "/tmp")
             assert not [place for place in places if place.encode() in content]
         assert (folder / ONNX_INT8).stat().st_size < (folder / ONNX).stat().st_size / 2
         agrees(folder, auto)
 
 
-def test_the_card_says_what_int8_costs(published, run_dir) -> None:
+def test_the_card_says_what_int8_costs(with_onnx, tiny) -> None:
     """On dev, computed here once more text by text, and on held-out documents."""
-    folder, dev = published / "mood", Features.load(run_dir / "features" / "nsmc" / "dev")
+    folder, dev = with_onnx / "mood", Features.load(tiny.run_dir / "features" / "nsmc" / "dev")
     counts = read_json(folder / "manifest.json")["counts"]["int8_cost"]
     starts, labels = dev.arrays["windows"].tolist(), dev.arrays["labels"]
     found = {}
@@ -113,11 +98,11 @@ def test_the_card_says_what_int8_costs(published, run_dir) -> None:
     assert abs(torch_score - int8_score) <= 100 * counts["different"] / len(labels) + 1e-3
     said = f"On the {len(labels):,} examples of dev {counts['different']} predictions differ from torch's, and accuracy"
     assert said in (folder / "README.md").read_text(encoding="utf-8")
-    counts = read_json(published / "encoder" / "manifest.json")["counts"]["int8_cost"]
+    counts = read_json(with_onnx / "encoder" / "manifest.json")["counts"]["int8_cost"]
     mean, least = counts["cosine"]
     assert 0.9 < least <= mean < 1
     said = f"The vectors of {counts['texts']:,} held-out texts have a cosine of {mean:.4f} with torch's on average"
-    assert said in (published / "encoder" / "README.md").read_text(encoding="utf-8")
+    assert said in (with_onnx / "encoder" / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,10 +119,10 @@ def test_every_architecture_is_exported(name: str, tiny, tmp_path) -> None:
     agrees(tmp_path / "out", auto)
 
 
-def test_a_file_that_differs_from_torch_is_refused_and_removed(published, tiny, tmp_path, monkeypatch) -> None:
+def test_a_file_that_differs_from_torch_is_refused_and_removed(with_onnx, tiny, tmp_path, monkeypatch) -> None:
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
     monkeypatch.setattr(onnx_file, "TOLERANCE", -1.0)
-    made = published / "mood" / ONNX  # an export takes seconds
+    made = with_onnx / "mood" / ONNX  # an export takes seconds
     monkeypatch.setattr(onnx_file, "_export", lambda *given, external: shutil.copyfile(made, given[4]))
     with pytest.raises(UserError, match="differ from torch's by"):
         onnx_file.write_onnx(folder, "AutoModelForSequenceClassification", SAMPLES)

@@ -1,9 +1,10 @@
-"""Three steps of Muon: `torchrun muon_steps.py FOLDER` takes them with several ranks, `steps` with one."""
+"""Three steps of Muon: `python muon_steps.py FOLDER RANKS` takes them with several ranks, `steps` with one."""
 
 import sys
 from pathlib import Path
 
 import torch
+from launch import launch
 from safetensors.torch import save_file
 
 from kobert_pipeline.distributed import destroy_process_group
@@ -25,8 +26,13 @@ def steps() -> dict[str, torch.Tensor]:
     return {str(number): matrix.detach() for number, matrix in enumerate(matrices)}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Save a rank's matrices in the folder that the command line names."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     save_file(steps(), Path(sys.argv[1]) / f"{torch.distributed.get_rank()}.safetensors")
     destroy_process_group()  # torch's own leaves gloo's threads a moment to abort the process as it exits
+
+
+if __name__ == "__main__":
+    launch(int(sys.argv[2]), main)

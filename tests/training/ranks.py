@@ -1,5 +1,5 @@
-"""Pretraining on numbers by any number of ranks: `torchrun ranks.py CASES` runs every case of a JSON file, `pretrained`
-one."""
+"""Pretraining on numbers by any number of ranks: `torchrun ranks.py CASES` runs every case of a JSON file, and so does
+`python ranks.py CASES 2` with two ranks of its own; `pretrained` runs one."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from launch import launch
 from tokenizers import Tokenizer, models
 
 from kobert_pipeline.distributed import destroy_process_group
@@ -97,7 +98,12 @@ def pretrained(
         stage.run(options(objective, **changes), *given)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run every case of the file that the command line names."""
     for case in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         pretrained(Path(sys.argv[1]).parent, **case)
     destroy_process_group()
+
+
+if __name__ == "__main__":
+    launch(int(sys.argv[2]), main) if sys.argv[2:] else main()

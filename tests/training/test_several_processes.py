@@ -1,5 +1,5 @@
 """Several ranks, or a step in several parts, train the same as one process: a step's batch is split, so only rounding
-changes. With gloo on CPU, as `torchrun` starts them."""
+changes. With gloo on CPU, as `torchrun` starts them or, where that proves no more, forked from one process."""
 
 import json
 import os
@@ -40,12 +40,12 @@ CASES: list[dict[str, Any]] = [
 """What two processes do, in one go."""
 
 
-def by_two(place: Path, cases: list[dict[str, Any]]) -> None:
+def by_two(place: Path, cases: list[dict[str, Any]], launcher: list[str], *more: str) -> None:
     """Let two processes train all `cases`."""
     prepare(place)
     (place / "cases.json").write_text(json.dumps(cases))
-    worker = [str(Path(__file__).with_name("ranks.py")), str(place / "cases.json")]
-    result = subprocess.run([*TORCHRUN, *worker], capture_output=True, text=True, check=False)
+    worker = [str(Path(__file__).with_name("ranks.py")), str(place / "cases.json"), *more]
+    result = subprocess.run([*launcher, *worker], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
 
 
@@ -53,7 +53,7 @@ def by_two(place: Path, cases: list[dict[str, Any]]) -> None:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the results of two processes for every case, and of one."""
     place = tmp_path_factory.mktemp("several")
-    by_two(place, CASES)
+    by_two(place, CASES, [sys.executable], "2")
     pretrained(place, "mlm_nsp by one", "mlm_nsp")
     return place
 
@@ -74,7 +74,7 @@ def test_two_processes_train_what_one_does(place: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_train_what_one_does_with_every_objective(tmp_path: Path) -> None:
-    by_two(tmp_path, [{"name": f"{objective} by two", "objective": objective} for objective in MODELS])
+    by_two(tmp_path, [{"name": f"{objective} by two", "objective": objective} for objective in MODELS], TORCHRUN)
     for objective in MODELS:
         pretrained(tmp_path, f"{objective} by one", objective)
         assert difference(tmp_path, f"{objective} by two", f"{objective} by one") > 0

@@ -8,7 +8,7 @@ cells. Empty lines are ignored.
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -48,7 +48,8 @@ class Csv(Reader):
     """Column by which neighbouring rows with equal values are joined to one document, each cell a paragraph. Such
     documents are never `ordered`."""
     delimiter: str | None = None
-    """Character that separates cells; null: a comma in .csv files, a tab in .tsv and .txt files."""
+    """Character that separates cells; null: a comma in .csv files (a semicolon where their first line has semicolons
+    and no commas), a tab in .tsv and .txt files."""
     quoted: bool | None = None
     """Whether cells in double quotes may contain delimiters, line ends and doubled quotes; null: yes, unless the
     delimiter is a tab."""
@@ -113,6 +114,8 @@ class Csv(Reader):
                 "have a default"
             )
         with open_lines(path, self.encoding) as lines:
+            if self.delimiter is None:
+                delimiter, lines = found_delimiter(lines, delimiter)
             quoted = delimiter != "\t" if self.quoted is None else self.quoted
             records = _read_records(path, lines, delimiter, quoted)
             header = next(strict(records))
@@ -127,6 +130,14 @@ def delimiter_of(path: Path) -> str | None:
     """The default delimiter of a file by its name, without a suffix of compression; None for other names."""
     ending = path.with_suffix("").suffix if path.suffix.lower() in COMPRESSED else path.suffix
     return DELIMITERS.get(ending.lower())
+
+
+def found_delimiter(lines: Iterable[str], delimiter: str) -> tuple[str, Iterator[str]]:
+    """The delimiter of a table, and its lines: a semicolon where a comma is the default and the first line has
+    semicolons and no commas, as spreadsheet programs write tables where the comma is the decimal point."""
+    lines = iter(lines)
+    first = next(lines, "")
+    return ";" if delimiter == "," and "," not in first and ";" in first else delimiter, chain([first], lines)
 
 
 def other_delimiter(header: Record, delimiter: str) -> str | None:

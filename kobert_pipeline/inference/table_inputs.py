@@ -1,0 +1,97 @@
+"""Predict for the texts in the columns of a table, which are named like those of training files."""
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.span import SpanTask
+from kobert_pipeline.features.tables import Row, cell, column_of, rows
+from kobert_pipeline.features.tagging import TaggingTask
+from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.tasks.choice import Choice
+from kobert_pipeline.features.tasks.span import KNOWN as SPAN_COLUMNS
+from kobert_pipeline.inference.fill_mask import fill_masks
+from kobert_pipeline.inference.predict import located, predict_rows, refuse_unused, refuse_windows, with_task
+
+KNOWN = {**SPAN_COLUMNS, "text": ("text", "sentence", "document")}
+"""Names of columns, for tasks that know none."""
+ROWS = 1024
+"""Rows of a table that are read, and answered, at once."""
+
+
+def predict_table(
+    folder: Path,
+    path: Path,
+    columns: list[str],
+    question: str | None = None,
+    top_k: int = 5,
+    pair: str | None = None,
+    tokenizer_folder: Path | None = None,
+    long: str = "truncate",
+) -> Iterator[list[dict[str, Any]]]:
+    """`predict` for the rows of a table, a few at a time; `columns` as in `table_examples`."""
+    folder, model, tokenizer = located(folder, tokenizer_folder)
+    checkpoint = with_task(folder, model, tokenizer)
+    task = checkpoint.task if checkpoint else None
+    refuse_unused(folder, task, question, pair)
+    refuse_windows(folder, task, long)
+    examples = table_examples(folder, task, path, columns, question, pair)
+    while batch := list(islice(examples, ROWS)):
+        if checkpoint:
+            yield predict_rows(checkpoint, batch, long)
+        else:
+            yield fill_masks(model, tokenizer, [example["text"] for example in batch], [top_k] * len(batch))
+
+
+def table_examples(
+    folder: Path, task: Task | None, path: Path, columns: list[str], question: str | None, pair: str | None
+) -> Iterator[Example]:
+    """The rows of a table as examples of the task (None: to fill masks), with dummy labels. `columns` are those of the
+    text and of what belongs to it, in this order; others are recognized as in training. Raises UserError for a table
+    without rows, or without such a column, and for a cell that is not a text."""
+    fields = fields_of(folder, task, question, pair)
+    if columns[len(fields) :]:
+        raise UserError(f"{folder} reads {' and '.join(fields)}; name no more columns than that with --column")
+    table = rows(path)
+    first = next(table, None)
+    if first is None:
+        raise UserError(f"{path} has no rows; add some below its first line")
+    names = {field: column(path, first, task, field, columns[i : i + 1]) for i, field in enumerate(fields)}
+    for row in chain([first], table):
+        yield given(task, question, pair) | {field: text(row, name) for field, name in names.items()}
+
+
+def fields_of(folder: Path, task: Task | None, question: str | None, pair: str | None) -> list[str]:
+    """What is read from each row. Raises UserError for a task with candidates, whose number varies."""
+    if isinstance(task, Choice):
+        raise UserError(f"{folder} chooses between candidates; give each text with its candidates, separated by tabs")
+    if isinstance(task, SpanTask):
+        return ["context"] if question is not None else ["context", "question"]
+    return ["text", "text_pair"] if task and task.paired and pair is None else ["text"]
+
+
+def column(path: Path, first: Row, task: Task | None, field: str, named: list[str]) -> str:
+    """The column of a field: the `named` one, else that of the training files, else a known one."""
+    option, of_task = getattr(task, field, None), getattr(task, "known", {})
+    known = [*([option] if option else []), *of_task.get(field, KNOWN.get(field, ()))]
+    task_name = task.name if task else "fill-mask"
+    return str(column_of(field, path, first, task_name, next(iter(named), None), known, by="with --column"))
+
+
+def given(task: Task | None, question: str | None, pair: str | None) -> dict[str, Any]:
+    """What every example has besides its cells."""
+    if isinstance(task, SpanTask):
+        return {"question": question, "answers": []}
+    if isinstance(task, TaggingTask):
+        return {"entities": []}
+    return {"label": 0} if pair is None else {"text_pair": pair, "label": 0}
+
+
+def text(row: Row, column: str) -> str:
+    """A cell. Raises UserError unless it is a text."""
+    value = cell(row, column)
+    if not isinstance(value, str):
+        raise UserError(f"{row.place}: the column '{column}' holds {type(value).__name__}, text was expected")
+    return value

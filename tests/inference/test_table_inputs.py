@@ -1,0 +1,70 @@
+"""Texts to predict from tables: the columns are those of training files, and no label is needed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.inference.table_inputs import table_examples
+
+FOLDER = Path("model")
+REVIEWS = 'id,document,review\n1,"좋다, 정말",가\n2,"두\n줄",나\n'
+PAIRS = "sentence1\tsentence2\n비가 온다\t눈이 온다\n"
+QUESTIONS = "question,context,day\n누가?,민수가 갔다,월\n"
+
+
+def read(place: Path, name: str, content: str, task: Any, *columns: str, **given: str) -> list[dict[str, Any]]:
+    (place / name).write_text(content, encoding="utf-8")
+    chosen = task and Task.choose(task)
+    more = (given.get("question"), given.get("pair"))
+    return list(table_examples(FOLDER, chosen, place / name, list(columns), *more))
+
+
+def test_columns_are_named_recognized_or_those_of_the_training_files(tmp_path: Path) -> None:
+    known = [{"text": "좋다, 정말", "label": 0}, {"text": "두\n줄", "label": 0}]
+    other = [{"text": "가", "label": 0}, {"text": "나", "label": 0}]
+    assert read(tmp_path, "a.csv", REVIEWS, "nsmc") == known
+    assert read(tmp_path, "a.csv", REVIEWS, "classification") == known
+    assert read(tmp_path, "a.csv", REVIEWS, "nsmc", "review") == other
+    trained = {"name": "classification", "text": "review"}
+    assert read(tmp_path, "a.csv", REVIEWS, trained) == other
+    assert read(tmp_path, "a.csv", REVIEWS, trained | {"text": "comment"}) == known
+    assert read(tmp_path, "a.csv", REVIEWS, trained, "document") == known
+
+
+def test_every_kind_of_task_gets_its_fields(tmp_path: Path) -> None:
+    first = {"text": "비가 온다", "label": 0}
+    assert read(tmp_path, "a.tsv", PAIRS, "sts") == [first | {"text_pair": "눈이 온다"}]
+    assert read(tmp_path, "a.tsv", PAIRS, "nli", "sentence2", "sentence1") == [
+        {"text": "눈이 온다", "text_pair": "비가 온다", "label": 0}
+    ]
+    assert read(tmp_path, "a.tsv", PAIRS, "pair", pair="해가 떴다") == [first | {"text_pair": "해가 떴다"}]
+    for task in ("korquad", "span"):
+        asked = {"context": "민수가 갔다", "question": "누가?", "answers": []}
+        assert read(tmp_path, "a.csv", QUESTIONS, task) == [asked]
+        assert read(tmp_path, "a.csv", QUESTIONS, task, question="언제?") == [asked | {"question": "언제?"}]
+        assert read(tmp_path, "a.csv", QUESTIONS, task, "context", "day") == [asked | {"question": "월"}]
+    assert read(tmp_path, "a.jsonl", json.dumps({"sentence": "가", "id": 1}), "ner") == [{"text": "가", "entities": []}]
+    assert read(tmp_path, "a.json", '[{"text": "[MASK]"}]', None) == [{"text": "[MASK]", "label": 0}]
+
+
+WRONG = [
+    ("a.csv", REVIEWS, "nsmc", ["documnt"],
+     r"no column 'documnt' - did you mean 'document'\?.*; name the column with --column$"),
+    ("a.csv", "id,글\n1,가\n", "nsmc", [],
+     r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); "
+     "name it with --column$"),
+    ("a.tsv", PAIRS, "nsmc", ["sentence1", "sentence2"], "model reads text; name no more columns"),
+    ("a.csv", "document\n", "nsmc", [], r"a\.csv has no rows; add some"),
+    ("a.jsonl", '{"text": 3}', "classification", [], r"a\.jsonl, line 1: the column 'text' holds int, text was"),
+    ("a.csv", "text,choice1,choice2\n가,나,다\n", "choice", [], "model chooses between candidates; give each text"),
+]  # fmt: skip
+
+
+def test_a_table_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    for name, content, task, columns, said in WRONG:
+        with pytest.raises(UserError, match=said):
+            read(tmp_path, name, content, task, *columns)
