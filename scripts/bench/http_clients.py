@@ -118,7 +118,7 @@ def server(core: int, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
     assert process.stdout
     try:
         address = process.stdout.readline().partition(": loading")[0]
-        while requests.get(f"{address}/ready", timeout=10).status_code != 200:
+        while requests.get(f"{address}/ready", timeout=60).status_code != 200:
             time.sleep(0.1)
         yield address, psutil.Process(process.pid)
     finally:
