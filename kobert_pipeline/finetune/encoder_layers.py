@@ -62,17 +62,17 @@ def first_token_view(model: Any) -> Any:
     perhaps at the same time, read all hidden states of `model`. It is `model` itself where its class is another."""
     if type(model).__name__ not in FIRST_TOKEN_CLASSES:
         return model
-    view = part = _with_own_parts(model)
+    view = part = with_own_parts(model)
     # copies from the model down to its last layer; everything else is shared
     for name in (model.base_model_prefix, "encoder", "layer", str(len(model.base_model.encoder.layer) - 1)):
-        inner = _with_own_parts(part._modules[name])
+        inner = with_own_parts(part._modules[name])
         part._modules[name] = inner
         part = inner
     keep_first_token(view)
     return view
 
 
-def _with_own_parts(module: Any) -> Any:
+def with_own_parts(module: Any) -> Any:
     """A copy of a module with the same parameters and inner modules, of which the latter can be replaced."""
     copied = copy(module)
     copied._modules = dict(module._modules)

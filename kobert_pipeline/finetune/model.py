@@ -6,6 +6,7 @@ text gets the same answer everywhere. This module needs neither the analyzer nor
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import by_length, max_padding_on, padded
 from kobert_pipeline.finetune.encoder_layers import first_token_view, keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
+from kobert_pipeline.finetune.packed import packed, packed_view
 from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
@@ -139,13 +141,15 @@ def logits(
 ) -> dict[str, list[np.ndarray]]:
     """Each output of the model as one array per row (a window, or one example's choices). Outputs per token are as long
     as the window, without padding."""
-    model = first_token_view(model.eval())
+    view = packed_view(model.eval(), device)
+    batches = by_length(features, batch_size, inf if view else max_padding_on(device))
+    model = view or first_token_view(model)
     by_row: dict[str, dict[int, np.ndarray]] = {}  # rows are predicted by length and returned in their order
-    batches = by_length(features, batch_size, max_padding_on(device))
     for rows in track(batches, "predicting", len(batches), "batches"):
+        batch = packed(features, rows) if view else padded(features, rows, device, pad_id=pad_id_of(model))
         # in fp32 even within a bf16 training: selection and scores must be what a user of the saved model gets
         with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=bf16):
-            outputs = model(**drop_unsupported_inputs(model, padded(features, rows, device, pad_id=pad_id_of(model))))
+            outputs = model(**drop_unsupported_inputs(model, batch))
         for name, value in outputs.items():
             if not isinstance(value, torch.Tensor):  # GPT-2 returns its cache, too
                 continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
@@ -24,12 +24,15 @@ from kobert_pipeline.serve.page import page
 from kobert_pipeline.serve.reference import reference_page
 from kobert_pipeline.serve.service import Service, service_of
 
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schema.Error} for status in (400, 401, 404, 413, 422, 429, 500, 503, 504)
-}
 HTTP_BEARER = Depends(HTTPBearer(auto_error=False))
-models = APIRouter(prefix="/v1", responses=ERRORS)
+models = APIRouter(prefix="/v1", responses=schema.ERRORS)
 server = APIRouter()
+
+
+class MetricsResponse(Response):
+    """Prometheus' text format."""
+
+    media_type = CONTENT_TYPE_LATEST
 
 
 def create_app(service: Service, api_key: bytes | None = None, load_first: bool = False) -> FastAPI:
@@ -59,7 +62,7 @@ def create_app(service: Service, api_key: bytes | None = None, load_first: bool 
     app.state.service = service
     app.include_router(models)
     app.include_router(server)
-    app.include_router(page, responses=ERRORS)
+    app.include_router(page)
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     service.metrics.paths = frozenset(app.openapi()["paths"])
@@ -153,7 +156,7 @@ async def tokenize(body: schema.TextsBody, request: Request) -> Response:
     return rows(model, await computed(request, model.tokenize, texts, texts))
 
 
-@server.get("/health")
+@server.get("/health", responses=schema.errors(503))
 async def health(request: Request) -> Response:
     """Whether the process works; 503 once the thread of the models has ended."""
     if not service_of(request).alive:
@@ -161,7 +164,7 @@ async def health(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-@server.get("/ready")
+@server.get("/ready", responses=schema.errors(503))
 async def ready(request: Request) -> Response:
     """The models with the paths that they answer; 503 until they are loaded."""
     service = service_of(request)
@@ -171,10 +174,10 @@ async def ready(request: Request) -> Response:
     )
 
 
-@server.get("/metrics")
+@server.get("/metrics", response_class=MetricsResponse)
 async def metrics(request: Request) -> Response:
     """Counts and times in Prometheus' text format."""
-    return PlainTextResponse(service_of(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return MetricsResponse(service_of(request).metrics.text())
 
 
 @server.get("/docs", include_in_schema=False)

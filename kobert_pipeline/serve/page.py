@@ -104,7 +104,7 @@ async def show() -> Response:
     return HTMLResponse(HTML, headers=HEADERS)
 
 
-@page.get("/v1/models", response_model=Models)
+@page.get("/v1/models", response_model=Models, responses=schema.ERRORS)
 async def models(request: Request) -> Response:
     """The models, and what each answers."""
     service = service_of(request)
@@ -118,7 +118,7 @@ async def models(request: Request) -> Response:
     return JSONResponse({"object": "list", "data": data})
 
 
-@page.post("/v1/attention", response_model=schema.Results[Attention])
+@page.post("/v1/attention", response_model=schema.Results[Attention], responses=schema.ERRORS)
 async def attention(body: AttentionBody, request: Request) -> Response:
     """What each morpheme of a text reads from, in one layer and head."""
     service = service_of(request)

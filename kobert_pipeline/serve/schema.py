@@ -258,3 +258,12 @@ class Error(BaseModel):
     """The body of every answer that is not 200."""
 
     error: Refusal
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What the OpenAPI page says of answers with these statuses."""
+    return {status: {"model": Error} for status in statuses}
+
+
+ERRORS = errors(400, 401, 404, 413, 422, 429, 500, 503, 504)
+"""The errors of paths that ask a model."""

@@ -278,8 +278,12 @@ def test_the_openapi_page_describes_every_path(client_of: Any) -> None:
     described = client.get("/openapi.json").json()
     assert "/v1/embeddings" in described["paths"] and "/metrics" in described["paths"]
     for path, methods in described["paths"].items():
-        for method in methods.values():
+        for name, method in methods.items():
             assert method["description"], path
+            if name == "get":
+                answer = client.get(path)
+                (kind,) = method["responses"][str(answer.status_code)]["content"]
+                assert answer.headers["Content-Type"].startswith(kind), path
     errors = described["paths"]["/v1/classify"]["post"]["responses"]
     assert {"401", "413", "422", "429", "504"} <= set(errors)
     assert all(

@@ -1,0 +1,71 @@
+"""Predictions without padding: the texts of a batch as one row, in which attention keeps them apart.
+
+Every other part of a layer computes single tokens. On a CPU the time of a forward pass grows with its tokens, so small
+batches of short texts are quicker than in padded rows (docs/results/serving.md).
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.finetune.batching import MODEL_INPUTS, cells
+from kobert_pipeline.finetune.encoder_layers import with_own_parts
+from kobert_pipeline.training.attention import SequenceLayout, packed_attention
+
+PACKED_CLASSES = ("BertForSequenceClassification", "ElectraForSequenceClassification")
+"""Models with BERT's layers and positions (RoBERTa's depend on which tokens are padding), whose head reads the last
+hidden state of the first token only."""
+
+
+class PackedEncoder(torch.nn.Module):
+    """The layers of a BERT encoder: T packed tokens (1, T, H) -> the last states of each text's first token (n, 1, H).
+
+    `packing` says where the n texts are, `first` (n,) where their first tokens are; both are arguments of the model.
+    """
+
+    def __init__(self, layers: Any) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(
+        self, hidden: torch.Tensor, *args: Any, packing: SequenceLayout, first: torch.Tensor, **kwargs: Any
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """The states, as `transformers` models take them from their encoder."""
+        for number, layer in enumerate(self.layers, 1):
+            attention = layer.attention.self
+            # (1, T, H) -split-> (1, T, A, W) -trans-> (1, A, T, W)
+            query, key, value = (
+                part(hidden).unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
+                for part in (attention.query, attention.key, attention.value)
+            )
+            context = packed_attention(attention, query, key, value, None, packing)[0].flatten(2)
+            if number == len(self.layers):
+                context, hidden = context[:, first], hidden[:, first]
+            attended = layer.attention.output(context, hidden)
+            hidden = layer.output(layer.intermediate(attended), attended)
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden.transpose(0, 1))
+
+
+def packed_view(model: Any, device: torch.device | str) -> Any | None:
+    """A model with the weights of `model` that takes `packed` inputs; None for other classes than `PACKED_CLASSES`, and
+    on devices where padding costs little."""
+    if type(model).__name__ not in PACKED_CLASSES or model.config.is_decoder or torch.device(device).type != "cpu":
+        return None
+    view, prefix = with_own_parts(model), model.base_model_prefix
+    base = view._modules[prefix] = with_own_parts(model.base_model)
+    base._modules["encoder"] = PackedEncoder(model.base_model.encoder.layer)
+    return view
+
+
+def packed(features: Features, rows: np.ndarray) -> dict[str, Any]:
+    """The inputs of a `packed_view` for these rows: their T tokens, (1, T) each, and where the texts are."""
+    lengths = features.lengths[rows]
+    index, real = cells(features, rows, int(lengths.max()))
+    arrays = {name: features.arrays[name][index[real]] for name in MODEL_INPUTS}
+    arrays["position_ids"] = np.nonzero(real)[1]
+    inputs: dict[str, Any] = {name: torch.from_numpy(array.astype(np.int64))[None] for name, array in arrays.items()}
+    inputs["first"] = torch.from_numpy(np.cumsum(lengths) - lengths)
+    return inputs | {"packing": SequenceLayout.of(lengths)}
