@@ -38,11 +38,11 @@ def shard_model(module: torch.nn.Module, accelerator: Accelerator) -> None:
         policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for layers in layer_lists(module):
         if bf16 and (norms := norms_in(layers)):
-            # near 1, where a norm's weights are, bf16 has steps of 1/128; too few to gather twice
+            # near 1, where a norm's weights are, bf16 has steps of 1/128; being few, they are kept for the backward pass
             fully_shard(norms, mesh=mesh, reshard_after_forward=False)
         for layer in layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
-    # in fp32: in bf16 the gradients of a token's embedding would be summed in bf16, too
+    # in fp32, because in bf16 the gradients of an embedding would be summed over all its tokens in bf16
     fully_shard(module, mesh=mesh)
 
 
