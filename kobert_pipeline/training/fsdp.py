@@ -38,7 +38,7 @@ def shard_model(module: torch.nn.Module, accelerator: Accelerator) -> None:
         policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for layers in layer_lists(module):
         if bf16 and (norms := norms_in(layers)):
-            # near 1, where a norm's weights are, bf16 has steps of 1/128; being few, they are kept for the backward pass
+            # near 1, where a norm's weights are, bf16 has steps of 1/128; being few, they are kept for the backward
             fully_shard(norms, mesh=mesh, reshard_after_forward=False)
         for layer in layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
