@@ -20,8 +20,8 @@ needs."""
 MOMENT_BYTES = 4
 """Those of them that Muon saves: it has one moment for the matrices of hidden layers."""
 GATHERED_BYTES, GATHERED_LAYERS = 8, 2
-"""Bytes per parameter that FSDP has gathered, for its weight and gradient in fp32: of those outside the layers, and of
-so many layers, the one that is computed and the next."""
+"""Bytes per parameter that FSDP has gathered: of those outside the layers, for weight and gradient in fp32; of so many
+layers, the one that is computed and the next, for both in bf16 and the gradient in fp32, to be reduced."""
 LOGIT_BYTES = 10
 """Bytes per logit of a chunk: in 16 bits, in fp32, and its log-probability, which becomes the gradient in place."""
 FULL_LOGIT_BYTES = 8
@@ -70,11 +70,12 @@ class MemoryModel(NamedTuple):
         # the smaller one, since `encoder_weights` counts a layer that is shared each time it is used
         encoder = parameters - self.architecture.head_weights(self.vocab_size, head)
         hidden = min(encoder, self.architecture.encoder_weights(head))
-        state = (STATE_BYTES * parameters - MOMENT_BYTES * hidden * self.muon) // self.shards
-        weights = state + COPY_BYTES * parameters
+        weights = (STATE_BYTES * parameters - MOMENT_BYTES * hidden * self.muon) // self.shards
         if self.shards > 1:
-            layers = GATHERED_LAYERS * hidden // self.architecture.num_hidden_layers
-            weights += GATHERED_BYTES * (parameters - hidden + layers)
+            gathered = parameters - hidden + GATHERED_LAYERS * hidden // self.architecture.num_hidden_layers
+            weights += (GATHERED_BYTES + COPY_BYTES) * gathered
+        else:
+            weights += COPY_BYTES * parameters
         per_number = tokens * (1.0 if self.bf16 else FULL_PRECISION)
         at_logits = round(per_number * self.architecture.activation_bytes_at_logits(head, self.fp32_residuals))
         in_all = round(per_number * self.architecture.activation_bytes(head, self.fp32_residuals))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from accelerate import Accelerator
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from kobert_pipeline.distributed import is_main_process
@@ -18,7 +18,8 @@ from kobert_pipeline.errors import UserError
 
 
 def shard_model(module: torch.nn.Module, accelerator: Accelerator) -> None:
-    """Shard every parameter of `module` in place, each transformer layer as one group and the rest as another.
+    """Shard every parameter of `module` in place, each transformer layer as one group and the rest as another. With
+    mixed precision, layers are gathered in bf16, but their norms in fp32; all gradients are reduced in fp32.
 
     The parameters are new objects afterwards, so create the optimizer after this call. Raises UserError where there is
     only one rank.
@@ -32,16 +33,31 @@ def shard_model(module: torch.nn.Module, accelerator: Accelerator) -> None:
     for tensor in (*module.parameters(), *module.buffers()):
         torch.distributed.broadcast(tensor.detach(), src=0)
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
-    for layer in transformer_layers(module):
-        fully_shard(layer, mesh=mesh)
+    bf16, policy = accelerator.mixed_precision == "bf16", MixedPrecisionPolicy()
+    if bf16:  # autocast would round the layers' matrices and biases anyway; to cast inputs would round fp32 residuals
+        policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
+    for layers in layer_lists(module):
+        if bf16 and (norms := norms_in(layers)):
+            # near 1, where a norm's weights are, bf16 has steps of 1/128; being few, they are kept for the backward
+            fully_shard(norms, mesh=mesh, reshard_after_forward=False)
+        for layer in layers:
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+    # in fp32, because in bf16 the gradients of an embedding would be summed over all its tokens in bf16
     fully_shard(module, mesh=mesh)
 
 
-def transformer_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
+def layer_lists(module: torch.nn.Module) -> list[list[torch.nn.Module]]:
     """The members of every ModuleList, inner lists first, as `fully_shard` requires."""
     # not of lists of one: ALBERT's only layer would be gathered again every time the model passes through it
     lists = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) > 1]
-    return [layer for members in reversed(lists) for layer in members]
+    return [list(members) for members in reversed(lists)]
+
+
+def norms_in(layers: list[torch.nn.Module]) -> list[torch.nn.Module]:
+    """The modules of `layers` that own vectors only and are not sharded yet."""
+    parts = [part for layer in layers for part in layer.modules() if not isinstance(part, FSDPModule)]
+    owned = [(part, list(part.parameters(recurse=False))) for part in parts]
+    return [part for part, weights in owned if weights and all(weight.ndim == 1 for weight in weights)]
 
 
 def reshard(module: torch.nn.Module) -> None:

@@ -20,7 +20,7 @@ from kobert_pipeline.files import sha256
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.training.checkpoint import checkpoints
 from kobert_pipeline.training.evaluations import read_evaluations
-from kobert_pipeline.training.fsdp import full_params, shard_model, transformer_layers
+from kobert_pipeline.training.fsdp import full_params, layer_lists, shard_model
 from kobert_pipeline.training.loop import train
 from kobert_pipeline.training.plan import Plan
 
@@ -51,7 +51,12 @@ SLOW: list[dict[str, Any]] = [
         for objective in ("mlm", "clm")
     ),
     *({"name": f"rtd {fsdp}", "objective": "rtd", "architecture": TIED, "fsdp": fsdp} for fsdp in (True, False)),
+    *(
+        {"name": f"rtd bf16 {fsdp}", "objective": "rtd", "architecture": TIED, "fsdp": fsdp, "mixed_precision": "bf16"}
+        for fsdp in (True, False)
+    ),
     *({**CASES[0], "name": f"bf16 {fsdp}", "mixed_precision": "bf16", "fsdp": fsdp} for fsdp in (True, False)),
+    {**CASES[0], "name": "bf16 stopped", "mixed_precision": "bf16", "stops": 3},
     *(
         {
             **CASES[0],
@@ -173,10 +178,11 @@ def test_other_architectures_layers_passed_twice_and_bf16(tmp_path: Path) -> Non
     for objective in ("mlm", "clm"):
         pretrained(tmp_path, f"{objective} by one", objective, architecture=DEEP)
         difference(tmp_path, f"{objective} shared", f"{objective} by one")
-    difference(tmp_path, "rtd True", "rtd False")
-    difference(tmp_path, "residuals True", "residuals False")
-    found, expected = (load_file(tmp_path / f"bf16 {fsdp}" / "model" / "model.safetensors") for fsdp in (True, False))
-    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-3)
+    # in bf16 as close as in fp32: gathered in bf16 is only what autocast rounds in the same way without FSDP
+    for name in ("rtd", "rtd bf16", "bf16", "residuals"):
+        difference(tmp_path, f"{name} True", f"{name} False")
+    models = [sha256(tmp_path / name / "model" / "model.safetensors") for name in ("bf16 stopped", "bf16 True")]
+    assert models[0] == models[1]
 
 
 @pytest.mark.slow
@@ -204,7 +210,7 @@ def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
     sizes = {name: parameter.shape for name, parameter in module.named_parameters()}
     torch.distributed.init_process_group("fake", rank=1, world_size=4, store=FakeStore())
     try:
-        shard_model(module, SimpleNamespace(num_processes=4, device=torch.device("cpu")))
+        shard_model(module, SimpleNamespace(num_processes=4, device=torch.device("cpu"), mixed_precision="no"))
         kept = {name: parameter.to_local().shape for name, parameter in module.named_parameters()}
     finally:
         torch.distributed.destroy_process_group()
@@ -234,7 +240,8 @@ def test_layers_are_the_modules_in_a_row() -> None:
         given = options(objective, architecture=architecture)
         with torch.device("meta"):
             model = given.architecture.model(given.architecture.config(200), given.objective.head)
-        found = transformer_layers(LossModule(model, given.objective, given.architecture))
+        module = LossModule(model, given.objective, given.architecture)
+        found = [layer for layers in layer_lists(module) for layer in layers]
         assert [type(layer).__name__ for layer in found] == expected
         assert len({id(layer) for layer in found}) == len(found)
 
