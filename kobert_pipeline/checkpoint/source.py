@@ -112,6 +112,20 @@ def commit_of(name: str, folder: Path) -> str | None:
     return None if local_folder(name) else folder.name
 
 
+def base_model_of(name: str, folder: Path) -> str | None:
+    """The model on the Hub that a checkpoint is, or that its own card in `folder` names as its base; None where there
+    is neither."""
+    if not local_folder(name):
+        return parse_hub_name(name)[0]
+    import yaml
+    from huggingface_hub import metadata_load
+
+    with suppress(OSError, ValueError, yaml.YAMLError, UserError):  # the card may be anybody's
+        found = (metadata_load(folder / "README.md") or {}).get("base_model")
+        return parse_hub_name(found)[0] if isinstance(found, str) else None
+    return None
+
+
 def lacks_of_tokenizer(folder: Path) -> list[str]:
     """What a tokenizer still needs besides the files in `folder`."""
     if not any((folder / name).is_file() for name in VOCABULARIES):

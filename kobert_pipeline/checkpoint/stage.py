@@ -12,6 +12,7 @@ from kobert_pipeline.checkpoint.source import (
     CONFIG,
     PICKLED_WEIGHTS,
     TOKENIZER_FILES,
+    base_model_of,
     checkpoint_files,
     commit_of,
     local_folder,
@@ -46,8 +47,8 @@ def raw_files(name: str) -> list[Path]:
 
 
 def run(name: str, out: Path) -> dict[str, Any]:
-    """Write `model/` and `tokenizer/` to `out`. Returns the counts for the manifest: the commit on the Hub, the SHA-256
-    of each original file, and the sizes. Raises UserError for a checkpoint that does not load."""
+    """Write `model/` and `tokenizer/` to `out`. Returns the counts for the manifest: the commit and the base model on
+    the Hub, the SHA-256 of each original file, and the sizes. Raises UserError for a checkpoint that does not load."""
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
@@ -79,8 +80,8 @@ def run(name: str, out: Path) -> dict[str, Any]:
             path.unlink()  # a template for chats, and the like: no part of a tokenizer of this package
     digests = {path.name: sha256(path) for path in files}
     counts = {"source": name, "files_sha256": digests, "vocab_size": len(tokenizer), "parameters": parameters}
-    commit = commit_of(name, folder)
-    return counts | ({"commit": commit} if commit else {})
+    known = {"commit": commit_of(name, folder), "base_model": base_model_of(name, folder)}
+    return counts | {key: value for key, value in known.items() if value}
 
 
 def write_weights(folder: Path, out: Path) -> None:

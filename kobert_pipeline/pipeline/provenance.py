@@ -154,6 +154,7 @@ def card_facts(
         style=segmenter.style if segmenter else "",
         library=segmenter.library if segmenter else "",
         base=strip_local_paths(recipe.checkpoint, data_dir),
+        base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
         plain_agreement=manifests["tokenizer"]["counts"]["agreement_with_plain"] if has_plain else None,
         gives_vectors=isinstance(task, Contrastive) or (task is None and auto_class != "AutoModelForCausalLM"),
         permission=options.permission,

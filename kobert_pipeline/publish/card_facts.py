@@ -69,6 +69,8 @@ class CardFacts:
     """The package to install for the analyzer, "" if it needs none."""
     base: str | None = None
     """The checkpoint, not of this package, that it was made from."""
+    base_model: str | None = None
+    """That checkpoint on the Hub, or the one that it names as its base."""
     results: Results | None = None
     plain_agreement: float | None = None
     """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""

@@ -213,6 +213,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         license=licence["license"],
         license_name=licence.get("license_name"),
         library_name="transformers",
+        base_model=facts.base_model,
         pipeline_tag=PIPELINES[facts.auto_class],
         tags=[
             "korean",

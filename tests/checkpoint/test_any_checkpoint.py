@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from huggingface_hub import ModelCard
 from layouts import LAYOUTS, made
 
+from kobert_pipeline.checkpoint.source import base_model_of
 from kobert_pipeline.features.tasks.korquad import KorQuad
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.files import read_json, sha256, write_json
@@ -126,12 +128,14 @@ def test_a_checkpoint_is_tuned_and_scores_as_plain_transformers_says(
 
 def test_it_is_published_without_our_code_and_compared(data: Path, tiny: Any, tmp_path: Path, kobert: Callable) -> None:
     checkpoint, run_dir = made("klue-roberta", tmp_path), tmp_path / "runs" / "theirs"
+    (checkpoint / "README.md").write_text("---\nbase_model: klue/roberta-base\n---\n# Ours\n", encoding="utf-8")
     path = recipe(tmp_path, checkpoint, data)
     assert kobert("run", path, "--run-dir", run_dir).code == 0
     folder = run_dir / "publish" / "nsmc"
     assert (folder / "tokenizer.json").is_file() and not list(folder.glob("*.py"))
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "Fine-tuned from `klue-roberta`" in card and "trust_remote_code" not in card and str(tmp_path) not in card
+    assert ModelCard(card).data.base_model == "klue/roberta-base"
     from transformers import pipeline
 
     label = pipeline("text-classification", str(folder))("정말 재밌다")[0]["label"]
@@ -146,9 +150,20 @@ def test_it_is_published_without_our_code_and_compared(data: Path, tiny: Any, tm
     # it can be the start of the next recipe, and our own checkpoints can, too
     again = recipe(tmp_path, folder, data)
     assert kobert("run", again, "--run-dir", tmp_path / "runs" / "again", "--until", "features").code == 0
+    assert base_model_of(str(folder), folder) == "klue/roberta-base", "the card of what was published names it, too"
     own = recipe(tmp_path, tiny.run_dir / "publish" / "mlm", data)
     assert kobert("run", own, "--run-dir", tmp_path / "runs" / "own", "--until", "features").code == 0
     assert (tmp_path / "runs" / "own" / "checkpoint" / "tokenizer" / "morphemes.json").is_file()
+
+
+def test_the_base_model_of_a_folder_is_the_one_that_its_card_names(tmp_path: Path) -> None:
+    assert base_model_of("klue/bert-base@main", tmp_path) == "klue/bert-base"
+    values = ["base_model: [a/b, c/d]", "base_model: ../mine", "base_model: [", "- 1"]
+    cards = ["", "# no metadata", *(f"---\n{value}\n---\n" for value in values)]
+    assert base_model_of(str(tmp_path), tmp_path) is None
+    for card in cards:
+        (tmp_path / "README.md").write_text(card, encoding="utf-8")
+        assert base_model_of(str(tmp_path), tmp_path) is None, card
 
 
 def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: Path, kobert: Callable) -> None:

@@ -86,7 +86,7 @@ def test_a_name_on_the_hub_is_fetched_once_and_recorded_by_its_commit(
     command = ["run", "hub.yaml", "--until", "features", "--json"]
     result = kobert_process(*command, cwd=tmp_path, env=online)
     counts = result.json["stages"][0]["counts"]
-    assert counts["source"] == "some/bert" and counts["commit"] == COMMIT
+    assert (counts["source"], counts["base_model"], counts["commit"]) == ("some/bert", "some/bert", COMMIT)
     assert set(counts["files_sha256"]) == {"config.json", "pytorch_model.bin", "vocab.txt", "tokenizer_config.json"}
     assert (tmp_path / "runs" / "hub" / "checkpoint" / "model" / "model.safetensors").is_file()
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.finetune.batching import Batches, by_length, padded
+from kobert_pipeline.finetune.fitting import width_multiple
+from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import prefetch
@@ -204,3 +206,9 @@ def test_padded_choices_are_the_padded_windows_in_another_shape() -> None:
         assert (
             np.concatenate(by_length(together, 7)).tolist() == np.argsort(together.lengths, kind="stable").tolist()
         ), choices
+
+
+def test_widths_of_batches_suit_the_device() -> None:
+    places = [("no", "cpu"), ("no", "cuda"), ("bf16", "cpu"), ("bf16", "cuda")]
+    found = [width_multiple(FinetunePlan(mixed_precision=precision), device) for precision, device in places]
+    assert found == [1, 1, 2, 8]
