@@ -88,7 +88,7 @@ def _write_report(out: Path, report: dict[str, Any], text: str) -> None:
     if "wrong_labels" in report:
         write_csv(out.with_suffix(WRONG), report["wrong_labels"])
     with atomic_write(out.with_suffix(".md")) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors="replace")  # texts may have lone surrogates
 
 
 def check_writable(out: Path) -> None:

@@ -49,10 +49,10 @@ def file_batches(names: list[str]) -> Iterator[list[str]]:
                 yield from line_batches(file, name)
 
 
-def refuse_missing(names: list[str]) -> None:
-    """Raise UserError for a name that is not a file, or for standard input twice."""
+def refuse_missing(names: list[str], allowed: str = "text files with one text per line") -> None:
+    """Raise UserError for a name that is not a file, or for standard input twice. `allowed`: the files to name."""
     if missing := next((name for name in names if name != "-" and not Path(name).is_file()), None):
-        raise UserError(f"{missing} is not a file; name text files with one text per line, or - for standard input")
+        raise UserError(f"{missing} is not a file; name {allowed}, or - for standard input")
     if names.count("-") > 1:
         raise UserError("- is given more than once, but standard input can be read only once; name it once")
 

@@ -79,9 +79,9 @@ def predict(
     """
     if (file is None) == (not texts):
         raise UserError("give either texts or --in FILE")
-    if columns and file is None:
+    if columns and file in (None, "-"):
         raise UserError("--column names columns of a table; give one with --in FILE, or leave it out")
-    refuse_missing([file] if file else [])
+    refuse_missing([file] if file else [], "a table or a file with one text per line")
     refuse_blank_arguments(texts or [])
 
     from kobert_pipeline.inference.predict import predict_batches

@@ -29,11 +29,12 @@ class Row(NamedTuple):
 def rows(path: Path) -> Iterator[Row]:
     """The rows of a file, whose suffix says which of `KINDS` it is. Raises UserError for other suffixes and for a file
     of another form."""
-    suffix = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+    name = Path(path.name.lower())
+    suffix = name.with_suffix("").suffix if name.suffix in COMPRESSED else name.suffix
     # Parquet is compressed inside, and must be seekable
-    if suffix not in KINDS or (suffix == ".parquet" and path.suffix in COMPRESSED):
+    if suffix not in KINDS or (suffix == ".parquet" and name.suffix in COMPRESSED):
         raise UserError(
-            f"{path}: a file of labelled texts ends with {', '.join(KINDS)} (all but the last also compressed: .gz "
+            f"{path}: the name of a table ends with {', '.join(KINDS)} (all but the last also compressed: .gz "
             ".bz2 .xz .zst)"
         )
     return KINDS[suffix](path)

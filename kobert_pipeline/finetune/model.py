@@ -141,7 +141,11 @@ def logits(
 ) -> dict[str, list[np.ndarray]]:
     """Each output of the model as one array per row (a window, or one example's choices). Outputs per token are as long
     as the window, without padding."""
-    view = packed_view(model.eval(), device)
+    model.eval()
+    # in bf16 oneDNN keeps memory on the CPU for each number of tokens, which differs from batch to batch; and an empty
+    # row has no first token
+    packable = not bf16 and features.lengths.min(initial=1) > 0
+    view = packed_view(model, device) if packable else None
     batches = by_length(features, batch_size, inf if view else max_padding_on(device))
     model = view or first_token_view(model)
     by_row: dict[str, dict[int, np.ndarray]] = {}  # rows are predicted by length and returned in their order

@@ -69,7 +69,8 @@ class FinetuneOptions(Options):
     @property
     def origins(self) -> list[str]:
         """The names of the fine-tunings whose models this one starts from or learns from."""
-        return [*filter(None, [self.earlier]), *(self.distill.teachers if self.distill else ())]
+        names = [*filter(None, [self.earlier]), *(self.distill.teachers if self.distill else ())]
+        return list(dict.fromkeys(names))
 
     @model_validator(mode="after")
     def _check_ngrams(self) -> "FinetuneOptions":

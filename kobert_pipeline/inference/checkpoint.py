@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, locate
+from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, local_folder, locate
 from kobert_pipeline.config import options, recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.sequence import SequenceTask
@@ -144,6 +144,7 @@ def load_onnx(folder: Path, backend: str) -> Any:
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's."""
+    folder = local_folder(str(folder)) or folder
     if lacking := lacks_of_tokenizer(folder):
         raise UserError(
             f"{folder} has no tokenizer: it lacks {', '.join(lacking)}; name a checkpoint or the tokenizer folder of a "

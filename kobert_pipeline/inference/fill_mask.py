@@ -28,10 +28,10 @@ def fills_masks(model: Any) -> bool:
 def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
     """The `top_ks[i]` most likely tokens for each [MASK] of text i, with their probabilities. Raises UserError for a
     text without [MASK], or with one that would be truncated."""
-    for number, text in enumerate(texts, 1):
+    for text in texts:
         if tokenizer.mask_token not in text:
             raise UserError(
-                f"this checkpoint fills {tokenizer.mask_token}, and text {number} has none: {text[:40]!r}; write "
+                f"this checkpoint fills {tokenizer.mask_token}, but a text has none: {text[:40]!r}; write "
                 f"{tokenizer.mask_token} where a token is missing"
             )
     # what is truncated is noticed by the number of [MASK] left

@@ -190,7 +190,9 @@ def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: di
     runs = list(by_seed.values())
     split = final_split(runs)
     best = max(by_seed, key=lambda seed: dev_score(by_seed[seed]))
-    finished = finished_controls(controls)
+    found = finished_controls(controls)
+    # a control may leave the test set unread, and then there is nothing to compare
+    finished = {control: of_seeds for control, of_seeds in found.items() if split in of_seeds[0]["counts"]}
     order = sorted(finished, key=lambda control: -mean([dev_score(run) for run in finished[control]]))
     control_scores = {control: scores_by_metric(finished[control], split) for control in order}
     return Results(

@@ -1,7 +1,5 @@
-"""The schema of a recipe: one section per stage, and the checks between sections.
-
-`config/recipe_file.py` reads the file itself (YAML, `--set`); each stage declares the options of its own section.
-"""
+"""The schema of a recipe: one section per stage, and the checks between sections. `config/recipe_file.py` reads the
+file itself (YAML, `--set`); each stage declares the options of its own section."""
 
 import re
 from collections.abc import Iterator
@@ -205,13 +203,14 @@ class Recipe(Options):
         sources = [*(["pretrain"] if self.corpus else []), *self.finetune]
         if published.source not in sources:
             raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, sources)}")
-        if published.source in self.finetune and self.finetune[published.source].encoder == "frozen":
+        tuned = self.finetune.get(published.source)
+        if tuned and tuned.encoder == "frozen":
             raise ValueError(
                 f"publish.{name}.source is '{published.source}', whose encoder is frozen: transformers has no class "
                 "for such a model; fine-tune with encoder: tuned to publish it, or call kobert predict with the run's "
                 "own model folder and --tokenizer"
             )
-        if published.source in self.finetune and self.finetune[published.source].ngrams:
+        if tuned and tuned.ngrams:
             raise ValueError(
                 f"publish.{name}.source is '{published.source}', which is a classifier over n-grams: transformers has "
                 "no class for such a model; publish a fine-tuning that it teaches (distill)"
@@ -255,10 +254,11 @@ class Recipe(Options):
 
     def evaluation_files(self, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
         """The files that a published model was chosen and evaluated on: rows of `path`, `license` and `use`."""
-        if not (features := self.features_of(published)):
+        if (features := self.features_of(published)) is None:
             return []
-        files = {"choose (dev)": features.dev, "evaluate (test)": features.test}
-        return [file_row(path, features.license, use) for use, path in files.items() if path]
+        test = features.test if self.finetune[published.source].test else None
+        given = {"choose (dev)": features.dev, "evaluate (test)": test}
+        return [file_row(path, features.license, use) for use, path in given.items() if path]
 
     def controls(self, published: publish_stage.PublishOptions) -> Iterator[str]:
         """Names of the fine-tunings from scratch on the features of a published model: the baselines that show what

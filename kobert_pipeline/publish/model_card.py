@@ -94,7 +94,7 @@ def model_choice(results: Results | None) -> str:
     """On what data the published weights were chosen."""
     if results is None:
         return "The held-out loss above is on documents excluded from training; the weights are those of the last step."
-    tested = " and the test set read once per run" if results.split == "test" else "; there was no test set"
+    tested = " and the test set read once per run" if results.split == "test" else "; no test set was read"
     return f"The scores above are of models picked on a dev split{tested}."
 
 

@@ -6,6 +6,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
@@ -45,7 +47,8 @@ class PublishOptions(Options):
     from."""
     plain: bool = True
     """Also publish the vocabulary as a tokenizer that needs no analyzer, in the folder `plain`."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    # in the fingerprint only where it has an effect, so that models published before it existed stay valid
+    dtype: Literal["float32", "bfloat16"] = Field("float32", exclude_if=lambda value: value == "float32")
     """How the weights are stored. `bfloat16` halves the file; the model computes in float32 all the same, and the card
     says how far the rounded weights are from the exact ones."""
     onnx: Literal[False, True, "int8"] = False

@@ -155,6 +155,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     assert steps["student"] == steps["nsmc"] + steps["soft"]
     card = (run_dir / "publish" / "student" / "README.md").read_text(encoding="utf-8")
     assert "finetune/nsmc" in card and "finetune/ngrams" in card
+    assert "no test set was read" in card and "evaluate (test)" not in card
     again = kobert("run", path, "--run-dir", run_dir, "--json").json
     assert {stage["status"] for stage in again["stages"]} == {"skipped"}
     loaded, planned = pipeline_plan(str(path), [], run_dir, None)

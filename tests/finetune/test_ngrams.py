@@ -2,13 +2,14 @@
 
 from itertools import pairwise
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, texts_of
+from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, texts_of
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 TEXTS = ["재미있다", "재미없다", "정말 재미있다", "재미없다 정말", "좋다", "싫다", "너무 좋다", "너무 싫다"]
@@ -31,6 +32,15 @@ def test_probabilities_are_those_of_naive_bayes_weights_and_logistic_regression(
     classifier = NgramClassifier.fit(Ngrams(), TEXTS, LABELS, 2, seed=1)
     np.testing.assert_allclose(classifier.probabilities(UNSEEN), expected, atol=1e-3)
     assert classifier.probabilities(UNSEEN).argmax(1)[:3].tolist() == [1, 0, 0]
+
+
+def test_ngrams_of_jamo_are_those_of_texts_spelled_in_jamo() -> None:
+    jamo, characters = Ngrams(unit="jamo", min_n=2, max_n=9), Ngrams(min_n=2, max_n=9)
+    spelled = [normalize("NFD", text) for text in TEXTS]
+    assert len(spelled[0]) == len("ㅈㅐㅁㅣㅇㅣㅆㄷㅏ")
+    assert (counted(jamo, TEXTS) != counted(characters, spelled)).nnz == 0
+    assert (counted(jamo, TEXTS) != counted(characters, TEXTS)).nnz > 0
+    assert "unit" not in characters.dump() and Ngrams(**jamo.dump()) == jamo
 
 
 def test_of_many_classes_each_is_set_against_the_others() -> None:

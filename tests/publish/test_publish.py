@@ -12,8 +12,9 @@ import yaml
 from huggingface_hub import ModelCard
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json, write_json_with_digest
-from kobert_pipeline.pipeline.provenance import null_threshold, strip_local_paths
+from kobert_pipeline.pipeline.provenance import null_threshold, results_of, strip_local_paths
 from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.export import export
@@ -454,3 +455,11 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(
         score, 2
     )
+    # a control with `test: false` has no score beside the published one
+    control, folder = run_dir / "finetune" / "nsmc-random" / "1", tmp_path / "unread"
+    record = read_json(control / "manifest.json")
+    folder.mkdir()
+    write_json(folder / "manifest.json", record | {"counts": {"dev": record["counts"]["dev"]}})
+    tested = {1: read_json(run_dir / "finetune" / "nsmc" / "1" / "manifest.json")}
+    both = results_of("nsmc", Task.choose("nsmc"), tested, {"read": [control], "unread": [folder]})
+    assert both.split == "test" and list(both.controls) == ["read"]
