@@ -6,6 +6,7 @@ The first of several copies in corpus order is kept, whatever the number of task
 import hashlib
 import resource
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ DIGEST = 16
 SPARE_FILES = 64
 """Files that a process has open at most besides those of its task."""
 EXACT, NEAR = "duplicate", "near_duplicate"
+Place = tuple[int, int]
+"""A document: the number of its chunk, and its row there. Places sort in corpus order."""
 
 
 class MinHashOptions(Options):
@@ -52,24 +55,33 @@ def digest(document: Document) -> bytes:
     return hashlib.blake2b(remove_whitespace(document.text).encode(), digest_size=DIGEST).digest()
 
 
-def exact_copies(digests: list[np.ndarray]) -> list[np.ndarray]:
-    """For each array of digests, (N, DIGEST) uint8, the rows that occurred before in this or an earlier array."""
+def exact_copies(digests: list[np.ndarray]) -> list[dict[int, Place]]:
+    """For each chunk's array of digests, (N, DIGEST) uint8, the rows that occurred before in this or an earlier one,
+    with the place of the first."""
     # (documents, DIGEST) bytes -> (documents,) opaque values, which np.unique compares as a whole
     rows = np.concatenate([np.empty((0, DIGEST), np.uint8), *digests]).view(f"V{DIGEST}").ravel()
-    first = np.zeros(len(rows), bool)
-    first[np.unique(rows, return_index=True)[1]] = True  # np.unique gives the index of the first of equal values
-    sizes = [len(array) for array in digests]
-    ends = np.cumsum(sizes, dtype=np.int64).tolist()
-    return [np.flatnonzero(~first[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+    _, firsts, group = np.unique(rows, return_index=True, return_inverse=True)
+    kept = firsts[group]  # np.unique gives the index of the first of equal values
+    copies = np.flatnonzero(kept != np.arange(len(rows)))
+    starts = np.cumsum([0, *(len(array) for array in digests)])
+
+    def places(documents: np.ndarray) -> Iterator[Place]:
+        chunks = np.searchsorted(starts, documents, side="right") - 1
+        yield from zip(chunks.tolist(), (documents - starts[chunks]).tolist(), strict=True)
+
+    found: list[dict[int, Place]] = [{} for _ in digests]
+    for (chunk, row), first in zip(places(copies), places(kept[copies]), strict=True):
+        found[chunk][row] = first
+    return found
 
 
-def near_copies(buckets: Path, files: int) -> list[np.ndarray]:
-    """For each of `files` chunks, the rows that are copies of an earlier document, directly or through other copies.
-    `buckets` holds datatrove's pairs of (file, row)."""
+def near_copies(buckets: Path, files: int) -> list[dict[int, Place]]:
+    """For each of `files` chunks, the rows that are copies of an earlier document, directly or through other copies,
+    with the place of the earliest. `buckets` holds datatrove's pairs of (file, row)."""
     # union-find whose roots are the earliest documents; `parents` holds every document that is not a root
-    parents: dict[tuple[int, int], tuple[int, int]] = {}
+    parents: dict[Place, Place] = {}
 
-    def root(document: tuple[int, int]) -> tuple[int, int]:
+    def root(document: Place) -> Place:
         while document in parents:
             parents[document] = parents.get(parents[document], parents[document])  # path halving
             document = parents[document]
@@ -82,10 +94,10 @@ def near_copies(buckets: Path, files: int) -> list[np.ndarray]:
             earlier, later = sorted((root((file, row)), root((other_file, other_row))))
             if earlier != later:
                 parents[later] = earlier
-    dropped: list[list[int]] = [[] for _ in range(files)]
+    found: list[dict[int, Place]] = [{} for _ in range(files)]
     for file, row in sorted(parents):
-        dropped[file].append(row)
-    return [np.array(rows, np.int64) for rows in dropped]
+        found[file][row] = root((file, row))
+    return found
 
 
 def minhash_config(options: MinHashOptions) -> Any:

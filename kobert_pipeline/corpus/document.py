@@ -1,7 +1,7 @@
 """The `Document` that every step of the corpus stage takes and gives, and the Parquet parts that store it."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -85,6 +85,14 @@ def read_documents(path: Path) -> Iterator[Document]:
             yield Document(**row)
 
 
+def document_ids(path: Path) -> list[str]:
+    """The ids of the documents that `write_documents` wrote, in order."""
+    import pyarrow.parquet
+
+    ids: list[str] = pyarrow.parquet.read_table(path, columns=["id"])["id"].to_pylist()
+    return ids
+
+
 def count_documents(parts: list[Path]) -> int:
     """The number of documents in part files, of the corpus or of its analysis, without reading them."""
     import pyarrow.parquet
@@ -100,6 +108,8 @@ class DroppedDocument:
     source: str
     reason: str
     text: str
+    copy_of: str = ""
+    """The id of the document that is kept, if this one is its copy."""
 
 
 def write_dropped(path: Path, documents: list[DroppedDocument]) -> None:
@@ -108,9 +118,8 @@ def write_dropped(path: Path, documents: list[DroppedDocument]) -> None:
     import pyarrow.parquet
 
     if documents:
-        columns = {
-            name: [getattr(document, name) for document in documents] for name in ("id", "source", "reason", "text")
-        }
+        names = [field.name for field in fields(DroppedDocument)]
+        columns = {name: [getattr(document, name) for document in documents] for name in names}
         with atomic_write(path) as part:
             pyarrow.parquet.write_table(pyarrow.table(columns), part, compression="zstd")
 

@@ -18,10 +18,11 @@ import numpy as np
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.data_files import distinct_labels
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
-from kobert_pipeline.corpus.deduplicate import DIGEST, EXACT, NEAR, digest, exact_copies, near_copies
+from kobert_pipeline.corpus.deduplicate import DIGEST, EXACT, NEAR, Place, digest, exact_copies, near_copies
 from kobert_pipeline.corpus.document import (
     Document,
     DroppedDocument,
+    document_ids,
     limit_size,
     read_documents,
     remove_surrogates,
@@ -217,17 +218,18 @@ class SelectDuplicates:
     chunks: int
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
-        """Write `copies/CHUNK.json` for every chunk: {row: reason}."""
+        """Write `copies/CHUNK.json` for every chunk: {row: [reason, chunk, row of the document that is kept]}."""
         paths = [self.work / "digests" / f"{number:06d}.npy" for number in range(self.chunks)]
         digests = [np.load(path).reshape(-1, DIGEST) for path in paths]
-        none = [np.empty(0, np.int64)] * self.chunks
+        none: list[dict[int, Place]] = [{} for _ in range(self.chunks)]
         exact = exact_copies(digests) if self.options.deduplicate.exact else none
         near = near_copies(self.work / "buckets", self.chunks) if self.options.deduplicate.minhash else none
         for number in range(self.chunks):
-            reasons = {str(row): NEAR for row in near[number].tolist()}
-            # exact copies are near copies too; the more specific reason wins
-            reasons |= {str(row): EXACT for row in exact[number].tolist()}
-            write_json(self.work / "copies" / f"{number:06d}.json", reasons)
+            # exact copies are near copies too: the more specific reason wins, but the first of a near copy's cluster is
+            # what is kept
+            kept = exact[number] | near[number]
+            copies = {str(row): [EXACT if row in exact[number] else NEAR, *place] for row, place in kept.items()}
+            write_json(self.work / "copies" / f"{number:06d}.json", copies)
 
 
 @dataclass(frozen=True)
@@ -241,12 +243,13 @@ class WriteParts:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `part-RANK.parquet`, unless no document is left."""
         copies = read_json(self.work / "copies" / f"{rank:06d}.json")
-        chunk = self.work / "sifted" / f"{rank:06d}.parquet"
+        sifted = self.work / "sifted" / f"{rank:06d}.parquet"
         report, kept, dropped = TaskReport(), [], []
-        for row, document in enumerate(read_documents(chunk)):
-            if reason := copies.get(str(row)):
+        for number, document in enumerate(read_documents(sifted)):
+            if copy := copies.get(str(number)):
+                reason, *place = copy
                 report.counts[f"documents_dropped_{reason}"] += 1
-                dropped.append(DroppedDocument(document.id, document.source, reason, document.text))
+                dropped.append((document, reason, place))
             else:
                 report.count("kept", document)
                 kept.append(document)
@@ -255,8 +258,16 @@ class WriteParts:
             write_documents(path, kept)
             report.parts[path.name] = sha256(path)  # a part that is changed before the manifest is then noticed
         if self.options.keep_dropped:
-            write_dropped(self.out / "dropped" / f"copies-{rank:06d}.parquet", dropped)
-        report.write(self.work / "finished" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
+            ids = lru_cache(maxsize=16)(self._ids)
+            rows = [
+                DroppedDocument(document.id, document.source, reason, document.text, copy_of=ids(chunk)[row])
+                for document, reason, (chunk, row) in dropped
+            ]
+            write_dropped(self.out / "dropped" / f"copies-{rank:06d}.parquet", rows)
+        report.write(self.work / "finished" / f"{rank:06d}.json", read_json(sifted.with_suffix(".json"))["source"])
+
+    def _ids(self, chunk: int) -> list[str]:
+        return document_ids(self.work / "sifted" / f"{chunk:06d}.parquet")
 
 
 def chunk_by_size(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:

@@ -48,10 +48,12 @@ def gather(folder, texts, **options):
 @given(files=st.lists(st.lists(st.integers(0, 5), max_size=6), max_size=5))
 def test_of_equal_digests_the_first_in_order_stays(files):
     digests = [np.array([[value] * DIGEST for value in file], np.uint8).reshape(-1, DIGEST) for file in files]
-    seen, expected = set(), []
-    for file in files:
-        expected.append([row for row, value in enumerate(file) if value in seen or seen.add(value)])
-    assert [rows.tolist() for rows in exact_copies(digests)] == expected
+    first, expected = {}, [{} for _ in files]
+    for number, file in enumerate(files):
+        for row, value in enumerate(file):
+            if first.setdefault(value, (number, row)) != (number, row):
+                expected[number][row] = first[value]
+    assert exact_copies(digests) == expected
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -66,12 +68,13 @@ def test_of_a_cluster_the_first_in_order_stays(tmp_path_factory, pairs):
     MinhashDedupCluster(
         str(folder), str(folder / "clusters"), config=MinhashConfig(num_buckets=2), save_cluster_id=True
     ).run()
-    seen, expected = set(), []
+    first, expected = {}, [{} for _ in range(4)]
     for number in range(4):
         path = folder / "clusters" / f"{number:06d}.clusters"
-        found = sorted(struct.iter_unpack("<2I", path.read_bytes())) if path.is_file() else []
-        expected.append([row for row, cluster in found if cluster in seen or seen.add(cluster)])
-    assert [rows.tolist() for rows in near_copies(folder, 4)] == expected
+        for row, cluster in sorted(struct.iter_unpack("<2I", path.read_bytes())) if path.is_file() else []:
+            if first.setdefault(cluster, (number, row)) != (number, row):
+                expected[number][row] = first[cluster]
+    assert near_copies(folder, 4) == expected
 
 
 def test_near_copies_are_found_below_any_path(tmp_path):
@@ -136,16 +139,19 @@ def test_dropped_documents_are_written_with_their_reason(tmp_path):
 
     rng = np.random.default_rng(5)
     text = prose(rng, 100)
-    gather(tmp_path, [text, "짧다", text, changed(rng, text, 1)], keep_dropped=True)
+    near = changed(rng, text, 1)
+    # the last one is equal to a document that is itself a near copy, of the first
+    gather(tmp_path, [text, "짧다", text, near, near], keep_dropped=True, part_characters=100)
     rows = [
         row
         for path in sorted((tmp_path / "out" / "dropped").glob("*.parquet"))
         for row in pyarrow.parquet.read_table(path).to_pylist()
     ]
-    assert sorted((row["id"], row["reason"]) for row in rows) == [
-        ("a.txt#1", "short"),
-        ("a.txt#2", "duplicate"),
-        ("a.txt#3", "near_duplicate"),
+    assert sorted((row["id"], row["reason"], row["copy_of"]) for row in rows) == [
+        ("a.txt#1", "short", ""),
+        ("a.txt#2", "duplicate", "a.txt#0"),
+        ("a.txt#3", "near_duplicate", "a.txt#0"),
+        ("a.txt#4", "duplicate", "a.txt#0"),
     ]
     assert next(row["text"] for row in rows if row["reason"] == "short") == "짧다"
     assert not (gather(tmp_path / "without", [text, "짧다"]) and (tmp_path / "without" / "out" / "dropped").exists())
