@@ -98,7 +98,7 @@ def print_check(
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
         print_json({"recipe": recipe, "jobs": jobs, **found, **needed})
     else:
-        if refused and memory:  # it takes no data files
+        if refused and memory:  # estimated from the recipe alone
             print(memory_sentence(memory))
         for problem in skipped:
             print(f"would be skipped: {problem}")
