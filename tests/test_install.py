@@ -3,36 +3,68 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 PYTHON = """#!/usr/bin/env bash
 case "$*" in
-  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python; exit "${VENV_FAILS:-0}" ;;
+  "-m pip --version") exit "${NO_PIP:-0}" ;;
   *"pip install"*) case "$*" in *torch==*) exit "${TORCH_FAILS:-0}" ;; esac ;;
   *"import torch"*) exit 1 ;;
 esac
 """
 
+Installed = Callable[..., tuple[int, list[str], str]]
 
-def test_every_step_of_the_installation_is_printed_once(repo: Path, tmp_path: Path) -> None:
+
+@pytest.fixture
+def installed(repo: Path, tmp_path: Path) -> Installed:
+    """Exit code, lines of standard output and standard error of the script in `tmp_path`."""
     (tmp_path / "scripts").mkdir()
     for name in ("scripts/install", "pyproject.toml", "constraints.txt"):
         shutil.copy(repo / name, tmp_path / name)
     (tmp_path / "python").write_text(PYTHON, encoding="utf-8")
     (tmp_path / "python").chmod(0o755)
 
-    def installed(**more: str) -> tuple[int, list[str]]:
+    def call(**more: str) -> tuple[int, list[str], str]:
         environment = os.environ | {"PYTHON": str(tmp_path / "python")} | more
         result = subprocess.run(
             [tmp_path / "scripts" / "install", "serve"], env=environment, capture_output=True, text=True, check=False
         )
-        return result.returncode, result.stdout.splitlines()
+        return result.returncode, result.stdout.splitlines(), result.stderr
 
+    return call
+
+
+def test_every_step_of_the_installation_is_printed_once(installed: Installed) -> None:
     torch = "installing torch (this takes minutes)"
-    assert installed(TORCH_FAILS="3") == (3, ["creating .venv", torch])
+    assert installed(TORCH_FAILS="3")[:2] == (3, ["creating .venv", torch])
     done = [
         "installing kobert-pipeline[serve] and what it needs",
         "installed in .venv: source .venv/bin/activate puts kobert on your path",
     ]
-    assert installed() == (0, [torch, *done])
-    assert installed() == (0, [])
+    assert installed()[:2] == (0, [torch, *done])
+    assert installed()[:2] == (0, [])
+
+
+def test_a_venv_that_could_not_be_created_is_removed_unless_its_folder_was_there(
+    installed: Installed, tmp_path: Path
+) -> None:
+    code, said, error = installed(VENV_FAILS="1")
+    assert (code, said) == (2, ["creating .venv"])
+    assert "install its venv package" in error
+    assert not (tmp_path / ".venv").exists()
+    (tmp_path / ".venv").mkdir()
+    assert installed(VENV_FAILS="1")[0] == 2
+    assert (tmp_path / ".venv").exists()
+
+
+def test_a_venv_without_pip_is_named_and_kept(installed: Installed, tmp_path: Path) -> None:
+    assert installed(TORCH_FAILS="3")[0] == 3
+    code, said, error = installed(NO_PIP="1")
+    assert (code, said) == (2, [])
+    assert ".venv has no pip" in error and len(error.splitlines()) == 1
+    assert (tmp_path / ".venv").exists()

@@ -98,6 +98,8 @@ def print_check(
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
         print_json({"recipe": recipe, "jobs": jobs, **found, **needed})
     else:
+        if refused and memory:  # estimated from the recipe alone
+            print(memory_sentence(memory))
         for problem in skipped:
             print(f"would be skipped: {problem}")
         if len(refused) > 1:  # a single problem is only printed as the error below

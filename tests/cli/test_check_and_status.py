@@ -43,6 +43,13 @@ def test_a_changed_stage_is_refused_with_the_command_that_runs_it_alone(
     assert wrapped.split() == status.split()
 
 
+def test_memory_is_estimated_without_the_data(texts: Path, kobert: Callable[..., Any]) -> None:
+    Path("글.txt").unlink()
+    checked = kobert("check", texts)
+    assert "글.txt" in checked.complaint
+    assert checked.out.startswith("Pretraining needs about ") and len(checked.out.splitlines()) == 1
+
+
 def test_explanations_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     shown = kobert("explain", "pretrain.plan").out

@@ -89,6 +89,20 @@ def test_stages_that_are_missing_are_named(tiny: Any, tmp_path: Path, smoke: Any
     assert "add --set pretrain.plan.fsdp=false" in err
 
 
+def test_a_gpu_that_torch_does_not_see_is_refused(
+    tiny: Any, tmp_path: Path, smoke: Any, script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    code, out, err = smoke(tiny.recipe, "--run-dir", tiny.copy_before(tmp_path / "runs" / "x", "pretrain"))
+    assert (code, out) == (2, "")
+    assert "sees no GPU" in err and len(err.splitlines()) == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert script.gpu_tests() == "none, since there is no GPU"
+
+
 def test_a_failing_gpu_test_ends_it_with_1(
     tiny: Any, tmp_path: Path, smoke: Any, script: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
