@@ -19,6 +19,7 @@ from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
 from kobert_pipeline.training.fsdp import full_params
+from kobert_pipeline.training.loop import LOWER_RATE, NotFinite
 
 HELD_OUT_BATCHES = 8
 """Batches per evaluation."""
@@ -56,6 +57,8 @@ class HeldOutEvaluator:
         with torch.autocast(device().type, torch.bfloat16, enabled=self.mixed_precision == "bf16"):
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
             values |= per_character(self.module, self.held_out_words, HELD_OUT_BATCHES, self.characters)
+        if not math.isfinite(values.get("loss", math.nan)):  # `evaluate` leaves out what is NaN everywhere
+            raise NotFinite(f"the loss on held-out text is not finite after step {step}; {LOWER_RATE}")
         # compared with earlier steps only: after a resume, a step evaluated again must not lose against its own loss
         evaluations = self.evaluations.values
         earlier = [known["loss"] for other_step, known in evaluations.items() if other_step < step]

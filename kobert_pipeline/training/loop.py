@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
 from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
@@ -47,9 +48,13 @@ class Stopped(Exception):
     it."""
 
 
-class NotFinite(Exception):
-    """The loss or the norm of its gradient is NaN or infinite; neither that optimizer step nor any after it was
-    taken."""
+LOWER_RATE = "the same command would end so again, so start anew with --redo and a lower plan.learning_rate"
+"""What to do about a loss that is not finite."""
+
+
+class NotFinite(UserError):
+    """The loss or the norm of its gradient is NaN or infinite, and neither that optimizer step nor any after it was
+    taken; or the loss on held-out text is."""
 
 
 @dataclass
@@ -188,7 +193,7 @@ def raise_if_not_finite(
         writer.wait()
         raise NotFinite(
             f"the loss is {loss:g} and the norm of its gradient {norm:g} at step {bad_step} (not taken); the last "
-            f"checkpoint is step {writer.saved_step}, the batch is in {batch_file}"
+            f"checkpoint is step {writer.saved_step}, the batch is in {batch_file}; {LOWER_RATE}"
         )
 
 

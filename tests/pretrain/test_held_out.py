@@ -26,6 +26,7 @@ from kobert_pipeline.pretrain.stage import BEST
 from kobert_pipeline.shards.format import EOJEOL, Shard, Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import make_accelerator
+from kobert_pipeline.training.loop import NotFinite
 from kobert_pipeline.training.plan import Plan
 
 BERT = {"name": "bert", **SMALL}
@@ -67,6 +68,15 @@ def test_characters_are_those_of_a_token() -> None:
         assert characters == (1 if number < len(SPECIAL_TOKENS) else len(token.replace(WORD_MARK, "")))
     bare = Tokenizer(models.WordPiece({"[UNK]": 0, WORD_MARK: 1, "은": 2}, unk_token="[UNK]"))
     assert characters_of(bare).tolist() == [1, 1, 1], "the mark alone is asked for too"
+
+
+def test_a_loss_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+    measured = measure_of("mlm", tmp_path)
+    assert measured(0)["loss"] > 0
+    torch.nn.init.constant_(next(measured.module.parameters()), math.nan)
+    with pytest.raises(NotFinite, match=r"held-out text is not finite after step 7; .* lower plan.learning_rate"):
+        measured(7)
+    assert list(measured.evaluations.values) == [0]
 
 
 def nats(module: LossModule, batch: Batch) -> float:

@@ -67,7 +67,7 @@ def test_the_batch_of_the_step_is_in_a_file_that_the_message_names(tmp_path: Pat
         train(module, poisoned, plan, 10, tmp_path, parts_at=lambda step, max_tokens: parts)
     said = str(error.value)
     assert "at step 6 (not taken)" in said and "the last checkpoint is step 4" in said
-    path = Path(re.search(r"the batch is in (\S+)$", said)[1])
+    path = Path(re.search(r"the batch is in (\S+);", said)[1])
     assert path.parent == tmp_path / "logs"
     found = load_file(path)
     assert found.keys() == {f"{part}.0.{name}" for part in range(parts) for name in ("x", "y")}
