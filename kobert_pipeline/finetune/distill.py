@@ -2,6 +2,7 @@
 probabilities as soft labels, and another model learns these and then perhaps the labelled examples. A student no
 smaller than its teachers is self-training (Xie et al. 2020)."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kobert_pipeline.finetune import ngrams
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
+VERSION = 2
 SOFT_LABELS = "soft_labels"
 """The array of the teachers' mean probabilities, (n, classes) float32."""
 ARRAYS = ("windows", "input_ids", "token_type_ids", SOFT_LABELS)
@@ -38,7 +40,9 @@ class Distillation(Options):
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are labelled, such as [raw_reviews.jsonl]; none: all of the corpus."""
     texts: int = Field(250_000, gt=0)
-    """Number of different paragraphs, drawn at random; all there are if there are fewer."""
+    """Number of different paragraphs, drawn at random; all there are if there are fewer. Texts of the labelled sets are
+    left out: their labels are known, and a student that has learned what its teachers say of dev could not be judged
+    on it."""
     epochs: int = Field(1, gt=0)
     """Passes over them, before the `plan.epochs` over the training set; the learning-rate schedule covers both."""
 
@@ -65,7 +69,7 @@ def run(
     backend, special = vocabulary_in(tokenizer)
     chosen = Shards.open(shards, "train", special).of_sources(options.sources)
     max_length = read_json(features / "task.json")["max_length"]
-    unlabelled = draw_paragraphs(chosen, options.texts, max_length)
+    unlabelled = draw_paragraphs(chosen, options.texts, max_length, texts_of_splits(features))
     labels = mean_probabilities(unlabelled, teachers, backend, bf16)
     for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
         write_array(out / f"{name}.npy", array)
@@ -82,13 +86,23 @@ def load(folder: Path) -> Features:
     return Features({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}, [])
 
 
-def draw_paragraphs(shards: Shards, count: int, max_length: int) -> Features:
+def texts_of_splits(features: Path) -> set[bytes]:
+    """The texts of train, dev and test, as the bytes of their token ids (int32)."""
+    texts: set[bytes] = set()
+    for folder in filter(Path.is_dir, (features / name for name in ("train", "dev", "test"))):
+        split = Features.load(folder)
+        ids = split.arrays["input_ids"].astype(np.int32)
+        texts.update(ids[start + 1 : end - 1].tobytes() for start, end in pairwise(split.arrays["windows"].tolist()))
+    return texts
+
+
+def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[bytes]) -> Features:
     """`count` different paragraphs of the chosen documents in the order of the shards, each as [CLS] text [SEP] of at
-    most `max_length` tokens."""
+    most `max_length` tokens. Those in `known`, given as `texts_of_splits` gives them, are left out."""
     starts, lengths = paragraphs(shards)
     lengths = np.minimum(lengths, max_length - 2)
     order = np.random.default_rng(DRAW_SEED).permutation(len(starts))
-    seen: set[bytes] = set()
+    seen = set(known)
     drawn: list[int] = []
     for begin in range(0, len(order), 10_000):
         if len(drawn) == count:
@@ -96,8 +110,9 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int) -> Features:
         rows = order[begin : begin + 10_000]
         texts = np.split(shards.gather(starts[rows], lengths[rows])[0], np.cumsum(lengths[rows])[:-1])
         for row, text in zip(rows.tolist(), texts, strict=True):
-            if len(drawn) < count and text.tobytes() not in seen:
-                seen.add(text.tobytes())
+            spelled = text.astype(np.int32).tobytes()
+            if len(drawn) < count and spelled not in seen:
+                seen.add(spelled)
                 drawn.append(row)
     rows = np.sort(np.array(drawn, np.int64))
     windows = np.concatenate([[0], np.cumsum(lengths[rows] + 2)])

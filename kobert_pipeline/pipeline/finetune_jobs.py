@@ -127,7 +127,7 @@ def soft_labels_job(recipe: Recipe, run: "Run", name: str, options: Distillation
         )
     bf16 = student.plan.mixed_precision == "bf16"
     return Job(
-        "finetune", run.run_dir / "finetune" / name / finetune_stage.SOFT_LABELS_FOLDER, finetune_stage.VERSION,
+        "finetune", run.run_dir / "finetune" / name / finetune_stage.SOFT_LABELS_FOLDER, distill.VERSION,
         {key: value for key, value in options.dump().items() if key != "epochs"} | {"bf16": bf16},
         name=f"{name}/{finetune_stage.SOFT_LABELS_FOLDER}", writes=distill.WRITES,
         inputs={"features": run.run_dir / "features" / features, "shards": run.run_dir / "shards",

@@ -49,17 +49,28 @@ def texts_of(features: Features) -> list[list[int]]:
     return [features.arrays["input_ids"][start:end].tolist() for start, end in pairwise(windows)]
 
 
-@given(st.lists(documents, min_size=1, max_size=3), st.integers(1, 12))
-def test_the_texts_are_different_paragraphs_of_the_sources(parts: list[Documents], count: int) -> None:
+@given(st.lists(documents, min_size=1, max_size=3), st.integers(1, 12), st.sets(st.integers(5, 8)))
+def test_the_texts_are_different_unknown_paragraphs_of_the_sources(
+    parts: list[Documents], count: int, known: set[int]
+) -> None:
     shards = Shards([shard_of(content) for content in parts])
     own = {tuple(paragraph[:6]) for content in parts for source, each in content if source == "a" for paragraph in each}
     if not any(source == "a" for content in parts for source, _ in content):
         return
-    drawn = texts_of(distill.draw_paragraphs(shards.of_sources(["a"]), count, max_length=8))
+    own -= {(one,) for one in known}
+    encoded = {np.array([one], np.int32).tobytes() for one in known}
+    drawn = texts_of(distill.draw_paragraphs(shards.of_sources(["a"]), count, 8, encoded))
     assert all(text[0] == CLS_ID and text[-1] == SEP_ID for text in drawn)
     inner = [tuple(text[1:-1]) for text in drawn]
     assert len(inner) == len(set(inner)) == min(count, len(own))
     assert set(inner) <= own
+
+
+def test_texts_of_all_labelled_sets_are_known(prepared: Path) -> None:
+    found = distill.texts_of_splits(prepared / "nsmc")
+    splits = [Features.load(prepared / "nsmc" / name) for name in ("train", "dev", "test")]
+    texts = [text[1:-1] for split in splits for text in texts_of(split)]
+    assert found == {np.array(text, np.int32).tobytes() for text in texts} and len(texts) > 60
 
 
 @pytest.fixture(scope="module")
