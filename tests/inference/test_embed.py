@@ -80,6 +80,8 @@ def test_batches_do_not_change_vectors(mlm: Path, monkeypatch: pytest.MonkeyPatc
 def test_batches_with_little_padding_change_neither_vectors_nor_labels(
     tiny: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # as for models that are not packed
+    monkeypatch.setattr("kobert_pipeline.finetune.model.packed_view", lambda model, device: None)
     checkpoint, found = kobert_package.load(tiny.run_dir / "publish" / "nsmc"), []
     passes: list[tuple[int, ...]] = []
     checkpoint.model.base_model.register_forward_pre_hook(

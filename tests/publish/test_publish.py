@@ -459,7 +459,7 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     control, folder = run_dir / "finetune" / "nsmc-random" / "1", tmp_path / "unread"
     record = read_json(control / "manifest.json")
     folder.mkdir()
-    write_json(folder / "manifest.json", record | {"counts": {"dev": record["counts"]["dev"]}})
+    write_json_with_digest(folder / "manifest.json", record | {"counts": {"dev": record["counts"]["dev"]}})
     tested = {1: read_json(run_dir / "finetune" / "nsmc" / "1" / "manifest.json")}
     both = results_of("nsmc", Task.choose("nsmc"), tested, {"read": [control], "unread": [folder]})
     assert both.split == "test" and list(both.controls) == ["read"]
