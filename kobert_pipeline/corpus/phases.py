@@ -243,7 +243,7 @@ class WriteParts:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `part-RANK.parquet`, unless no document is left."""
         copies = read_json(self.work / "copies" / f"{rank:06d}.json")
-        sifted = self.work / "sifted" / f"{rank:06d}.parquet"
+        sifted = self._sifted(rank)
         report, kept, dropped = TaskReport(), [], []
         for number, document in enumerate(read_documents(sifted)):
             if copy := copies.get(str(number)):
@@ -258,16 +258,19 @@ class WriteParts:
             write_documents(path, kept)
             report.parts[path.name] = sha256(path)  # a part that is changed before the manifest is then noticed
         if self.options.keep_dropped:
-            ids = lru_cache(maxsize=16)(self._ids)
+            # of this call only: after --redo other documents have the same paths
+            ids_of = lru_cache(maxsize=16)(document_ids)
             rows = [
-                DroppedDocument(document.id, document.source, reason, document.text, copy_of=ids(chunk)[row])
+                DroppedDocument(
+                    document.id, document.source, reason, document.text, copy_of=ids_of(self._sifted(chunk))[row]
+                )
                 for document, reason, (chunk, row) in dropped
             ]
             write_dropped(self.out / "dropped" / f"copies-{rank:06d}.parquet", rows)
         report.write(self.work / "finished" / f"{rank:06d}.json", read_json(sifted.with_suffix(".json"))["source"])
 
-    def _ids(self, chunk: int) -> list[str]:
-        return document_ids(self.work / "sifted" / f"{chunk:06d}.parquet")
+    def _sifted(self, chunk: int) -> Path:
+        return self.work / "sifted" / f"{chunk:06d}.parquet"
 
 
 def chunk_by_size(items: Iterable[Item], size_of: Callable[[Item], int], size: int) -> Iterator[list[Item]]:

@@ -15,6 +15,9 @@ import numpy as np
 
 from kobert_pipeline.files import read_json_lines, write_array, write_json_lines
 
+SPLITS = ("train", "dev", "test")
+"""The folders of the splits; dev and test may be missing."""
+
 
 @dataclass(frozen=True)
 class Features:

@@ -12,7 +12,7 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import corpus_pairs, synthesize
 from kobert_pipeline.features.corpus_pairs import CorpusPairs
-from kobert_pipeline.features.format import Features, concatenate
+from kobert_pipeline.features.format import SPLITS, Features, concatenate
 from kobert_pipeline.features.synthesize import Synthesis
 from kobert_pipeline.features.task import RARE, Example, Task, refuse_empty
 from kobert_pipeline.files import in_split, write_json
@@ -21,7 +21,7 @@ from kobert_pipeline.progress import current_display, report
 VERSION = 2
 WRITES = (
     "task.json",
-    *(f"{split}/{kind}" for split in ("train", "dev", "test") for kind in ("*.npy", "examples.jsonl")),
+    *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", "examples.jsonl")),
 )
 """Patterns of every file that the stage writes to its folder."""
 

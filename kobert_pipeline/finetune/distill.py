@@ -2,7 +2,6 @@
 probabilities as soft labels, and another model learns these and then perhaps the labelled examples. A student no
 smaller than its teachers is self-training (Xie et al. 2020)."""
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
-from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.format import SPLITS, Features
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
@@ -88,12 +87,8 @@ def load(folder: Path) -> Features:
 
 def texts_of_splits(features: Path) -> set[bytes]:
     """The texts of train, dev and test, as the bytes of their token ids (int32)."""
-    texts: set[bytes] = set()
-    for folder in filter(Path.is_dir, (features / name for name in ("train", "dev", "test"))):
-        split = Features.load(folder)
-        ids = split.arrays["input_ids"].astype(np.int32)
-        texts.update(ids[start + 1 : end - 1].tobytes() for start, end in pairwise(split.arrays["windows"].tolist()))
-    return texts
+    folders = filter(Path.is_dir, (features / split for split in SPLITS))
+    return {ids.astype(np.int32).tobytes() for folder in folders for ids in ngrams.ids_of_texts(Features.load(folder))}
 
 
 def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[bytes]) -> Features:
@@ -108,11 +103,10 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[byte
         if len(drawn) == count:
             break
         rows = order[begin : begin + 10_000]
-        texts = np.split(shards.gather(starts[rows], lengths[rows])[0], np.cumsum(lengths[rows])[:-1])
-        for row, text in zip(rows.tolist(), texts, strict=True):
-            spelled = text.astype(np.int32).tobytes()
-            if len(drawn) < count and spelled not in seen:
-                seen.add(spelled)
+        ids = shards.gather(starts[rows], lengths[rows])[0].astype(np.int32)
+        for row, text in zip(rows.tolist(), np.split(ids, np.cumsum(lengths[rows])[:-1]), strict=True):
+            if len(drawn) < count and text.tobytes() not in seen:
+                seen.add(text.tobytes())
                 drawn.append(row)
     rows = np.sort(np.array(drawn, np.int64))
     windows = np.concatenate([[0], np.cumsum(lengths[rows] + 2)])

@@ -74,8 +74,8 @@ def loss_module(model: Any, task: Task, plan: FinetunePlan) -> tuple[torch.nn.Mo
 
 
 def width_multiple(plan: FinetunePlan, device_type: str) -> int:
-    """What the widths of training batches are a multiple of. Tensor cores want multiples of 8 in bf16. On CPU oneDNN
-    keeps memory for each shape it has computed in bf16, so that even widths halve it, for 2 % more tokens."""
+    """The number that the widths of training batches are multiples of. In bf16, tensor cores are fastest with multiples
+    of 8; on CPU oneDNN keeps memory for each shape, which even widths halve for 2 % more tokens."""
     if plan.mixed_precision != "bf16":
         return 1
     return 2 if device_type == "cpu" else 8

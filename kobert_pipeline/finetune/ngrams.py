@@ -136,9 +136,15 @@ def texts_of(features: Features, tokenizer: Any) -> Iterator[str]:
     soft labels have no other text in common. `tokenizer`: the backend of the tokenizer that made the windows."""
     tokens = [tokenizer.id_to_token(id_) or "" for id_ in range(tokenizer.get_vocab_size())]
     spelled = np.array([token.removeprefix("##") for token in tokens], object)
+    for ids in ids_of_texts(features):
+        yield "".join(spelled[ids])
+
+
+def ids_of_texts(features: Features) -> Iterator[np.ndarray]:
+    """The token ids of each window without [CLS] and [SEP]."""
     ids = features.arrays["input_ids"]
     for start, end in pairwise(features.arrays["windows"].tolist()):
-        yield "".join(spelled[ids[start + 1 : end - 1]])  # without [CLS] and [SEP]
+        yield ids[start + 1 : end - 1]
 
 
 def counted(options: Ngrams, texts: Iterable[str]) -> "csr_matrix":

@@ -10,6 +10,7 @@ import kobert_pipeline.checkpoint.stage as checkpoint_stage
 import kobert_pipeline.finetune.stage as finetune_stage
 import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
+from kobert_pipeline.features.format import SPLITS
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
@@ -266,7 +267,7 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
 def example_counts(related: dict[str, Manifest]) -> dict[str, str]:
     """The sizes of the train, dev and test sets, by label."""
     counts = next((content["counts"] for stage, content in related.items() if stage.startswith("features/")), None)
-    sizes = {split: (counts or {}).get(f"{split}_examples") for split in ("train", "dev", "test")}
+    sizes = {split: (counts or {}).get(f"{split}_examples") for split in SPLITS}
     return {f"examples in {split}": f"{size:,}" for split, size in sizes.items() if size is not None}
 
 

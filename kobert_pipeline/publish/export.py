@@ -35,7 +35,7 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
     loaded.save_pretrained(out)
-    # the config goes on to say float32, in which `transformers` then loads and computes weights of any type
+    # its config still says float32, in which `transformers` then loads and computes weights of any type
     shutil.copyfile(model / "config.json", out / "config.json")
     if dtype == "bfloat16":
         write_in_bfloat16(model / WEIGHTS, out / WEIGHTS)

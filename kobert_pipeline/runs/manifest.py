@@ -116,8 +116,8 @@ class Elapsed(NamedTuple):
 
     seconds: float
     cpu_seconds: float
-    """CPU time of this process and of those that it waited for, which unlike `seconds` does not depend much on what
-    else the machine does. Of several ranks, that of rank 0."""
+    """CPU time of this process and of those that it waited for. Time spent waiting is not in it, but beside other busy
+    programs the same work takes more of it, too, by a third in one case. Of several ranks, that of rank 0."""
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class Stopped(Exception):
     it."""
 
 
-LOWER_RATE = "the same command would end so again, so start anew with --redo and a lower plan.learning_rate"
+LOWER_RATE = "the same command would fail again, so start over with --redo and a lower plan.learning_rate"
 """What to do about a loss that is not finite."""
 
 
