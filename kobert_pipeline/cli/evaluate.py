@@ -77,16 +77,16 @@ def evaluate(
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
     if out is not None:
-        _write_report(out, report, markdown(report))
+        _write_report(out, report, markdown(report), loaded.task.paired)
     print_json(report) if as_json else print(markdown(report), end="")
 
 
-def _write_report(out: Path, report: dict[str, Any], text: str) -> None:
+def _write_report(out: Path, report: dict[str, Any], text: str, paired: bool) -> None:
     from kobert_pipeline.evaluation.wrong_labels import write_csv
 
     write_json(out, report)
     if "wrong_labels" in report:
-        write_csv(out.with_suffix(WRONG), report["wrong_labels"])
+        write_csv(out.with_suffix(WRONG), report["wrong_labels"], paired)
     with atomic_write(out.with_suffix(".md")) as part:
         part.write_text(text, encoding="utf-8", errors="replace")  # texts may have lone surrogates
 

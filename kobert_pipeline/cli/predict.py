@@ -22,7 +22,10 @@ from kobert_pipeline.cli.input_lines import (
 )
 from kobert_pipeline.errors import UserError
 
-IN = "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet), or one per line; - is standard input."
+IN = (
+    "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet; empty rows are left out), or one per line; "
+    "- is standard input."
+)
 In = Annotated[str | None, typer.Option("--in", metavar="FILE", help=IN)]
 COLUMN = "Column of the text or context; given twice, also of its pair or question. Default: as in training files."
 Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help=COLUMN)]

@@ -32,9 +32,9 @@ def wrong_labels(predicted: Predicted) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["probability"])
 
 
-def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the rows as CSV, with a header also where there are none."""
-    header = list(rows[0]) if rows else ["id", "text", "label", "predicted", "probability"]
+def write_csv(path: Path, rows: list[dict[str, Any]], paired: bool) -> None:
+    """Write the rows, each of two texts where `paired`, as CSV; the header also where there are none."""
+    header = ["id", "text", *(["text_pair"] if paired else []), "label", "predicted", "probability"]
     # with a byte order mark, without which Excel takes Korean for another encoding; UTF-8 has no lone surrogates
     with atomic_write(path) as part, part.open("w", encoding="utf-8-sig", errors="replace", newline="") as file:
         writer = csv.DictWriter(file, header)

@@ -172,10 +172,13 @@ def test_texts_with_wrong_labels_are_listed_by_the_command_and_in_a_table_that_r
 
 
 def test_no_wrong_label_is_a_table_without_rows(tmp_path: Path) -> None:
-    write_csv(tmp_path / "a.csv", [])
+    write_csv(tmp_path / "a.csv", [], paired=False)
     assert (tmp_path / "a.csv").read_text(encoding="utf-8-sig") == "id,text,label,predicted,probability\n"
-    write_csv(tmp_path / "b.csv", [{"text": '가\n"나\ud800', "label": "1"}])
-    assert [row.cells for row in rows(tmp_path / "b.csv")] == [{"text": '가\n"나?', "label": "1"}]
+    write_csv(tmp_path / "pairs.csv", [], paired=True)
+    assert (tmp_path / "pairs.csv").read_text(encoding="utf-8-sig") == "id,text,text_pair,label,predicted,probability\n"
+    row = {"id": "1", "text": '가\n"나\ud800', "label": "1", "predicted": "0", "probability": "0.5"}
+    write_csv(tmp_path / "b.csv", [row], paired=False)
+    assert [row.cells for row in rows(tmp_path / "b.csv")] == [row | {"text": '가\n"나?'}]
 
 
 def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Path) -> None:
