@@ -23,8 +23,8 @@ from kobert_pipeline.cli.input_lines import (
 from kobert_pipeline.errors import UserError
 
 IN = (
-    "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet; empty rows are left out), or one per line; "
-    "- is standard input."
+    "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet; empty rows are left out), or one per "
+    "line; - is standard input."
 )
 In = Annotated[str | None, typer.Option("--in", metavar="FILE", help=IN)]
 COLUMN = "Column of the text or context; given twice, also of its pair or question. Default: as in training files."
