@@ -1,5 +1,6 @@
-"""Pairs of texts from the corpus, which train a sentence encoder without labelled data: neighbouring paragraphs, or a
-text with itself, whose two vectors only dropout makes differ (Gao et al., *SimCSE*, EMNLP 2021)."""
+"""Pairs of texts from the corpus, which train a sentence encoder without labelled data: neighbouring paragraphs,
+questions that are made from paragraphs by rules, or a text with itself, whose two vectors only dropout makes differ
+(Gao et al., *SimCSE*, EMNLP 2021)."""
 
 import heapq
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.synthesize import SHORTEST as SHORTEST_ASKED
+from kobert_pipeline.features.synthesize import examples_of, paragraphs_of
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import digest, in_split
-from kobert_pipeline.progress import report
+from kobert_pipeline.progress import report, track
 
 SHORTEST = 30
 """Characters of a paragraph; shorter ones are headings and the like, and left out."""
@@ -23,12 +26,14 @@ SHORTEST = 30
 class CorpusPairs(Options):
     """Which pairs of texts to take from the corpus, and how many."""
 
-    kind: Literal["neighbours", "same"] = "neighbours"
-    """`neighbours`: each paragraph with the next one, in documents whose order means something; `same`: each paragraph
-    with itself, so that only dropout makes its two vectors differ (SimCSE)."""
+    kind: Literal["neighbours", "questions", "same"] = "neighbours"
+    """`neighbours`: each paragraph with the next one; `questions`: a question, made as by `synthesize`, with its
+    paragraph, from which in half of the cases the sentence that is asked about is taken out; `same`: each paragraph
+    with itself, so that only dropout makes its two vectors differ (SimCSE). The first two take documents whose order
+    means something."""
     number: int = Field(100_000, gt=0)
-    """Number of pairs, drawn at random before those that overlap dev or test are left out; all there are if there are
-    fewer."""
+    """Number of pairs, or of paragraphs to ask about, drawn at random before those are left out that overlap dev or
+    test or that no question is made of; all there are if there are fewer."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
 
@@ -37,39 +42,54 @@ def run(
     options: CorpusPairs, corpus: Path, known: EvaluationTexts, dev_share: float, dev_seed: int
 ) -> tuple[list[Example], list[Example]]:
     """Pairs for train and for dev from the documents in the folder `corpus`, without paragraphs that overlap the texts
-    `known`. `dev_share` of the documents are for dev, whose pairs are always neighbours: a text finds itself without
-    any training. Raises UserError where the corpus has no pair for train."""
+    `known`. `dev_share` of the documents are for dev, whose pairs are neighbours where those for train are the same
+    text: a text finds itself without any training. Raises UserError where the corpus has no pair for train."""
     found = {}
     for split, number in (("train", options.number), ("dev", max(1, round(options.number * dev_share)))):
         is_dev = split == "dev"
-        kind = "neighbours" if is_dev else options.kind
+        kind = "neighbours" if is_dev and options.kind == "same" else options.kind
         documents = (
             document
             for document in documents_from(corpus, options.sources)
             if in_split(f"{dev_seed}\n{document.id}", dev_share) == is_dev
         )
         report(f"pairing {split}")
-        pairs = (pair for document in documents for pair in pairs_of(document, kind))
+        candidates = (candidate for document in documents for candidate in candidates_of(document, kind))
         # those with the smallest hashes: a random choice that needs no memory for the others
-        drawn = heapq.nsmallest(number, pairs, key=lambda pair: digest(pair["id"]))
-        found[split] = [pair for pair in drawn if not _overlaps(pair, known)]
+        drawn = heapq.nsmallest(number, candidates, key=lambda candidate: digest(candidate[0]))
+        pairs = (example_of(*candidate) for candidate in track(drawn, f"pairing {split}", len(drawn), "pairs"))
+        found[split] = [pair for pair in pairs if pair and not _overlaps(pair, known)]
     if not found["train"]:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
             f"features: the corpus{where} has no pair of the kind {options.kind}; it needs paragraphs of at least "
-            f"{SHORTEST} characters, for neighbours in documents whose order means something"
+            f"{SHORTEST} characters (questions: {SHORTEST_ASKED}), for neighbours and questions in documents whose "
+            "order means something"
         )
     return found["train"], found["dev"]
 
 
-def pairs_of(document: Document, kind: str) -> Iterator[Example]:
-    """The pairs of a document, as examples of the task contrastive."""
-    lines = [line for line in document.text.split("\n") if len(line) >= SHORTEST]
-    if kind == "neighbours" and not document.ordered:
+def candidates_of(document: Document, kind: str) -> Iterator[tuple[str, str, str | None]]:
+    """The identity, the text and its pair of each pair of a document; of the kind questions each paragraph to ask
+    about, without a pair."""
+    if kind != "same" and not document.ordered:
         return
-    for number, (text, pair) in enumerate(zip(lines, lines if kind == "same" else lines[1:], strict=False)):
-        identity = f"corpus-{document.id}#{number}"
-        yield {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}
+    if kind == "questions":
+        yield from ((f"corpus-{identity}", paragraph, None) for identity, paragraph in paragraphs_of(document))
+        return
+    lines = [line for line in document.text.split("\n") if len(line) >= SHORTEST]
+    pairs = zip(lines, lines if kind == "same" else lines[1:], strict=False)
+    yield from ((f"corpus-{document.id}#{number}", text, pair) for number, (text, pair) in enumerate(pairs))
+
+
+def example_of(identity: str, text: str, pair: str | None) -> Example | None:
+    """A candidate as an example of the task contrastive; None for a paragraph that no question is made of. A function
+    of the candidate alone: questions are made only of those that were drawn, since analysis takes a while."""
+    if pair is None:
+        if not (made := examples_of(identity, text, 1)):
+            return None
+        text, pair = made[0]["question"], made[0]["context"]
+    return {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}
 
 
 def _overlaps(pair: Example, known: EvaluationTexts) -> bool:

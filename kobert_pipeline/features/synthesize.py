@@ -71,10 +71,11 @@ def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str]]:
     """The identity and the text of each paragraph of suitable length, of ordered documents of the sources."""
     for document in documents_from(corpus, options.sources):
         if document.ordered:
-            yield from _paragraphs_of(document)
+            yield from paragraphs_of(document)
 
 
-def _paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
+def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
+    """The identity and the text of each paragraph of suitable length of a document."""
     for number, line in enumerate(document.text.split("\n")):
         if SHORTEST <= len(line) <= LONGEST:
             yield f"{document.id}#{number}", line

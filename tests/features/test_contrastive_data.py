@@ -18,7 +18,7 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, write_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import corpus_pairs, stage
-from kobert_pipeline.features.corpus_pairs import CorpusPairs, pairs_of
+from kobert_pipeline.features.corpus_pairs import CorpusPairs, candidates_of, example_of
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.tasks.contrastive import Contrastive, ranks
 from kobert_pipeline.pipeline.recipe import Recipe
@@ -173,18 +173,49 @@ def documents(folder: Path) -> Path:
     return folder
 
 
+def pairs_of(document: Document, kind: str) -> list[tuple[str, str]]:
+    examples = [example_of(*candidate) for candidate in candidates_of(document, kind)]
+    return [(example["text"], example["text_pair"]) for example in examples if example]
+
+
 def test_pairs_of_a_document_are_its_neighbours_or_the_same_text_twice() -> None:
     document = Document("d", "s", "\n".join([paragraph("d", 0), "짧은 제목", paragraph("d", 1), paragraph("d", 2)]))
-    neighbours = [(pair["text"], pair["text_pair"]) for pair in pairs_of(document, "neighbours")]
-    assert neighbours == [(paragraph("d", n), paragraph("d", n + 1)) for n in range(2)]
-    same = [(pair["text"], pair["text_pair"]) for pair in pairs_of(document, "same")]
-    assert same == [(paragraph("d", n), paragraph("d", n)) for n in range(3)]
+    assert pairs_of(document, "neighbours") == [(paragraph("d", n), paragraph("d", n + 1)) for n in range(2)]
+    assert pairs_of(document, "same") == [(paragraph("d", n), paragraph("d", n)) for n in range(3)]
     gathered = Document("r", "s", document.text, ordered=False)
-    assert not list(pairs_of(gathered, "neighbours"))
-    assert len(list(pairs_of(gathered, "same"))) == 3
+    assert not pairs_of(gathered, "neighbours")
+    assert len(pairs_of(gathered, "same")) == 3
 
 
-def test_train_and_dev_come_from_different_documents_and_dev_is_always_of_neighbours(tmp_path: Path) -> None:
+WAR = (
+    "이순신은 조선의 장군이다. 이순신은 1592년에 한산도에서 일본의 수군을 크게 이겼다. "
+    "한산도의 싸움에서 조선의 수군은 배를 거의 잃지 않았고, 일본의 수군은 배를 많이 잃었다. "
+    "임진왜란은 1598년에 이순신이 노량에서 전사한 뒤에 끝났다. 그는 거북선을 만들었다. "
+    "거북선은 조선의 수군이 임진왜란에서 쓴 배이다."
+)
+
+
+def test_questions_are_paired_with_their_paragraphs(tmp_path: Path) -> None:
+    """Of documents whose order means something, also for dev; a paragraph with nothing to ask about has none."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    texts = [WAR.replace("이순신", name) for name in ("권율", "곽재우", "김시민", "조헌", "고경명", "사명당", "신립")]
+    asked = [Document(f"d{n}", "wiki.txt", f"{text}\n{paragraph('d', n) * 5}") for n, text in enumerate(texts)]
+    gathered = Document("r", "reviews.txt", WAR, ordered=False)
+    write_documents(folder / "part-00000.parquet", [*asked, gathered])
+    train, dev = corpus_pairs.run(CorpusPairs(kind="questions"), folder, NOTHING, 0.4, 1)
+    assert train and dev and len(train) + len(dev) == len(texts)
+    for pair in [*train, *dev]:
+        whole = texts[int(pair["id"].removeprefix("corpus-d").partition("#")[0])]
+        assert pair["text"].endswith("?") and pair["text"] not in whole
+        # the paragraph, or what is left of it without one sentence
+        assert len(whole) / 2 < len(pair["text_pair"]) <= len(whole)
+    assert train == corpus_pairs.run(CorpusPairs(kind="questions"), folder, NOTHING, 0.4, 1)[0]
+    with pytest.raises(UserError, match=r"questions: 150"):
+        corpus_pairs.run(CorpusPairs(kind="questions", sources=("reviews*",)), folder, NOTHING, 0.4, 1)
+
+
+def test_train_and_dev_come_from_different_documents_and_dev_is_never_the_same_text(tmp_path: Path) -> None:
     corpus = documents(tmp_path / "corpus")
     for kind in ("neighbours", "same"):
         train, dev = corpus_pairs.run(CorpusPairs(kind=kind), corpus, NOTHING, 0.2, 1)
