@@ -1,8 +1,10 @@
-"""The steps of the five phases of the corpus stage. A task reads and writes only files named by its rank, so tasks can
+"""The steps of the phases of the corpus stage. A task reads and writes only files named by its rank, so tasks can
 run on any machine, in any order, and again after a crash.
 
     files -> ReadChunks -> raw/ -> CleanAndFilter -> sifted/, digests/, signatures/ -> Buckets -> buckets/
     -> SelectDuplicates -> copies/ -> WriteParts -> parts
+
+Where recurring lines are dropped, `CountLines` and `SelectLines` read raw/ before `CleanAndFilter` does.
 """
 
 import os
@@ -34,7 +36,8 @@ from kobert_pipeline.corpus.mojibake import repair
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import MASKS, redact
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport
+from kobert_pipeline.corpus.recurring_lines import recurring_lines, remove_recurring
+from kobert_pipeline.corpus.task_report import QUOTED, SAMPLES, TaskReport
 from kobert_pipeline.corpus.unfit import Skipped
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
@@ -133,8 +136,9 @@ class CleanAndFilter:
 
         chunk = chunks(self.work)[rank]
         report, kept, dropped = TaskReport(), [], []
+        recurring = recurring_lines(self.work) if self.options.deduplicate.max_documents_per_line else frozenset[int]()
         for document in read_documents(chunk):
-            cleaned, reason = self.process(document, report)
+            cleaned, reason = self.process(document, recurring, report)
             if reason:
                 report.counts[f"documents_dropped_{reason}"] += 1
                 hidden = redact(document.text, self.options.cleaning.mask)
@@ -148,10 +152,14 @@ class CleanAndFilter:
         report.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
         return (TroveDocument(text=document.text, id=document.id) for document in kept)
 
-    def process(self, document: Document, report: TaskReport) -> tuple[Document, str | None]:
-        """The cleaned document, and the reason to drop it, or None."""
+    def process(self, document: Document, recurring: frozenset[int], report: TaskReport) -> tuple[Document, str | None]:
+        """The cleaned document without the `recurring` lines, and the reason to drop it, or None."""
         if document.dropped:
             return document, document.dropped
+        own = remove_recurring(document, recurring, report)
+        if document.text.strip() and not own.text.strip():
+            return document, "recurring_lines"
+        document = own
         # repair before cleaning, which would remove the control characters that mojibake is recognized by
         text, repaired, lost = repair(document.text)
         report.counts.update({"paragraphs_repaired": repaired, "paragraphs_dropped_mojibake": lost})
@@ -205,7 +213,7 @@ def remove_contamination(document: Document, evaluation: EvaluationTexts, report
     kept = set(clear)
     removed = [line for line in lines if line not in kept][: SAMPLES - len(report.samples)]
     # redacted whatever the options say, because manifests are published
-    report.samples += [redact(line, tuple(MASKS))[:100] for line in removed]
+    report.samples += [redact(line, tuple(MASKS))[:QUOTED] for line in removed]
     return replace(document, text="\n".join(clear))
 
 

@@ -1,6 +1,6 @@
 """Sources -> clean, filtered, deduplicated and decontaminated documents, in parts of about equal size.
 
-Runs five phases of tasks on an executor (see `phases`). A phase starts when the one before has finished, finished tasks
+Runs the phases of tasks on an executor (see `phases`). A phase starts when the one before has finished, finished tasks
 are not repeated, and the number of tasks depends only on the data.
 """
 
@@ -20,6 +20,7 @@ from kobert_pipeline.corpus.phases import (
     chunks,
     task_inputs,
 )
+from kobert_pipeline.corpus.recurring_lines import CountLines, SelectLines
 from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
 from kobert_pipeline.corpus.unfit import LISTED, nothing_readable
 from kobert_pipeline.download.sources import all_files
@@ -29,12 +30,12 @@ from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree,
 VERSION = 7
 WORK = "work"
 """Folder of intermediate files; removed at the end, not part of the result."""
-PHASES = ("split", "sift", "buckets", "choose", "finish")
+PHASES = ("split", "lines", "recurring", "sift", "buckets", "choose", "finish")
 WORK_FILES = tuple(
     f"{WORK}/{place}"
     for place in (
         "raw/*.parquet", "raw/*.json", "skipped/*.json", "sifted/*.parquet", "sifted/*.json", "digests/*.npy",
-        "signatures/**",
+        "lines/*.npy", "signatures/**",
         "buckets/**", "copies/*.json", "finished/*.json",
     )
 )  # fmt: skip
@@ -114,6 +115,10 @@ def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: 
     number = len(documents)
     if not number:
         return
+    if limit := options.deduplicate.max_documents_per_line:
+        counting = CountLines(chunks(work), work)
+        executor.run([counting], documents, logs / "lines", "counting lines", "documents")
+        executor.run([SelectLines(limit, work, number)], [number], logs / "recurring", "comparing lines", "chunks")
     minhash = options.deduplicate.minhash
     steps: list[Step] = [CleanAndFilter(options, data_dir, work, out / "dropped")]
     if minhash:
@@ -134,6 +139,7 @@ def sum_counts(work: Path) -> dict[str, Any]:
     total: Counter[str] = Counter({"documents_read": 0, "documents_kept": 0, "characters_kept": 0})
     sources: dict[str, Counter[str]] = {}
     samples: list[str] = []
+    recurring: list[str] = []
     skipped: list[str] = []
     parts: dict[str, str] = {}
     first_problems: dict[str, str] = {}
@@ -141,12 +147,15 @@ def sum_counts(work: Path) -> dict[str, Any]:
         total.update(report["counts"])
         sources.setdefault(report["source"], Counter()).update(report["counts"])
         samples += report["samples"]
+        recurring += report["recurring_samples"]
         skipped += report["skipped"]
         for problem in report["skipped"][:1]:
             first_problems.setdefault(report["source"], problem)
         parts |= report["parts"]
     counts: dict[str, Any] = {**total, "sources": {name: dict(counter) for name, counter in sources.items()}}
     counts["contaminated_samples"] = samples[:SAMPLES]
+    if recurring:
+        counts["recurring_samples"] = list(dict.fromkeys(recurring))[:SAMPLES]
     if skipped:
         counts["skipped"] = skipped[:LISTED]
     return {"parts": parts, "counts": counts, "first_problems": first_problems}

@@ -13,7 +13,9 @@ from kobert_pipeline.files import read_json, write_json
 REPORT_FOLDERS = ("raw", "skipped", "sifted", "finished")
 """Folders of task reports, in the order of the phases."""
 SAMPLES = 20
-"""Contaminated paragraphs quoted in the manifest, so that a person can judge them."""
+"""Contaminated paragraphs, and recurring lines, quoted in the manifest, so that a person can judge them."""
+QUOTED = 100
+"""Characters of them that are quoted."""
 
 
 @dataclass
@@ -23,6 +25,7 @@ class TaskReport:
 
     counts: Counter[str] = field(default_factory=Counter)
     samples: list[str] = field(default_factory=list)
+    recurring_samples: list[str] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
 
@@ -34,6 +37,7 @@ class TaskReport:
     def write(self, path: Path, source: str) -> None:
         """Write the report as JSON, with the title of the source that the task read."""
         details = {"samples": self.samples[:SAMPLES], "parts": self.parts, "skipped": self.skipped}
+        details["recurring_samples"] = self.recurring_samples[:SAMPLES]
         write_json(path, {"source": source, "counts": dict(self.counts), **details})
 
 

@@ -30,7 +30,7 @@ Manifest = dict[str, Any]
 
 PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "device")
 """The entries of each stage's manifest that the training manifest repeats."""
-PRIVATE_COUNTS = ("contaminated_samples", "skipped")
+PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
 """Counts of the corpus that are not published: they quote other people's texts or name the user's files."""
 
 

@@ -1,0 +1,81 @@
+"""`max_documents_per_line`: which lines are dropped, from which documents, and what is counted."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
+from kobert_pipeline.corpus.readers.text import Text
+from kobert_pipeline.corpus.recurring_lines import CountLines, SelectLines, recurring_lines, remove_recurring
+from kobert_pipeline.corpus.stage import CorpusOptions, run
+from kobert_pipeline.corpus.task_report import TaskReport
+
+LINES = st.lists(st.sampled_from(["가", "나", "다라", "다 라", " 가\t", "", "마", "바\r", "바"]), max_size=6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(texts=st.lists(LINES, max_size=12), size=st.integers(1, 4), limit=st.integers(1, 5))
+def test_lines_are_counted_over_all_chunks_as_a_counter_would(
+    tmp_path_factory: Any, texts: list[list[str]], size: int, limit: int
+) -> None:
+    work = tmp_path_factory.mktemp("work")
+    documents = [Document(str(n), "s", "\n".join(lines)) for n, lines in enumerate(texts)]
+    documents.append(Document("r", "s", "가\n나\n마", ordered=False))
+    chunks = [documents[start : start + size] for start in range(0, len(documents), size)]
+    paths = [work / f"{number}.parquet" for number in range(len(chunks))]
+    for number, (path, chunk) in enumerate(zip(paths, chunks, strict=True)):
+        write_documents(path, chunk)
+        CountLines(paths, work)(None, number, len(paths))
+    SelectLines(limit, work, len(paths))(None, 0, 1)
+    having = Counter(line for lines in texts for line in {"".join(line.split()) for line in lines} - {""})
+    for document, lines in zip(documents, texts, strict=False):
+        report = TaskReport()
+        found = remove_recurring(document, recurring_lines(work), report).text
+        kept = [line for line in lines if having["".join(line.split())] <= limit]
+        assert found == "\n".join(kept)
+        assert report.counts["paragraphs_dropped_recurring"] == len(lines) - len(kept)
+    assert remove_recurring(documents[-1], recurring_lines(work), TaskReport()) == documents[-1]
+
+
+def article(number: int, words: int = 40) -> str:
+    """Different words for each article."""
+    rng = random.Random(number)
+    return " ".join("".join(chr(rng.randrange(0xAC00, 0xD7A4)) for _ in range(4)) for _ in range(words))
+
+
+def cleaned(folder: Path, limit: int | None, **more: Any) -> tuple[list[str], dict[str, Any]]:
+    """The corpus stage on six articles with a menu, one of which is nothing else, in several chunks."""
+    menu, notice = "홈 > 뉴스 > 사회", "무단 전재 및 재배포 금지 reporter@example.org"
+    texts = [f"{menu}\n{article(n)}\n{notice}" for n in range(5)]
+    texts += [f"{menu}\n{notice}", f"{menu}\n{article(0, 38)}"]
+    (folder / "web.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    options = {"sources": [Text(path="web.txt", **more)], "part_characters": 300}
+    if limit:
+        options["deduplicate"] = {"max_documents_per_line": limit}
+    counts = run(CorpusOptions.model_validate(options), folder, folder / "out")
+    return [one.text for part in document_parts(folder / "out") for one in read_documents(part)], counts
+
+
+def test_the_lines_that_most_documents_have_are_dropped_before_copies_are_looked_for(tmp_path: Path) -> None:
+    texts, counts = cleaned(tmp_path, 3)
+    # the last one is a part of the first, whose frame it shares no more
+    assert texts == [article(n) for n in range(5)]
+    assert counts["documents_dropped_recurring_lines"] == 1
+    assert counts["documents_dropped_near_duplicate"] == 1
+    assert counts["paragraphs_dropped_recurring"] == 5 * 2 + 2 + 1
+    assert counts["recurring_samples"] == ["홈 > 뉴스 > 사회", "무단 전재 및 재배포 금지 user@example.com"]
+    assert not list((tmp_path / "out" / "work").rglob("*.npy"))
+
+
+def test_lines_stay_below_the_limit_without_the_option_and_where_they_are_texts_of_their_own(tmp_path: Path) -> None:
+    for number, (limit, more) in enumerate(((7, {}), (None, {}), (3, {"ordered": False}))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        texts, counts = cleaned(folder, limit, **more)
+        assert sum("홈 > 뉴스" in text for text in texts) == len(texts) >= 6
+        assert not counts.get("paragraphs_dropped_recurring")
+        assert "recurring_samples" not in counts
