@@ -17,6 +17,7 @@ from kobert_pipeline.pretrain.objective import MaskedObjective, Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.phases import Phase, PhaseSchedule
 from kobert_pipeline.pretrain.starting import base_files, start_from
+from kobert_pipeline.pretrain.word_vectors import WordVectors, start_from_counts
 from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.loading import vocabulary_in
@@ -65,6 +66,9 @@ class PretrainOptions(Options):
     base: str | None = None
     """Continue from the weights of this checkpoint, a folder below data_dir: one that kobert published, or a BERT in
     the format of transformers. Tokens missing from its vocabulary start as the mean of the tokens that spell them."""
+    word_vectors: WordVectors | None = Field(None, exclude_if=lambda value: value is None)
+    """Start the token embeddings as word vectors, computed from how often tokens of the corpus occur near each other;
+    null: at random."""
     base_license: str | None = Field(None, exclude=True)
     """Licence of that checkpoint. The licence of what is published must be compatible with it."""
     plan: Plan = Plan()
@@ -132,6 +136,8 @@ class PretrainOptions(Options):
                 f"objective {self.objective.name} needs a model of kind '{self.objective.head}', "
                 f"which {self.architecture.name} does not have{guess}"
             )
+        if self.base and self.word_vectors:
+            raise ValueError(f"word_vectors would replace the embeddings of base {self.base}; leave one of them out")
         if self.base and (part := LOST_PARTS.get(self.objective.head)):
             raise ValueError(
                 f"objective {self.objective.name} trains {part} too, which published checkpoints do not have; set "
@@ -160,8 +166,11 @@ def run(
 
     plan, (vocabulary, special) = options.plan, vocabulary_in(tokenizer)
     options, model, started = initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
-    module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
+    if options.word_vectors:
+        seen = train_shards.of_sources(options.sources)
+        started |= start_from_counts(model, options.architecture.output_layer(model), seen, options.word_vectors)
+    module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
     evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)
     if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already

@@ -1,0 +1,105 @@
+"""Token embeddings that start as word vectors instead of random numbers: how often tokens occur near each other, as
+positive pointwise mutual information, in as few dimensions as the embeddings have (Levy and Goldberg, NIPS 2014; Levy,
+Goldberg and Dagan, TACL 2015). Counting takes seconds where learning the same takes a model hundreds of steps.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field
+
+from kobert_pipeline.config.options import Options
+from kobert_pipeline.progress import report
+from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards
+
+if TYPE_CHECKING:
+    import torch
+
+MOST_TOKENS = 50_000_000
+"""Tokens that are counted at most; more would change the vectors little and take memory."""
+CONTEXT_POWER = 0.75
+"""The frequencies of contexts are raised to this power, so that rare ones do not have the largest information."""
+SEED = 1
+"""Random seed of the randomized SVD (Halko et al. 2011)."""
+ITERATIONS = 2
+"""Its power iterations."""
+SMALLEST = 1e-6
+"""Vectors shorter than this are of tokens without any neighbour that says something about them."""
+
+
+class WordVectors(Options):
+    """How tokens are counted near each other."""
+
+    window: int = Field(5, gt=0, le=50)
+    """Largest distance of two tokens of a paragraph; those at a distance d count 1/d."""
+
+
+def start_from_counts(
+    model: Any, output_layer: "torch.nn.Linear", shards: Shards, options: WordVectors
+) -> dict[str, int]:
+    """Set the embeddings of `model` to word vectors, of the length that its random ones have, and the bias of its
+    `output_layer`, if there is one, to the logarithms of the tokens' frequencies. Tokens without a vector keep their
+    random embedding. Returns how many have one."""
+    import torch
+
+    report("counting tokens near each other")
+    weights = model.get_input_embeddings().weight
+    counts, frequencies = count(shards, len(weights), options.window)
+    report("computing word vectors")
+    found = vectors(counts, weights.shape[1])
+    lengths = np.linalg.norm(found, axis=1)
+    known = lengths > SMALLEST
+    with torch.no_grad():
+        usual = weights.norm(dim=1).mean()
+        weights[torch.from_numpy(known)] = torch.from_numpy(found[known] / lengths[known, None]).to(weights) * usual
+        if output_layer.bias is not None:
+            logs = np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
+            # around zero, where 16-bit numbers are dense; adding a constant to all logits changes nothing
+            output_layer.bias.copy_(torch.from_numpy(logs - np.median(logs)))
+    return {"tokens_started_as_word_vectors": int(known.sum())}
+
+
+def count(shards: Shards, vocab_size: int, window: int) -> tuple[Any, np.ndarray]:
+    """How often each token occurs near each other one, as a sparse symmetric (V, V) matrix, and how often at all, (V,).
+    Of a corpus with more than `MOST_TOKENS` the first tokens of each shard are counted."""
+    from scipy.sparse import coo_matrix, csr_matrix
+
+    share = min(1, MOST_TOKENS / max(1, len(shards)))
+    counts, frequencies = csr_matrix((vocab_size, vocab_size), dtype=np.float32), np.zeros(vocab_size, np.int64)
+    for _, shard in shards:
+        ids, paragraphs = chosen_tokens(shard, round(share * len(shard.ids)))
+        frequencies += np.bincount(ids, minlength=vocab_size)
+        for distance in range(1, window + 1):
+            near = paragraphs[distance:] == paragraphs[:-distance]
+            rows, columns = ids[distance:][near], ids[:-distance][near]
+            weights = np.full(len(rows), 1 / distance, np.float32)
+            one_way = coo_matrix((weights, (rows, columns)), shape=counts.shape).tocsr()
+            counts = counts + one_way + one_way.T
+    return counts, frequencies
+
+
+def chosen_tokens(shard: Shard, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first `most` tokens of the chosen documents of a shard, and the number of each one's paragraph."""
+    paragraphs = np.cumsum(shard.boundaries & PARAGRAPH != 0)
+    if shard.chosen is None:
+        kept = np.arange(len(shard.ids))
+    else:
+        kept = np.flatnonzero(np.repeat(shard.chosen, np.diff(shard.documents)))
+    return shard.ids[kept[:most]].astype(np.int64), paragraphs[kept[:most]]
+
+
+def vectors(counts: Any, size: int) -> np.ndarray:
+    """The word vectors (V, size) float32 of the counts (V, V): U S^0.5 of the truncated SVD of positive pointwise
+    mutual information."""
+    from scipy.sparse import coo_matrix
+    from sklearn.utils.extmath import randomized_svd
+
+    totals = np.asarray(counts.sum(1), np.float64).ravel()
+    contexts = totals**CONTEXT_POWER
+    cells = counts.tocoo()
+    information = np.log(cells.data * contexts.sum() / (totals[cells.row] * contexts[cells.col]))
+    positive = information > 0
+    places = cells.row[positive], cells.col[positive]
+    matrix = coo_matrix((information[positive].astype(np.float32), places), shape=counts.shape).tocsr()
+    left, strengths, _ = randomized_svd(matrix, size, n_iter=ITERATIONS, random_state=SEED)
+    return (left * np.sqrt(strengths)).astype(np.float32)
