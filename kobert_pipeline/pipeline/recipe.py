@@ -103,7 +103,7 @@ class Recipe(Options):
                 f"{', '.join(given)}; leave that out, or name the corpus that it is pretrained on further"
             )
         other = [name for name in OWN_TOKENIZER if name in given]
-        other += ["pretrain.base"] if self.pretrain.base else []
+        other += [f"pretrain.{name}" for name in ("base", "word_vectors") if getattr(self.pretrain, name)]
         # compared as dumps, which leave out what does not change the model
         default = pretrain_stage.PretrainOptions().architecture
         other += ["pretrain.architecture"] if self.pretrain.architecture.dump() != default.dump() else []

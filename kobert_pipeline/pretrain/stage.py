@@ -169,7 +169,7 @@ def run(
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
     if options.word_vectors:
         seen = train_shards.of_sources(options.sources)
-        started |= start_from_counts(model, options.architecture.output_layer(model), seen, options.word_vectors)
+        started |= start_from_counts(model, seen, options.word_vectors)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
     evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)

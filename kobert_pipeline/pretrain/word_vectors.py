@@ -23,8 +23,6 @@ SEED = 1
 """Random seed of the randomized SVD (Halko et al. 2011)."""
 ITERATIONS = 2
 """Its power iterations."""
-SMALLEST = 1e-6
-"""Vectors shorter than this are of tokens without any neighbour that says something about them."""
 
 
 class WordVectors(Options):
@@ -34,12 +32,10 @@ class WordVectors(Options):
     """Largest distance of two tokens of a paragraph; those at a distance d count 1/d."""
 
 
-def start_from_counts(
-    model: Any, output_layer: "torch.nn.Linear", shards: Shards, options: WordVectors
-) -> dict[str, int]:
-    """Set the embeddings of `model` to word vectors, of the length that its random ones have, and the bias of its
-    `output_layer`, if there is one, to the logarithms of the tokens' frequencies. Tokens without a vector keep their
-    random embedding. Returns how many have one."""
+def start_from_counts(model: Any, shards: Shards, options: WordVectors) -> dict[str, int]:
+    """Set the embeddings of `model` to word vectors, of the length that its random ones have, and the bias of the
+    output layer that shares them, if it has one, to the logarithms of the tokens' frequencies. Tokens without a vector
+    keep their random embedding. Returns how many have one."""
     import torch
 
     report("counting tokens near each other")
@@ -48,15 +44,23 @@ def start_from_counts(
     report("computing word vectors")
     found = vectors(counts, weights.shape[1])
     lengths = np.linalg.norm(found, axis=1)
-    known = lengths > SMALLEST
+    known = lengths > 0
     with torch.no_grad():
         usual = weights.norm(dim=1).mean()
         weights[torch.from_numpy(known)] = torch.from_numpy(found[known] / lengths[known, None]).to(weights) * usual
-        if output_layer.bias is not None:
+        if (bias := output_bias(model, weights)) is not None:
             logs = np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
             # around zero, where 16-bit numbers are dense; adding a constant to all logits changes nothing
-            output_layer.bias.copy_(torch.from_numpy(logs - np.median(logs)))
+            bias.copy_(torch.from_numpy(logs - np.median(logs)))
     return {"tokens_started_as_word_vectors": int(known.sum())}
+
+
+def output_bias(model: Any, weights: "torch.Tensor") -> Any:
+    """The bias of the layer whose weights are the embeddings, None where it has none."""
+    import torch
+
+    layers = (part for part in model.modules() if isinstance(part, torch.nn.Linear) and part.weight is weights)
+    return next((layer.bias for layer in layers), None)
 
 
 def count(shards: Shards, vocab_size: int, window: int) -> tuple[Any, np.ndarray]:
@@ -90,7 +94,7 @@ def chosen_tokens(shard: Shard, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 def vectors(counts: Any, size: int) -> np.ndarray:
     """The word vectors (V, size) float32 of the counts (V, V): U S^0.5 of the truncated SVD of positive pointwise
-    mutual information."""
+    mutual information; zeros for tokens that no neighbour says anything about."""
     from scipy.sparse import coo_matrix
     from sklearn.utils.extmath import randomized_svd
 
@@ -102,4 +106,5 @@ def vectors(counts: Any, size: int) -> np.ndarray:
     places = cells.row[positive], cells.col[positive]
     matrix = coo_matrix((information[positive].astype(np.float32), places), shape=counts.shape).tocsr()
     left, strengths, _ = randomized_svd(matrix, size, n_iter=ITERATIONS, random_state=SEED)
+    left[np.diff(matrix.indptr) == 0] = 0  # what is left there is rounding
     return (left * np.sqrt(strengths)).astype(np.float32)
