@@ -135,3 +135,8 @@ def documents_from(corpus: Path, patterns: Collection[str]) -> Iterator[Document
 def document_parts(folder: Path) -> list[Path]:
     """The part files of a corpus, in order."""
     return sorted(folder.glob("part-*.parquet"))
+
+
+def chunks(work: Path) -> list[Path]:
+    """The chunks of documents as they were read, in corpus order."""
+    return sorted((work / "raw").glob("*.parquet"))

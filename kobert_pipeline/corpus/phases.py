@@ -4,7 +4,8 @@ run on any machine, in any order, and again after a crash.
     files -> ReadChunks -> raw/ -> CleanAndFilter -> sifted/, digests/, signatures/ -> Buckets -> buckets/
     -> SelectDuplicates -> copies/ -> WriteParts -> parts
 
-Where recurring lines are dropped, `CountLines` and `SelectLines` read raw/ before `CleanAndFilter` does.
+Where recurring lines are dropped, raw/ -> CountLines -> lines/ -> SelectLines -> lines/recurring.npy come before
+`CleanAndFilter`.
 """
 
 import os
@@ -24,6 +25,7 @@ from kobert_pipeline.corpus.deduplicate import DIGEST, EXACT, NEAR, Place, diges
 from kobert_pipeline.corpus.document import (
     Document,
     DroppedDocument,
+    chunks,
     document_ids,
     limit_size,
     read_documents,
@@ -43,6 +45,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
 
 Item = TypeVar("Item")
+NO_LINES = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,6 @@ def group_small_files(groups: list[list[Path]], size: int) -> Iterator[list[Path
         return
     for chunk in chunk_by_size(groups, lambda group: sum(path.stat().st_size for path in group), size):
         yield list(chain.from_iterable(chunk))
-
-
-def chunks(work: Path) -> list[Path]:
-    """The chunks that `ReadChunks` wrote, in corpus order."""
-    return sorted((work / "raw").glob("*.parquet"))
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class CleanAndFilter:
 
         chunk = chunks(self.work)[rank]
         report, kept, dropped = TaskReport(), [], []
-        recurring = recurring_lines(self.work) if self.options.deduplicate.max_documents_per_line else frozenset[int]()
+        recurring = recurring_lines(self.work) if self.options.deduplicate.max_documents_per_line else NO_LINES
         for document in read_documents(chunk):
             cleaned, reason = self.process(document, recurring, report)
             if reason:
@@ -152,7 +150,7 @@ class CleanAndFilter:
         report.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
         return (TroveDocument(text=document.text, id=document.id) for document in kept)
 
-    def process(self, document: Document, recurring: frozenset[int], report: TaskReport) -> tuple[Document, str | None]:
+    def process(self, document: Document, recurring: np.ndarray, report: TaskReport) -> tuple[Document, str | None]:
         """The cleaned document without the `recurring` lines, and the reason to drop it, or None."""
         if document.dropped:
             return document, document.dropped

@@ -2,7 +2,8 @@
 line, and dropped before anything else happens to a document.
 
 Counting is on the text as it was read, so that cleaning, filters and near copies see documents without these lines.
-Lines of documents without an order are texts of their own (reviews), and may recur.
+Copies of a document count as one, so that an article which was printed often keeps its lines. Lines of documents
+without an order are texts of their own (reviews), and may recur.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
-from kobert_pipeline.corpus.document import Document, read_documents
+from kobert_pipeline.corpus.document import Document, chunks, read_documents
 from kobert_pipeline.corpus.pii import MASKS, redact
 from kobert_pipeline.corpus.task_report import QUOTED, SAMPLES, TaskReport
 from kobert_pipeline.files import write_array
@@ -21,25 +22,31 @@ from kobert_pipeline.files import write_array
 DIGEST = 8
 """Bytes of a line's hash: of a hundred corpora with a billion different lines, three have two lines with one hash."""
 RECURRING = "recurring.npy"
+PASSES = 16
+"""Parts of all hashes, by their first bits, that are counted one after the other, to need a sixteenth of the memory."""
 
 
 @dataclass(frozen=True)
 class CountLines:
-    """Counts, for each line of a chunk, the documents that have it."""
+    """Hashes the documents and lines of a chunk."""
 
-    chunks: list[Path]
     work: Path
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
-        """Write `lines/RANK.npy`: (N, 2) uint64, the hash of each different line and its number of documents."""
-        found = [line_hashes(document) for document in read_documents(self.chunks[rank])]
-        hashes, counts = np.unique(np.concatenate([np.empty(0, np.uint64), *found]), return_counts=True)
-        write_array(self.work / "lines" / f"{rank:06d}.npy", np.stack([hashes, counts.astype(np.uint64)], 1))
+        """Write `lines/RANK.hashes.npy`, (N,) uint64, the different lines of each document, and
+        `lines/RANK.documents.npy`, (D, 2) uint64, the hash of each document and its number of lines."""
+        documents, hashes = [], [np.empty(0, np.uint64)]
+        for document in read_documents(chunks(self.work)[rank]):
+            if not document.dropped and document.ordered:
+                hashes.append(np.unique(line_hashes([line for line in document.text.split("\n") if line.strip()])))
+                documents.append((line_hash(document.text), len(hashes[-1])))
+        write_array(hashes_path(self.work, rank), np.concatenate(hashes))
+        write_array(documents_path(self.work, rank), np.array(documents, np.uint64).reshape(-1, 2))
 
 
 @dataclass(frozen=True)
 class SelectLines:
-    """Lists the lines that more than `limit` documents have."""
+    """Lists the lines that more than `limit` different documents have."""
 
     limit: int
     work: Path
@@ -47,44 +54,74 @@ class SelectLines:
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `lines/recurring.npy`, the sorted hashes (N,) uint64."""
-        paths = [self.work / "lines" / f"{number:06d}.npy" for number in range(self.chunks)]
-        rows = np.concatenate([np.load(path) for path in paths])
-        hashes, number = np.unique(rows[:, 0], return_inverse=True)
-        counts = np.zeros(len(hashes), np.uint64)
-        np.add.at(counts, number, rows[:, 1])
-        write_array(self.work / "lines" / RECURRING, hashes[counts > self.limit])
+        documents = [np.load(documents_path(self.work, chunk)) for chunk in range(self.chunks)]
+        is_first = np.zeros(sum(map(len, documents)), bool)
+        is_first[np.unique(np.concatenate(documents)[:, 0], return_index=True)[1]] = True
+        starts = np.cumsum([0, *map(len, documents)])
+        found = []
+        for part in range(PASSES):
+            hashes = [
+                self.hashes_of(chunk, rows[:, 1], is_first[start : start + len(rows)], part)
+                for chunk, (rows, start) in enumerate(zip(documents, starts, strict=False))
+            ]
+            distinct, counts = np.unique(np.concatenate(hashes), return_counts=True)
+            found.append(distinct[counts > self.limit])
+        write_array(self.work / "lines" / RECURRING, np.concatenate(found))
+
+    def hashes_of(self, chunk: int, lengths: np.ndarray, chosen: np.ndarray, part: int) -> np.ndarray:
+        """The hashes of a chunk's `chosen` documents, (D,) bool, with numbers of lines `lengths`, that are in a part of
+        the range of hashes."""
+        hashes = np.load(hashes_path(self.work, chunk), mmap_mode="r")
+        inside = np.repeat(chosen, lengths.astype(np.int64)) & (hashes // np.uint64(2**64 // PASSES) == part)
+        return np.asarray(hashes[inside])
 
 
-def line_hashes(document: Document) -> np.ndarray:
-    """The hashes (N,) uint64 of the different lines of a document; none for lines without an order."""
-    if document.dropped or not document.ordered:
-        return np.empty(0, np.uint64)
-    return np.array(sorted({line_hash(line) for line in document.text.split("\n")} - {line_hash("")}), np.uint64)
+def hashes_path(work: Path, chunk: int) -> Path:
+    """The file with the hashes of the lines of a chunk."""
+    return work / "lines" / f"{chunk:06d}.hashes.npy"
 
 
-def line_hash(line: str) -> int:
-    """A hash of the line without white space, by which lines count as equal."""
-    return int.from_bytes(hashlib.blake2b(remove_whitespace(line).encode(), digest_size=DIGEST).digest(), "big")
+def documents_path(work: Path, chunk: int) -> Path:
+    """The file with the hashes of the documents of a chunk."""
+    return work / "lines" / f"{chunk:06d}.documents.npy"
 
 
-def recurring_lines(work: Path) -> frozenset[int]:
-    """The hashes that `SelectLines` wrote."""
-    return frozenset(np.load(work / "lines" / RECURRING).tolist())
+def line_hash(text: str) -> int:
+    """A hash of the text without white space, by which lines, and documents, count as equal."""
+    return int.from_bytes(hashlib.blake2b(remove_whitespace(text).encode(), digest_size=DIGEST).digest(), "big")
 
 
-def remove_recurring(document: Document, recurring: frozenset[int], report: TaskReport) -> Document:
-    """`document` without the lines whose hashes are in `recurring`, which are counted and, the first ones, quoted."""
-    if document.dropped or not document.ordered:
+def line_hashes(lines: list[str]) -> np.ndarray:
+    """The hash of each line, (N,) uint64."""
+    return np.array([line_hash(line) for line in lines], np.uint64)
+
+
+def recurring_lines(work: Path) -> np.ndarray:
+    """The sorted hashes that `SelectLines` wrote, (N,) uint64."""
+    found: np.ndarray = np.load(work / "lines" / RECURRING)
+    return found
+
+
+def remove_recurring(document: Document, recurring: np.ndarray, report: TaskReport) -> Document:
+    """`document` without the lines whose hashes are in `recurring`, sorted, which are counted and, the first ones,
+    quoted."""
+    if document.dropped or not document.ordered or not len(recurring):
         return document
     lines = document.text.split("\n")
-    kept = [line for line in lines if line_hash(line) not in recurring]
-    if len(kept) == len(lines):
+    hashes = line_hashes(lines)
+    nearest = recurring[np.minimum(np.searchsorted(recurring, hashes), len(recurring) - 1)]
+    recurs = (nearest == hashes).tolist()
+    if not any(recurs):
         return document
-    removed = [line for line in lines if line_hash(line) in recurring]
+    removed = [line for line, recurring_line in zip(lines, recurs, strict=True) if recurring_line]
     report.counts["paragraphs_dropped_recurring"] += len(removed)
     report.counts["characters_dropped_recurring"] += sum(map(len, removed))
-    # redacted whatever the options say, like contaminated paragraphs
-    quoted = dict.fromkeys(redact(line.strip(), tuple(MASKS))[:QUOTED] for line in removed)
-    report.recurring_samples += [line for line in quoted if line not in report.recurring_samples]
-    del report.recurring_samples[SAMPLES:]
+    for line in removed:
+        if len(report.recurring_samples) == SAMPLES:
+            break
+        # redacted whatever the options say, like contaminated paragraphs
+        quoted = redact(line.strip(), tuple(MASKS))[:QUOTED]
+        if quoted not in report.recurring_samples:
+            report.recurring_samples.append(quoted)
+    kept = (line for line, recurring_line in zip(lines, recurs, strict=True) if not recurring_line)
     return replace(document, text="\n".join(kept))

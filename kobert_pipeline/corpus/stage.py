@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.corpus.deduplicate import Buckets, signature
-from kobert_pipeline.corpus.document import document_parts
+from kobert_pipeline.corpus.document import chunks, document_parts
 from kobert_pipeline.corpus.executor import Executor, Step
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.phases import (
@@ -17,7 +17,6 @@ from kobert_pipeline.corpus.phases import (
     ReadChunks,
     SelectDuplicates,
     WriteParts,
-    chunks,
     task_inputs,
 )
 from kobert_pipeline.corpus.recurring_lines import CountLines, SelectLines
@@ -116,8 +115,7 @@ def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: 
     if not number:
         return
     if limit := options.deduplicate.max_documents_per_line:
-        counting = CountLines(chunks(work), work)
-        executor.run([counting], documents, logs / "lines", "counting lines", "documents")
+        executor.run([CountLines(work)], documents, logs / "lines", "counting lines", "documents")
         executor.run([SelectLines(limit, work, number)], [number], logs / "recurring", "comparing lines", "chunks")
     minhash = options.deduplicate.minhash
     steps: list[Step] = [CleanAndFilter(options, data_dir, work, out / "dropped")]
@@ -147,7 +145,7 @@ def sum_counts(work: Path) -> dict[str, Any]:
         total.update(report["counts"])
         sources.setdefault(report["source"], Counter()).update(report["counts"])
         samples += report["samples"]
-        recurring += report["recurring_samples"]
+        recurring += report.get("recurring_samples", [])  # older reports have none
         skipped += report["skipped"]
         for problem in report["skipped"][:1]:
             first_problems.setdefault(report["source"], problem)

@@ -28,7 +28,7 @@ class CorpusPairs(Options):
 
     kind: Literal["neighbours", "questions", "same"] = "neighbours"
     """`neighbours`: each paragraph with the next one; `questions`: a question, made as by `synthesize`, with its
-    paragraph, from which in half of the cases the sentence that is asked about is taken out; `same`: each paragraph
+    paragraph, from which up to half of the time the sentence that is asked about is taken out; `same`: each paragraph
     with itself, so that only dropout makes its two vectors differ (SimCSE). The first two take documents whose order
     means something."""
     number: int = Field(100_000, gt=0)
@@ -54,11 +54,13 @@ def run(
             if in_split(f"{dev_seed}\n{document.id}", dev_share) == is_dev
         )
         report(f"pairing {split}")
-        candidates = (candidate for document in documents for candidate in candidates_of(document, kind))
+        texts = (candidate for document in documents for candidate in candidates_of(document, kind))
         # those with the smallest hashes: a random choice that needs no memory for the others
-        drawn = heapq.nsmallest(number, candidates, key=lambda candidate: digest(candidate[0]))
-        pairs = (example_of(*candidate) for candidate in track(drawn, f"pairing {split}", len(drawn), "pairs"))
-        found[split] = [pair for pair in pairs if pair and not _overlaps(pair, known)]
+        drawn = heapq.nsmallest(number, texts, key=lambda candidate: digest(candidate[0]))
+        candidates = track(drawn, f"pairing {split}", len(drawn), "pairs")
+        # before a question is made: what is left of a paragraph without a sentence may overlap nothing any more
+        clear = (one for one in candidates if not any(text and known.overlaps(text) for text in one[1:]))
+        found[split] = [pair for pair in (example_of(*candidate) for candidate in clear) if pair]
     if not found["train"]:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -90,7 +92,3 @@ def example_of(identity: str, text: str, pair: str | None) -> Example | None:
             return None
         text, pair = made[0]["question"], made[0]["context"]
     return {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}
-
-
-def _overlaps(pair: Example, known: EvaluationTexts) -> bool:
-    return known.overlaps(pair["text"]) or known.overlaps(pair["text_pair"])

@@ -126,7 +126,9 @@ def add_from_corpus(
         made, from_corpus = corpus_pairs.run(options.pairs, corpus, known, options.dev_share, options.dev_seed)
         dev = dev or from_corpus
         if not dev:
-            raise UserError("features: the corpus has no neighbouring paragraphs for dev; name a dev file")
+            raise UserError(
+                "features: no pair for dev could be made from the corpus; raise pairs.number, or name a dev file"
+            )
     train = [*made, *splits["train"]]
     options.task.refuse_inconsistent(train)
     return splits | {"train": train, "dev": dev}

@@ -1,8 +1,8 @@
 """Training questions from the texts of the corpus, for those who have texts and no questions.
 
-Half of the questions are asked about a sentence of their own context. For the others the sentence is taken out of the
-context, where another sentence has the answer and some of the words, so that a model learns to match words and not to
-copy (Lewis et al., ACL 2019, recommend the same against overlap).
+At least half of the questions are asked about a sentence of their own context. For the others the sentence is taken out
+of the context, where another sentence has the answer and some of the words, so that a model learns to match words and
+not to copy (Lewis et al., ACL 2019, recommend the same against overlap).
 """
 
 import random

@@ -1,8 +1,10 @@
 """Token embeddings that start as word vectors instead of random numbers: how often tokens occur near each other, as
 positive pointwise mutual information, in as few dimensions as the embeddings have (Levy and Goldberg, NIPS 2014; Levy,
-Goldberg and Dagan, TACL 2015). Counting takes seconds where learning the same takes a model hundreds of steps.
+Goldberg and Dagan, TACL 2015). This takes seconds for a small model, minutes for a large one, where learning the same
+takes a model hundreds of steps. Every rank does it for itself, and a resumed training again.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +17,10 @@ from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards
 if TYPE_CHECKING:
     import torch
 
-MOST_TOKENS = 50_000_000
-"""Tokens that are counted at most; more would change the vectors little and take memory."""
+MOST_TOKENS = 20_000_000
+"""Tokens that are counted at most; more would change the vectors little, and every rank counts for itself."""
+TOKENS_AT_ONCE = 4_000_000
+"""Tokens whose neighbours are in memory at once."""
 CONTEXT_POWER = 0.75
 """The frequencies of contexts are raised to this power, so that rare ones do not have the largest information."""
 SEED = 1
@@ -65,21 +69,47 @@ def output_bias(model: Any, weights: "torch.Tensor") -> Any:
 
 def count(shards: Shards, vocab_size: int, window: int) -> tuple[Any, np.ndarray]:
     """How often each token occurs near each other one, as a sparse symmetric (V, V) matrix, and how often at all, (V,).
-    Of a corpus with more than `MOST_TOKENS` the first tokens of each shard are counted."""
+    Of more than `MOST_TOKENS` chosen ones, the first of each shard are counted."""
     from scipy.sparse import coo_matrix, csr_matrix
 
-    share = min(1, MOST_TOKENS / max(1, len(shards)))
     counts, frequencies = csr_matrix((vocab_size, vocab_size), dtype=np.float32), np.zeros(vocab_size, np.int64)
-    for _, shard in shards:
-        ids, paragraphs = chosen_tokens(shard, round(share * len(shard.ids)))
+    for ids, paragraphs in chunks(shards):
         frequencies += np.bincount(ids, minlength=vocab_size)
+        rows, columns, weights = [], [], []
         for distance in range(1, window + 1):
             near = paragraphs[distance:] == paragraphs[:-distance]
-            rows, columns = ids[distance:][near], ids[:-distance][near]
-            weights = np.full(len(rows), 1 / distance, np.float32)
-            one_way = coo_matrix((weights, (rows, columns)), shape=counts.shape).tocsr()
-            counts = counts + one_way + one_way.T
-    return counts, frequencies
+            rows.append(ids[distance:][near])
+            columns.append(ids[:-distance][near])
+            weights.append(np.full(len(rows[-1]), 1 / distance, np.float32))
+        places = np.concatenate(rows), np.concatenate(columns)
+        counts = counts + coo_matrix((np.concatenate(weights), places), shape=counts.shape).tocsr()
+    return counts + counts.T, frequencies
+
+
+def chunks(shards: Shards) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Some `TOKENS_AT_ONCE` of the tokens to count at a time, and a number for each one's paragraph."""
+    total = sum(number_of_chosen(shard) for _, shard in shards)
+    share = min(1, MOST_TOKENS / max(1, total))
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for offset, shard in shards:
+        ids, paragraphs = chosen_tokens(shard, round(share * number_of_chosen(shard)))
+        found.append((ids, paragraphs + offset))  # so that shards share no number
+        if sum(len(ids) for ids, _ in found) >= TOKENS_AT_ONCE:
+            yield joined(found)
+            found = []
+    if found:
+        yield joined(found)
+
+
+def joined(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """The parts as one."""
+    return np.concatenate([ids for ids, _ in parts]), np.concatenate([paragraphs for _, paragraphs in parts])
+
+
+def number_of_chosen(shard: Shard) -> int:
+    """The number of tokens in the chosen documents of a shard."""
+    lengths = np.diff(shard.documents)
+    return int(lengths.sum() if shard.chosen is None else lengths[shard.chosen].sum())
 
 
 def chosen_tokens(shard: Shard, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +124,8 @@ def chosen_tokens(shard: Shard, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 def vectors(counts: Any, size: int) -> np.ndarray:
     """The word vectors (V, size) float32 of the counts (V, V): U S^0.5 of the truncated SVD of positive pointwise
-    mutual information; zeros for tokens that no neighbour says anything about."""
+    mutual information. Zeros for tokens that no neighbour says anything about, and in the dimensions that a vocabulary
+    smaller than `size` does not have."""
     from scipy.sparse import coo_matrix
     from sklearn.utils.extmath import randomized_svd
 
@@ -105,6 +136,7 @@ def vectors(counts: Any, size: int) -> np.ndarray:
     positive = information > 0
     places = cells.row[positive], cells.col[positive]
     matrix = coo_matrix((information[positive].astype(np.float32), places), shape=counts.shape).tocsr()
-    left, strengths, _ = randomized_svd(matrix, size, n_iter=ITERATIONS, random_state=SEED)
+    left, strengths, _ = randomized_svd(matrix, min(size, len(totals)), n_iter=ITERATIONS, random_state=SEED)
     left[np.diff(matrix.indptr) == 0] = 0  # what is left there is rounding
-    return (left * np.sqrt(strengths)).astype(np.float32)
+    found = left * np.sqrt(strengths)
+    return np.pad(found, ((0, 0), (0, size - found.shape[1]))).astype(np.float32)

@@ -25,20 +25,25 @@ def test_lines_are_counted_over_all_chunks_as_a_counter_would(
     work = tmp_path_factory.mktemp("work")
     documents = [Document(str(n), "s", "\n".join(lines)) for n, lines in enumerate(texts)]
     documents.append(Document("r", "s", "가\n나\n마", ordered=False))
-    chunks = [documents[start : start + size] for start in range(0, len(documents), size)]
-    paths = [work / f"{number}.parquet" for number in range(len(chunks))]
-    for number, (path, chunk) in enumerate(zip(paths, chunks, strict=True)):
-        write_documents(path, chunk)
-        CountLines(paths, work)(None, number, len(paths))
-    SelectLines(limit, work, len(paths))(None, 0, 1)
-    having = Counter(line for lines in texts for line in {"".join(line.split()) for line in lines} - {""})
+    parts = [documents[start : start + size] for start in range(0, len(documents), size)]
+    for number, part in enumerate(parts):
+        write_documents(work / "raw" / f"{number:06d}.parquet", part)
+    for number in range(len(parts)):
+        CountLines(work)(None, number, len(parts))
+    SelectLines(limit, work, len(parts))(None, 0, 1)
+    different = {squeezed("".join(lines)): lines for lines in texts}.values()  # copies count as one
+    having = Counter(line for lines in different for line in set(map(squeezed, lines)) - {""})
     for document, lines in zip(documents, texts, strict=False):
         report = TaskReport()
         found = remove_recurring(document, recurring_lines(work), report).text
-        kept = [line for line in lines if having["".join(line.split())] <= limit]
+        kept = [line for line in lines if having[squeezed(line)] <= limit]
         assert found == "\n".join(kept)
         assert report.counts["paragraphs_dropped_recurring"] == len(lines) - len(kept)
     assert remove_recurring(documents[-1], recurring_lines(work), TaskReport()) == documents[-1]
+
+
+def squeezed(text: str) -> str:
+    return "".join(text.split())
 
 
 def article(number: int, words: int = 40) -> str:
@@ -69,6 +74,16 @@ def test_the_lines_that_most_documents_have_are_dropped_before_copies_are_looked
     assert counts["paragraphs_dropped_recurring"] == 5 * 2 + 2 + 1
     assert counts["recurring_samples"] == ["홈 > 뉴스 > 사회", "무단 전재 및 재배포 금지 user@example.com"]
     assert not list((tmp_path / "out" / "work").rglob("*.npy"))
+
+
+def test_an_article_that_was_printed_often_keeps_its_lines(tmp_path: Path) -> None:
+    texts = [article(1)] * 5 + [f"{article(2)}\n{article(3)}"] * 4
+    (tmp_path / "web.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    options = {"sources": [Text(path="web.txt")], "deduplicate": {"max_documents_per_line": 1}, "part_characters": 300}
+    counts = run(CorpusOptions.model_validate(options), tmp_path, tmp_path / "out")
+    kept = [one.text for part in document_parts(tmp_path / "out") for one in read_documents(part)]
+    assert kept == [texts[0], texts[-1]]
+    assert counts["documents_dropped_duplicate"] == 7
 
 
 def test_lines_stay_below_the_limit_without_the_option_and_where_they_are_texts_of_their_own(tmp_path: Path) -> None:

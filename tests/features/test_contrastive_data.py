@@ -189,7 +189,8 @@ def test_pairs_of_a_document_are_its_neighbours_or_the_same_text_twice() -> None
 
 WAR = (
     "이순신은 조선의 장군이다. 이순신은 1592년에 한산도에서 일본의 수군을 크게 이겼다. "
-    "한산도의 싸움에서 조선의 수군은 배를 거의 잃지 않았고, 일본의 수군은 배를 많이 잃었다. "
+    "1592년에 한산도에서 조선의 수군은 배를 거의 잃지 않았다. "
+    "일본의 수군은 1592년에 한산도에서 배를 많이 잃었다. "
     "임진왜란은 1598년에 이순신이 노량에서 전사한 뒤에 끝났다. 그는 거북선을 만들었다. "
     "거북선은 조선의 수군이 임진왜란에서 쓴 배이다."
 )
@@ -199,17 +200,26 @@ def test_questions_are_paired_with_their_paragraphs(tmp_path: Path) -> None:
     """Of documents whose order means something, also for dev; a paragraph with nothing to ask about has none."""
     folder = tmp_path / "corpus"
     folder.mkdir()
-    texts = [WAR.replace("이순신", name) for name in ("권율", "곽재우", "김시민", "조헌", "고경명", "사명당", "신립")]
+    graves = "{}의 무덤은 고향의 뒷산에서 나그네가 찾아냈다."
+    names = ("권율", "곽재우", "김시민", "조헌", "고경명", "사명당", "신립")
+    texts = [f"{WAR.replace('이순신', name)} {graves.format(name)}" for name in names]
     asked = [Document(f"d{n}", "wiki.txt", f"{text}\n{paragraph('d', n) * 5}") for n, text in enumerate(texts)]
     gathered = Document("r", "reviews.txt", WAR, ordered=False)
     write_documents(folder / "part-00000.parquet", [*asked, gathered])
     train, dev = corpus_pairs.run(CorpusPairs(kind="questions"), folder, NOTHING, 0.4, 1)
     assert train and dev and len(train) + len(dev) == len(texts)
+    left_out = []
     for pair in [*train, *dev]:
         whole = texts[int(pair["id"].removeprefix("corpus-d").partition("#")[0])]
-        assert pair["text"].endswith("?") and pair["text"] not in whole
+        assert pair["text"].endswith("?") and pair["text"][:-5] not in pair["text_pair"]
         # the paragraph, or what is left of it without one sentence
         assert len(whole) / 2 < len(pair["text_pair"]) <= len(whole)
+        left_out.append(pair["text_pair"] != whole)
+    assert any(left_out) and not all(left_out)
+    # a paragraph that overlaps dev or test is not asked about, even where the pair would overlap no more
+    known = EvaluationTexts([graves.format(name) for name in names[:3]])
+    clear = corpus_pairs.run(CorpusPairs(kind="questions"), folder, known, 0.4, 1)
+    assert {pair["id"].partition("#")[0] for split in clear for pair in split} <= {f"corpus-d{n}" for n in range(3, 7)}
     assert train == corpus_pairs.run(CorpusPairs(kind="questions"), folder, NOTHING, 0.4, 1)[0]
     with pytest.raises(UserError, match=r"questions: 150"):
         corpus_pairs.run(CorpusPairs(kind="questions", sources=("reviews*",)), folder, NOTHING, 0.4, 1)

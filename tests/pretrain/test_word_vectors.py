@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,14 +50,26 @@ def test_tokens_of_a_paragraph_are_counted_by_their_distance(shards: Shards, win
 
 
 def test_only_the_chosen_documents_are_counted_and_of_a_large_corpus_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    both, alone = shards_of([*articles(5), *reviews(5)]), shards_of(articles(5))
-    chosen = both.of_sources(["articles*"])
-    alone = Shards([shard for _, shard in alone])
-    length = len(alone)
-    expected = Counter(both.shards[0].ids[:length].tolist())  # the articles come first
-    assert Counter({n: int(c) for n, c in enumerate(count(chosen, VOCAB_SIZE, 2)[1]) if c}) == expected
-    monkeypatch.setattr(word_vectors, "MOST_TOKENS", len(both) // 2)
-    assert count(both, VOCAB_SIZE, 2)[1].sum() == pytest.approx(len(both) / 2, abs=1)
+    some, others = articles(5), reviews(9)
+    both = shards_of([*some, *others], others)
+    length = sum(sum(sum(paragraph) for paragraph in paragraphs) for _, paragraphs in some)
+    first = both.shards[0]
+    alone = Shards([replace(first, ids=first.ids[:length], boundaries=first.boundaries[:length])])
+    chosen, expected = count(both.of_sources(["articles*"]), VOCAB_SIZE, 2), counted_by_hand(alone, 2)
+    cells = chosen[0].tocoo()
+    assert {(i, j) for i, j in zip(cells.row.tolist(), cells.col.tolist(), strict=True)} == set(expected)
+    assert chosen[1].sum() == length
+    # the limit is of the chosen tokens, and the size of a chunk changes nothing
+    monkeypatch.setattr(word_vectors, "TOKENS_AT_ONCE", 7)
+    again = count(both.of_sources(["articles*"]), VOCAB_SIZE, 2)
+    assert abs(again[0] - chosen[0]).max() < 1e-5
+    monkeypatch.setattr(word_vectors, "MOST_TOKENS", length // 2)
+    assert count(both.of_sources(["articles*"]), VOCAB_SIZE, 2)[1].sum() == pytest.approx(length / 2, abs=1)
+
+
+def test_a_vocabulary_smaller_than_the_embeddings_leaves_dimensions_empty() -> None:
+    found = vectors(count(shards_of(articles(9)), VOCAB_SIZE, 2)[0][:60, :60], 64)
+    assert found.shape == (60, 64) and not found[:, 60:].any() and found[:, :60].any()
 
 
 def test_vectors_are_the_truncated_svd_of_positive_pointwise_mutual_information() -> None:
