@@ -165,11 +165,8 @@ def run(
     from kobert_pipeline.training.loop import train
 
     plan, (vocabulary, special) = options.plan, vocabulary_in(tokenizer)
-    options, model, started = initial_model(options, vocabulary, tokenizer, data_dir, checkpoint)
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
-    if options.word_vectors:
-        seen = train_shards.of_sources(options.sources)
-        started |= start_from_counts(model, seen, options.word_vectors)
+    options, model, started = initial_model(options, train_shards, vocabulary, tokenizer, data_dir, checkpoint)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
     evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)
@@ -196,10 +193,11 @@ def run(
 
 
 def initial_model(
-    options: PretrainOptions, vocabulary: Tokenizer, tokenizer: Path, data_dir: Path, checkpoint: Path | None
-) -> tuple[PretrainOptions, Any, dict[str, int]]:
-    """The model of `checkpoint`, or one for the vocabulary, from scratch or from `base`; with it the options, with
-    that architecture, and counts of what was taken over."""
+    options: PretrainOptions, shards: Shards, vocabulary: Tokenizer, tokenizer: Path, data_dir: Path,
+    checkpoint: Path | None,
+) -> tuple[PretrainOptions, Any, dict[str, int]]:  # fmt: skip
+    """The model of `checkpoint`, or one for the vocabulary, from scratch, with word vectors of `shards`, or from
+    `base`; with it the options, with that architecture, and counts of what was taken over."""
     import torch
 
     from kobert_pipeline.training.log import quiet_transformers
@@ -211,7 +209,10 @@ def initial_model(
         architecture, model, started = load_checkpoint(options.objective, options.longest, chunk, checkpoint)
         return options.model_copy(update={"architecture": architecture}), model, started
     model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
-    return options, model, start_from(model, data_dir / options.base, tokenizer) if options.base else {}
+    started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
+    if options.word_vectors:
+        started |= start_from_counts(model, shards.of_sources(options.sources), options.word_vectors)
+    return options, model, started
 
 
 def _settle_best(evaluations: "Evaluations", last_is_best: bool, folder: Path) -> None:
