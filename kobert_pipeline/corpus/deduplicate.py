@@ -16,7 +16,6 @@ from pydantic import Field
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
-from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.errors import UserError
 
 DIGEST = 16
@@ -54,9 +53,9 @@ class DeduplicateOptions(Options):
     stay. null: no line is dropped."""
 
 
-def digest(document: Document) -> bytes:
-    """A hash of the text without white space, which is equal for exact copies."""
-    return hashlib.blake2b(remove_whitespace(document.text).encode(), digest_size=DIGEST).digest()
+def digest(text: str, size: int = DIGEST) -> bytes:
+    """A hash of `size` bytes of the text without white space, which is equal for exact copies."""
+    return hashlib.blake2b(remove_whitespace(text).encode(), digest_size=size).digest()
 
 
 def exact_copies(digests: list[np.ndarray]) -> list[dict[int, Place]]:

@@ -36,10 +36,10 @@ from kobert_pipeline.corpus.document import (
 from kobert_pipeline.corpus.filters import reason_to_drop
 from kobert_pipeline.corpus.mojibake import repair
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.pii import MASKS, redact
+from kobert_pipeline.corpus.pii import redact
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.recurring_lines import recurring_lines, remove_recurring
-from kobert_pipeline.corpus.task_report import QUOTED, SAMPLES, TaskReport
+from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport, quoted
 from kobert_pipeline.corpus.unfit import Skipped
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
@@ -144,7 +144,8 @@ class CleanAndFilter:
             else:
                 kept.append(cleaned)
         write_documents(self.work / "sifted" / f"{rank:06d}.parquet", kept)
-        write_array(self.work / "digests" / f"{rank:06d}.npy", np.frombuffer(b"".join(map(digest, kept)), np.uint8))
+        digests = b"".join(digest(document.text) for document in kept)
+        write_array(self.work / "digests" / f"{rank:06d}.npy", np.frombuffer(digests, np.uint8))
         if self.options.keep_dropped:
             write_dropped(self.dropped / f"sifted-{rank:06d}.parquet", dropped)
         report.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
@@ -210,8 +211,7 @@ def remove_contamination(document: Document, evaluation: EvaluationTexts, report
     report.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
     kept = set(clear)
     removed = [line for line in lines if line not in kept][: SAMPLES - len(report.samples)]
-    # redacted whatever the options say, because manifests are published
-    report.samples += [redact(line, tuple(MASKS))[:QUOTED] for line in removed]
+    report.samples += map(quoted, removed)
     return replace(document, text="\n".join(clear))
 
 

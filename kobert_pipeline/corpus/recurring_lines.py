@@ -6,17 +6,16 @@ Copies of a document count as one, so that an article which was printed often ke
 without an order are texts of their own (reviews), and may recur.
 """
 
-import hashlib
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.deduplicate import digest
 from kobert_pipeline.corpus.document import Document, chunks, read_documents
-from kobert_pipeline.corpus.pii import MASKS, redact
-from kobert_pipeline.corpus.task_report import QUOTED, SAMPLES, TaskReport
+from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport, quoted
 from kobert_pipeline.files import write_array
 
 DIGEST = 8
@@ -88,7 +87,7 @@ def documents_path(work: Path, chunk: int) -> Path:
 
 def line_hash(text: str) -> int:
     """A hash of the text without white space, by which lines, and documents, count as equal."""
-    return int.from_bytes(hashlib.blake2b(remove_whitespace(text).encode(), digest_size=DIGEST).digest(), "big")
+    return int.from_bytes(digest(text, DIGEST), "big")
 
 
 def line_hashes(lines: list[str]) -> np.ndarray:
@@ -110,18 +109,15 @@ def remove_recurring(document: Document, recurring: np.ndarray, report: TaskRepo
     lines = document.text.split("\n")
     hashes = line_hashes(lines)
     nearest = recurring[np.minimum(np.searchsorted(recurring, hashes), len(recurring) - 1)]
-    recurs = (nearest == hashes).tolist()
-    if not any(recurs):
+    recurs = nearest == hashes
+    if not recurs.any():
         return document
-    removed = [line for line, recurring_line in zip(lines, recurs, strict=True) if recurring_line]
+    removed = list(compress(lines, recurs))
     report.counts["paragraphs_dropped_recurring"] += len(removed)
     report.counts["characters_dropped_recurring"] += sum(map(len, removed))
     for line in removed:
         if len(report.recurring_samples) == SAMPLES:
             break
-        # redacted whatever the options say, like contaminated paragraphs
-        quoted = redact(line.strip(), tuple(MASKS))[:QUOTED]
-        if quoted not in report.recurring_samples:
-            report.recurring_samples.append(quoted)
-    kept = (line for line, recurring_line in zip(lines, recurs, strict=True) if not recurring_line)
-    return replace(document, text="\n".join(kept))
+        if (sample := quoted(line.strip())) not in report.recurring_samples:
+            report.recurring_samples.append(sample)
+    return replace(document, text="\n".join(compress(lines, ~recurs)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.pii import MASKS, redact
 from kobert_pipeline.files import read_json, write_json
 
 REPORT_FOLDERS = ("raw", "skipped", "sifted", "finished")
@@ -16,6 +17,11 @@ SAMPLES = 20
 """Contaminated paragraphs, and recurring lines, quoted in the manifest, so that a person can judge them."""
 QUOTED = 100
 """Characters of them that are quoted."""
+
+
+def quoted(paragraph: str) -> str:
+    """A paragraph as the manifest quotes it. Redacted whatever the options say, because manifests are published."""
+    return redact(paragraph, tuple(MASKS))[:QUOTED]
 
 
 @dataclass
