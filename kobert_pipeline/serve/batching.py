@@ -43,6 +43,8 @@ class Batcher:
         max_batch_tokens: the tokens of a batch; an input with more is a batch of its own.
         max_queue: the inputs that wait at most.
         on_batch: called with inputs, tokens and seconds of each batch.
+
+    `before_batch` is called by the thread when inputs wait, before it takes them.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Batcher:
         on_batch: Callable[[int, int, float], None] = lambda inputs, tokens, seconds: None,
     ) -> None:
         self.max_batch_tokens, self.max_queue, self.on_batch = max_batch_tokens, max_queue, on_batch
+        self.before_batch: Callable[[], None] = lambda: None
         self._waiting: deque[Item] = deque()
         self._changed = threading.Condition()
         self.closed = False
@@ -99,6 +102,8 @@ class Batcher:
         """The next batch: the input that has waited longest, and more of its kind while they fit."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self.closed)
+        self.before_batch()
+        with self._changed:
             batch: list[Item] = []
             others: deque[Item] = deque()
             room = self.max_batch_tokens

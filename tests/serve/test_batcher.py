@@ -67,6 +67,16 @@ def test_what_waits_is_joined_by_kind_up_to_the_budget_and_nothing_overtakes_the
     assert sizes == [(3, 9), (1, 1), (1, 99), (1, 2)]
 
 
+def test_what_is_queued_before_a_batch_is_taken_joins_it(run: Any) -> None:
+    recorder, batcher = Recorder(), Batcher(10, 9)
+    late: list[Future[Any]] = []
+    batcher.before_batch = lambda: late.extend(batcher.submit(recorder.double, [2], [1]) if not late else ())
+    first = batcher.submit(recorder.double, [1], [1])
+    run(batcher)
+    assert results([*first, *late]) == [2, 4]
+    assert recorder.batches == [[1, 2]]
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 12)), min_size=1, max_size=40))
 def test_every_input_is_computed_once_within_the_budget(items: list[tuple[bool, int]]) -> None:
     recorder, sizes = Recorder(), []

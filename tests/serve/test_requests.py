@@ -12,6 +12,8 @@ import pytest
 from held_model import HeldModel, wait_until
 from starlette.testclient import TestClient
 
+from kobert_pipeline.serve import service
+
 SECRET = "비밀스러운 글"
 OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 
@@ -167,6 +169,44 @@ def test_a_request_that_takes_too_long_is_given_up_and_not_computed_later(client
     held.free.set()
     assert tokenize(client, "z").status_code == 200
     assert held.batches == [["running"], ["z"]]
+
+
+class StepLoop:
+    """An event loop whose turns the test makes."""
+
+    def __init__(self) -> None:
+        self.ready: list[Any] = []
+
+    def call_soon(self, callback: Any, *arguments: Any) -> None:
+        self.ready.append(lambda: callback(*arguments))
+
+    call_soon_threadsafe = call_soon
+
+    def turn(self) -> None:
+        now, self.ready = self.ready, []
+        for callback in now:
+            callback()
+
+
+def test_a_batch_waits_until_what_has_arrived_is_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_TURN", 10)
+    loop = StepLoop()
+    waiting = threading.Thread(target=service.wait_for_turn, args=[loop])
+    waiting.start()
+    wait_until(lambda: bool(loop.ready))
+    for _ in ("reads", "queues"):
+        loop.turn()
+        assert waiting.is_alive()
+    loop.turn()
+    waiting.join(5)
+    assert not waiting.is_alive()
+
+
+def test_a_loop_that_is_busy_or_closed_holds_no_batch_up() -> None:
+    service.wait_for_turn(StepLoop())  # type: ignore[arg-type]  # never makes a turn
+    closed = asyncio.new_event_loop()
+    closed.close()
+    service.wait_for_turn(closed)
 
 
 def test_a_client_that_goes_is_dropped_from_the_queue(client_of: Any, held: HeldModel) -> None:
