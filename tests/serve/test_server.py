@@ -1,5 +1,6 @@
 """A real `kobert serve` process: its start, its limits over a socket, its end, and what it prints."""
 
+import gc
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import requests
 
 from kobert_pipeline.cli.serve import by_name
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.serve.server import keep_what_is_loaded
 from kobert_pipeline.serve.service import Service
 
 SECRET = "비밀스러운 글"
@@ -121,6 +123,15 @@ def test_a_server_that_cannot_start_says_why(tiny: Any, kobert: Any, tmp_path: P
     (tmp_path / "key").write_text("\n")
     assert "one line with the key was expected" in kobert("serve", folder, "--api-key-file", tmp_path / "key").complaint
     assert "two checkpoints are called nsmc" in kobert("serve", folder, f"nsmc={damaged}").complaint
+
+
+def test_what_is_loaded_is_no_work_for_the_garbage_collector() -> None:
+    tracked = len(gc.get_objects())
+    try:
+        keep_what_is_loaded()
+        assert len(gc.get_objects()) < tracked / 10
+    finally:
+        gc.unfreeze()
 
 
 def test_checkpoints_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
