@@ -50,6 +50,7 @@ class SequenceLayout:
         rounded = -(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         inverse = np.empty(int(lengths.sum()), np.int64)
         rectangles, cells = [], 0
+        # sequences of length 0, which `Batch.pad_to` adds, need no rectangle
         for width in np.unique(rounded[rounded > 0]):
             rows = np.flatnonzero(rounded == width)
             longest = int(lengths[rows].max())
@@ -96,6 +97,7 @@ def packed_attention(
         )
     head_size = query.shape[3]
     q, k, v = (_for_kernel(states) for states in (query, key, value))
+    # the kernel counts visible neighbours on each side, -1 for all of them; the window counts the position itself, too
     reach = -1 if sliding_window is None else sliding_window - 1
     window = (reach, 0 if packing.causal else reach)
     cu_seqlens, max_seqlen = packing.cu_seqlens, packing.max_seqlen
@@ -128,6 +130,7 @@ def _in_rectangles(
     """(1, H, T, W) -> (1, T, H, W). Not compiled: the rectangles' shapes differ from batch to batch, so every batch
     would be compiled again."""
     heads, head_size = query.shape[1], query.shape[3]
+    # stacked, so that one gather per rectangle fetches all three
     stacked = torch.cat([query, key, value]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
     attended = []
     for index, rows, longest, mask in packing.rectangles:
@@ -164,6 +167,7 @@ def _attend(
     scaling: float,
 ) -> torch.Tensor:
     """Scaled dot-product attention, (n, H, L, W) -> (n, H, L, W)."""
+    # the plain products below have no dropout
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or dropout:
         return torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling

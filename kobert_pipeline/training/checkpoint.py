@@ -54,6 +54,7 @@ class CheckpointWriter:
 
         Waits for the checkpoint before. Every rank must call it, given an `accelerator`.
         """
+        # at most one copy of the state is in memory at a time, and checkpoints appear in the order of their steps
         self.wait()
         # collective calls, so they come before anything that only rank 0 does
         random = _random_states(accelerator)
@@ -90,12 +91,14 @@ def _write(folder: Path, step: int, tensors: dict[str, dict[str, torch.Tensor]],
     # written under a hidden name and renamed once complete: after a kill there is no half-written `step-*` folder
     path = folder / f"step-{step:08d}"
     part = folder / f".{path.name}{PART_SUFFIX}"
+    # what a killed run may have left
     _remove(part)
     part.mkdir(parents=True, exist_ok=True)
     for name in TENSORS:
         save_file(tensors[name], part / name)
     files = {name: sha256(part / name) for name in TENSORS}
     write_json_with_digest(part / INDEX, {"step": step, "files": files})
+    # a checkpoint of the same step is replaced: a folder cannot be renamed to one that is not empty
     _remove(path)
     part.rename(path)
     for old in checkpoints(folder)[:-keep]:
@@ -104,6 +107,7 @@ def _write(folder: Path, step: int, tensors: dict[str, dict[str, torch.Tensor]],
 
 def checkpoints(folder: Path) -> list[Path]:
     """The folders of the checkpoints in `folder`, oldest first."""
+    # steps have leading zeros, so the order of the names is that of the steps
     return sorted(path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
 
 
@@ -158,6 +162,7 @@ def save_weights(path: Path, module: torch.nn.Module) -> None:
 
 def _weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Copies of the parameters by name."""
+    # buffers are constants of the architecture (positions, rotary frequencies), so the parameters are all that is saved
     return {name: _host_copy(parameter) for name, parameter in module.named_parameters()}
 
 
@@ -172,6 +177,7 @@ def load_weights(path: Path, module: torch.nn.Module) -> None:
     saved = load_file(path)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
+            # in place: the optimizer, DDP and tied layers refer to this very tensor
             parameter.copy_(distribute_like(saved[name], parameter))
 
 
@@ -205,15 +211,18 @@ def _restore_optimizer(
 
 def _random_states(accelerator: Accelerator | None) -> dict[str, torch.Tensor]:
     """The states of the random generators of all ranks, as `cpu.RANK` and `cuda.RANK`."""
+    # used by dropout and by ELECTRA's samples; batches draw from generators of their own
     own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         own["cuda"] = torch.cuda.get_rng_state()
     states: dict[str, torch.Tensor] = {}
     for kind, state in own.items():
         if accelerator and accelerator.num_processes > 1:
+            # by way of the device, since NCCL sends tensors of GPUs only
             rows = accelerator.gather(state.to(accelerator.device)[None]).cpu()
         else:
             rows = state[None]
+        # cloned, because safetensors refuses tensors that share memory
         states |= {f"{kind}.{rank}": row.clone() for rank, row in enumerate(rows)}
     return states
 

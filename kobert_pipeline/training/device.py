@@ -32,6 +32,7 @@ def make_accelerator(plan: Plan) -> Accelerator:
     AcceleratorState._reset_state()
     # accelerate has no argument yet for what replaces broadcast_buffers
     warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
+    # buffers do not change in training, so none is broadcast; gradients as views of the buckets save a copy of them
     parallel = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
     accelerator = Accelerator(
         mixed_precision=plan.mixed_precision, cpu=not torch.cuda.is_available(), kwargs_handlers=[parallel]

@@ -44,6 +44,7 @@ class Evaluations:
     def add(self, step: int, values: dict[str, float], best_folder: Path | None = None) -> dict[str, float]:
         """Record the values of `step`, and return them rounded. `best_folder`: where its model was saved, if it is the
         best so far."""
+        # on every rank, because each decides from these values whether to stop early
         self.values[step] = rounded(values)
         if is_main_process():
             if best_folder:

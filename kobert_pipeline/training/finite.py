@@ -12,8 +12,8 @@ class FiniteCheck:
     """Makes `optimizer` skip the first step whose loss or gradient norm is not finite, and every step after it.
 
     The flag is what torch's fused AdamW calls `found_inf`: where it is 1, neither weights nor moments change. It is
-    never cleared, so however late the host looks, the weights are still those before the first such step. Ranks
-    skip the same steps: they share the gradient norm, which a gradient that is not finite on any of them makes so.
+    never cleared, so however late the host looks, the weights are still those before the first such step. All ranks
+    skip the same steps, since they share the gradient norm: it is not finite if a gradient of any rank is not.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -23,7 +23,9 @@ class FiniteCheck:
 
     def add(self, loss: torch.Tensor, norm: torch.Tensor) -> None:
         """Queue the test of a step's loss and gradient norm; call it before the optimizer's step."""
+        # one test for both, since a sum is finite only if both of its parts are
         not_finite = ~torch.isfinite(loss + norm)
+        # in place, because the optimizer reads this very tensor
         torch.maximum(self.found_inf, not_finite.to(self.found_inf.dtype), out=self.found_inf)
         self.unseen.append((loss, norm))
 

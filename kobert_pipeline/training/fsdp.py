@@ -75,6 +75,7 @@ def full_params(module: torch.nn.Module) -> Iterator[None]:
     All ranks must enter it together. It does nothing to a module that is not sharded.
     """
     reshard(module)
+    # only now: a parameter that is still gathered is a plain tensor, and would be taken for one that was never sharded
     shards = [
         (owner, name, parameter)
         for owner in module.modules()
@@ -85,6 +86,7 @@ def full_params(module: torch.nn.Module) -> Iterator[None]:
     for _, _, parameter in shards:
         if id(parameter) not in full:  # a tied parameter is gathered once
             tensor = get_full_tensor(parameter.detach())
+            # the other ranks only take part in the gathering, and drop the result at once
             full[id(parameter)] = torch.nn.Parameter(tensor.cpu()) if is_main_process() else parameter
     try:
         for owner, name, parameter in shards:

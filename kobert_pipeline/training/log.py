@@ -53,6 +53,7 @@ class Log:
         line = {"seconds": round(time.monotonic() - self.started, 2)}
         line |= {name: round(value, 6) for name, value in values.items()}
         self.file.write(json.dumps({"step": step, **line}) + "\n")
+        # so that a kill loses no line, and `kobert visualize curves` can read along
         self.file.flush()
         self._show(step, values)
         for tracker in self.trackers:

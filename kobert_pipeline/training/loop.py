@@ -54,7 +54,7 @@ LOWER_RATE = "the same command would fail again, so start over with --redo and a
 
 class NotFinite(UserError):
     """The loss or the norm of its gradient is NaN or infinite, and neither that optimizer step nor any after it was
-    taken; or the loss on held-out text is."""
+    taken. Also raised for a loss on held-out text that is not finite."""
 
 
 @dataclass
@@ -94,10 +94,12 @@ def train(
         shard_model(module, accelerator)
     optimizer = optimizer_of(module, plan, lr_scales)  # after sharding, which replaces the parameters
     if plan.torch_compile:
+        # in place, because the wrapper of `torch.compile(module)` would change the names of the parameters
         module.compile()
     if accelerator.process_index:
         # other random numbers on each rank, or all would apply the same dropout masks; rank 0 keeps the plan's seed, so
         # that a single process gives what it always gave
+        # the factor is beyond any number of ranks: seed 1 on rank 1 must not be seed 2 on rank 0
         torch.manual_seed(plan.seed * 1_000_003 + accelerator.process_index)
     if plan.fsdp:  # `prepare` would wrap the module in DDP
         optimizer = accelerator.prepare(optimizer)
@@ -115,6 +117,7 @@ def train(
         stop_on_signal() as signals,
         closing(Log(folder / "logs", steps, partial(peak_flops, accelerator), tracking, step)) as log,
         CheckpointWriter(folder / "checkpoints", plan.keep_checkpoints, step) as writer,
+        # closed, or its threads would build more batches after an early end
         closing(prefetch(batch_at, step, steps, accelerator, plan, parts_at)) as batches,
     ):
         parts_of = parts_of_rank(batch_at, accelerator, plan, parts_at)
@@ -130,6 +133,7 @@ def train(
             unchecked_parts += len(parts)  # on all ranks the same number
             check = unchecked_parts >= PARTS_BETWEEN_CHECKS.get(accelerator.device.type, 1)
             unchecked_parts *= not check
+            # tensors of the device, read only where a line is logged, because reading one makes the host wait
             since_log.append({"loss": loss, **values})
             log.step(step)
             logs = step % plan.log_every == 0 or last
@@ -144,13 +148,16 @@ def train(
                 with log.paused_timer():
                     result.evaluations[step] = evaluate(step)
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
+                # decided together: a rank that stops alone would leave the others waiting in their next collective
                 last = last or all_reduce_any(accelerator, bool(should_stop and should_stop(step)))[0]
             late = plan.max_minutes is not None and time.monotonic() - started > 60 * plan.max_minutes
             old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
             # ranks have different clocks and get signals at different steps, but must save and stop at the same step
             stopping = due = False
+            # a single process asks nobody, so it can stop after any step
             if check or accelerator.num_processes == 1:
                 stopping, due = all_reduce_any(accelerator, late or bool(signals), old)
+            # none after the last step, since there is nothing left to train
             if not last and (step % plan.checkpoint_every == 0 or due or stopping):
                 look(step)
                 with log.paused_timer():
@@ -162,6 +169,7 @@ def train(
                     accelerator.wait_for_everyone()
                     raise Stopped(f"stopped after step {step} of {steps}, checkpoint saved; the same command resumes")
             if last:
+                # summed, because a rank has the loss of its own parts only
                 result.steps, result.loss = step, float(all_reduce_sum(accelerator, {"loss": loss})["loss"])
                 break
     accelerator.wait_for_everyone()
@@ -216,6 +224,7 @@ def take_step(
                 loss, values = module(part)
             # DDP and FSDP take the mean over ranks, but losses are shares of the step's loss, so their sum is needed
             accelerator.backward(loss * accelerator.num_processes if accelerator.num_processes > 1 else loss)
+        # detached, or the graphs of all parts would stay in memory until the end of the step
         losses.append(loss.detach())
         logged.append(values)
     norm = get_full_tensor(accelerator.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
@@ -232,6 +241,7 @@ def stop_on_signal() -> Iterator[list[int]]:
     received: list[int] = []
     signals = (signal.SIGTERM, signal.SIGINT)
     try:
+        # only noted here: a handler may run in the middle of a step, where no checkpoint can be saved
         previous = [signal.signal(number, lambda number, frame: received.append(number)) for number in signals]
     except ValueError:  # not the main thread, where Python allows no handlers
         yield received

@@ -24,12 +24,14 @@ class StackedMuon(torch.optim.Muon):
             stacks: dict[tuple[int, int], list[torch.nn.Parameter]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
+                    # a tall matrix joins the wide ones transposed, and its update is transposed back
                     stacks[min(parameter.shape), max(parameter.shape)].append(parameter)
             for (_, longer), parameters in stacks.items():
                 updates = orthogonalized_by_all_ranks([self._momentum(one, group) for one in parameters], group)
                 rate = group["lr"] * 0.2 * math.sqrt(longer)  # "match_rms_adamw", Liu et al. 2025
                 for parameter, update in zip(parameters, updates, strict=True):
                     with self._changing(parameter) as weights:
+                        # decay by the plain learning rate, not by the scaled one, as in `torch.optim.Muon`
                         weights.mul_(1 - group["lr"] * group["weight_decay"])
                         weights.add_(update.T if is_tall(parameter) else update, alpha=-rate)
 
@@ -44,7 +46,7 @@ class StackedMuon(torch.optim.Muon):
             tensor.copy_(torch.where(self.found_inf > 0, tensor, changed))
 
     def _momentum(self, parameter: torch.nn.Parameter, group: dict[str, Any]) -> torch.Tensor:
-        """The gradient with Nesterov momentum, in bf16, lying on its longer side."""
+        """The gradient with Nesterov momentum, in bf16, transposed if it has more rows than columns."""
         state, gradient = self.state[parameter], parameter.grad
         assert gradient is not None
         if "momentum_buffer" not in state:
@@ -78,8 +80,10 @@ def is_tall(matrix: torch.Tensor) -> bool:
 def orthogonalized(stack: torch.Tensor, group: dict[str, Any]) -> torch.Tensor:
     """Matrices (n, R, C), R <= C, with their singular values moved close to 1 by Newton-Schulz iterations."""
     a, b, c = group["ns_coefficients"]
+    # the iteration converges for singular values up to 1, and the Frobenius norm is at least the largest of them
     stack = stack / stack.norm(dim=(1, 2), keepdim=True).clamp(min=group["eps"])
     for _ in range(group["ns_steps"]):
+        # the smaller of the two Gram matrices, since R <= C
         gram = stack @ stack.mT  # (n, R, R)
         stack = torch.baddbmm(stack, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), stack, beta=a)
     return stack

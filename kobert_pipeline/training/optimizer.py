@@ -56,6 +56,7 @@ def adamw(parameters: Any, plan: Plan, lr_scales: LrScales | None = None) -> tor
         {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
     ]
     groups = [subgroup for group in groups for subgroup in split_by_lr_scale(group, lr_scales)]
+    # eps as in BERT's and RoBERTa's own code; torch's default is 1e-8
     return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=plan.adam_betas, eps=1e-6, fused=True)
 
 

@@ -61,6 +61,7 @@ def prefetch(
     with ThreadPoolExecutor(plan.dataloader_num_workers) as threads:
         pending: deque[Future[list[Any]]] = deque()
         try:
+            # the last rounds submit nothing more and only hand out what is pending
             for step in range(first_step, steps + ahead):
                 if step < steps:
                     pending.append(threads.submit(build, step))

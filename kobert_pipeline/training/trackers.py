@@ -63,6 +63,7 @@ class Tracking:
         for name in self.report_to:
             tracker = LOGGER_TYPE_TO_CLASS[name](**arguments[name])
             try:
+                # trackers get no options of the recipe: TensorBoard's would be written to a folder that no record lists
                 with redirect_stdout(sys.stderr):  # trackers greet, and standard output may be one JSON object
                     tracker.start()
             except Exception as error:

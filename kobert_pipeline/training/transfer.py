@@ -44,6 +44,7 @@ def unpack(buffer: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Ten
     """Undo `pack`: views of `buffer` with the types and shapes of the tensors `like`, whatever their device."""
     views, start = [], 0
     for tensor in like:
+        # the alignment also lets bytes be viewed as a wider type, which must start at a multiple of its size
         views.append(buffer[start : start + tensor.nbytes].view(tensor.dtype).view(tensor.shape))
         start += _padded_size(tensor)
     return views

@@ -13,7 +13,7 @@ PART = re.compile(r"[\w.-]+\.safetensors")
 ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_int8.onnx"
 """The model for ONNX Runtime in float32 and in int8, under the names that are usual on the Hub."""
 HIDDEN_STATES = "last_hidden_state"
-"""The output of these files that vectors of texts are made of."""
+"""The output of these files from which the vectors of texts are made."""
 
 
 def weight_files(folder: Path) -> list[str]:
