@@ -101,6 +101,7 @@ class Batch:
         labels are ignored by losses and point at the last [PAD].
         """
         more = -len(self.input_ids) % tokens or tokens  # at least one [PAD], for the added labels to point at
+        # several sequences and not one, because the model has no positions beyond its longest sequence
         lengths = [max_length] * (more // max_length) + [more % max_length] * (more % max_length > 0)
         rows = -(len(self.lengths) + len(lengths)) % sequences
         missing = -len(self.labels) % labels

@@ -53,6 +53,7 @@ def load(
     dropouts = {name: value for name, value in values.items() if "drop" in name and isinstance(value, float)}
     config.update(dict.fromkeys(dropouts, 0.0))
     auto = getattr(transformers, AUTO_CLASSES[objective.head])
+    # float32, whatever the file has, because trained weights and optimizer states are always fp32
     model, info = auto.from_pretrained(
         folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
         output_loading_info=True,

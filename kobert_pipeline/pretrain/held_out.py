@@ -47,6 +47,7 @@ class HeldOutEvaluator:
     ) -> None:
         self.module, self.mixed_precision, self.best_folder = module, mixed_precision, out / "best"
         self.evaluations = Evaluations(out / EVALUATIONS)
+        # seed 0 and not the plan's, so that runs with different seeds are compared on the same batches
         self.held_out = Loader(held_out, options, vocabulary.get_vocab_size(), seed=0)
         words = options.with_whole_word_masking()
         self.held_out_words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
@@ -54,6 +55,7 @@ class HeldOutEvaluator:
 
     def __call__(self, step: int) -> dict[str, float]:
         """The mean losses and accuracies of `step`, and its perplexity."""
+        # in the training's own precision, unlike in fine-tuning: these losses are compared within one run only
         with torch.autocast(device().type, torch.bfloat16, enabled=self.mixed_precision == "bf16"):
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
             values |= per_character(self.module, self.held_out_words, HELD_OUT_BATCHES, self.characters)
@@ -120,6 +122,7 @@ def per_character(module: LossModule, held_out: Loader, batches: int, characters
     nats, count, name = 0.0, 0, ""
     for labels, values in _evaluate_batches(module, held_out, batches):
         name = next(loss for loss in ("mlm_loss", "clm_loss") if loss in values)
+        # the logged loss is a mean over the labels
         nats += values[name] * len(labels)
         count += int(characters[labels].sum())
     prefix = "pseudo_" if name == "mlm_loss" else ""
@@ -137,6 +140,7 @@ def _evaluate_batches(module: LossModule, held_out: Loader, batches: int) -> lis
     try:
         # not compiled: every held-out batch has another shape, so each would be compiled anew
         with torch.random.fork_rng(own_gpu), torch.compiler.set_stance("force_eager"):
+            # ELECTRA's generator samples tokens in evaluation, too
             torch.manual_seed(0)
             for step in range(min(batches, held_out.steps_per_epoch())):
                 batch = held_out.batch(step)

@@ -32,6 +32,7 @@ def linear_cross_entropy(
     Rows with the label IGNORE_INDEX count nothing. Logits of `rows_at_once` rows exist at a time. Equals the plain
     computation up to rounding, under autocast too. For training: the gradient is computed whether it is needed or not.
     """
+    # not the functions of PyTorch 2.13 or Liger, whose chunks are far too small with a large vocabulary
     loss, sampled = _LinearCrossEntropy.apply(states, layer.weight, layer.bias, labels, rows_at_once, sample)
     return loss, sampled if sample else None
 
@@ -50,6 +51,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         dtype = autocast_dtype(states)
         rows, matrix = states.to(dtype), weight.to(dtype)
         offset = None if bias is None else bias.to(dtype)
+        # an empty tensor first, since `torch.cat` needs one where nothing is sampled
         loss, sampled = states.new_zeros((), dtype=torch.float32), [labels.new_empty(0)]
         of_states, of_weight = torch.empty_like(states), torch.zeros_like(weight)
         of_bias = None if bias is None else torch.zeros_like(bias)
@@ -59,6 +61,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if sample:
                 sampled.append(sample(logits))
             loss += _turn_into_gradient(logits, labels[chunk], of_bias)
+            # from here on `logits` holds the gradient of the loss for them
             of_states[chunk] = logits @ matrix
             of_weight += logits.t() @ rows[chunk]  # in full precision from chunk to chunk
         samples = torch.cat(sampled)
@@ -79,10 +82,12 @@ def _turn_into_gradient(logits: torch.Tensor, labels: torch.Tensor, of_bias: tor
     """The summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; that for the bias is added
     to `of_bias`, (V,)."""
     loss = logits.new_zeros((), dtype=torch.float32)
+    # at least 1, because a batch without labels has no rows, and `split` takes no 0
     size = max(1, CACHED_LOGITS // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
     for chunk, targets in zip(logits.split(size), labels.split(size), strict=True):
         log_probabilities = chunk.log_softmax(-1, dtype=torch.float32)
         counted = (targets != IGNORE_INDEX)[:, None]
+        # IGNORE_INDEX is negative and no index; `counted` makes what is read in its place count nothing
         places = targets.clamp(min=0)[:, None]
         loss -= (log_probabilities.gather(1, places) * counted).sum()
         # the gradient of a row's loss: its probabilities, less one at the label

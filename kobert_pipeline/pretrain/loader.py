@@ -70,6 +70,7 @@ class Loader:
 
     def _locate(self, step: int) -> tuple[int, int]:
         """(epoch, number of the step within it)."""
+        # one epoch after another: how many steps it has is known only once it is planned
         while not self.epoch_ends or step >= self.epoch_ends[-1]:
             sequences, batches = self.epoch(len(self.epoch_ends))
             self.epoch_ends.append((self.epoch_ends[-1] if self.epoch_ends else 0) + len(batches))

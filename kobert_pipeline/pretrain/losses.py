@@ -54,6 +54,7 @@ def token_loss(
     rows = hidden.index_select(0, batch.masked_positions)  # (T, H) -> (K, H)
     denominator = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
     size, correct = chunk_rows(architecture, len(architecture.output_layer(model).weight)), None
+    # evaluation needs the logits, for accuracies, and no gradient
     if model.training:
         states = architecture.token_states(model, rows)
         loss, sampled = linear_cross_entropy(states, architecture.output_layer(model), batch.labels, size, sample)

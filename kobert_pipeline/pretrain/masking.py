@@ -28,6 +28,7 @@ def choose(begins: np.ndarray, maskable: np.ndarray, rate: float, rng: np.random
     positions = np.flatnonzero(maskable)
     if not len(positions):
         return positions
+    # prepend=-2: the first of all positions starts a unit, too, even at 0
     starts = begins[positions] | (np.diff(positions, prepend=-2) > 1)  # a special token ends a unit
     unit = np.cumsum(starts) - 1  # (P,) the unit of each maskable token
     lengths = np.bincount(unit)
@@ -62,5 +63,6 @@ def replace(
     drawn = rng.integers(0, vocab_size - len(special.every), len(random))
     for id_ in special.every:  # ascending: what was drawn is the rank among the ids that are not special
         drawn += drawn >= id_
+    # which may be the original token again, as in BERT
     masked[random] = drawn
     return masked

@@ -61,6 +61,7 @@ class LossModule(torch.nn.Module):
         head = sizes.head_weights(self.model.config.vocab_size, kind) * (batch.labels != IGNORE_INDEX).sum()
         real = batch.input_ids[batch.starts] != self.pad_id  # sequences added by `pad_to` are not counted
         squares = (batch.lengths.square() * real).sum()
+        # squares twice: attention multiplies queries with keys, and its weights with values
         return 6.0 * (sizes.encoder_weights(kind) * tokens + head + 2 * sizes.attention_width(kind) * squares)
 
 

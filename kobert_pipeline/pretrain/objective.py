@@ -123,6 +123,7 @@ class MaskedObjective(Objective):
         rng: np.random.Generator,
     ) -> Batch:  # fmt: skip
         """The batch of packed sequences with a share of their maskable tokens masked."""
+        # in training `at` has made both rates the same; held-out batches, which have no progress, get the last
         rate = self._rates[-1]
         positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, rate, rng)
         return Batch(

@@ -45,6 +45,7 @@ def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
     input_ids[places], boundaries[places] = shards.gather(spans.starts[chosen], text)
     maskable = np.zeros(total, bool)
     maskable[places] = True
+    # every sequence has a span; of an empty group `reduceat` would give the next group's first size
     lengths = np.add.reduceat(sizes, firsts)
     return Packed(
         input_ids=input_ids,
@@ -60,6 +61,7 @@ def pack(shards: Shards, sequences: Sequences, rows: np.ndarray) -> Packed:
 def group(lengths: np.ndarray, order: np.ndarray, tokens: int) -> list[np.ndarray]:
     """Split `order`, numbers of sequences, into batches of at most `tokens` tokens; a longer sequence is a batch of its
     own."""
+    # sequences stay in random order, since packed batches have no padding that sorting by length could save
     totals = np.cumsum(lengths[order])
     batches, start, before = [], 0, 0
     while start < len(order):

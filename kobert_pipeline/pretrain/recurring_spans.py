@@ -54,9 +54,11 @@ def clusters_in(packed: Packed, frequent: np.ndarray, longest: int) -> list[Clus
     # few spans recur, and plain lists are faster than arrays of two numbers
     taken, clusters = bytearray(len(packed.input_ids)), []
     for length, starts, kinds in reversed(list(_candidates(packed, frequent, longest))):
+        # stable, so that the starts of each kind stay ascending
         order = np.argsort(kinds, kind="stable")
         for _, group in groupby(zip(kinds[order].tolist(), starts[order].tolist(), strict=True), key=itemgetter(0)):
             places = [start for _, start in group]
+            # occurrences that overlap one another cannot all be replaced
             apart = all(after - before >= length for before, after in pairwise(places))
             if len(places) > 1 and apart and not any(any(taken[start : start + length]) for start in places):
                 for start in places:
@@ -82,6 +84,7 @@ def _candidates(packed: Packed, frequent: np.ndarray, longest: int) -> Iterator[
         # what is the same so far, and has the same next token
         keys = kinds[inside] * (ids.max() + 1) + ids[last]
         _, kinds, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        # a span recurs only if all that it begins with recurs, so few candidates are left for the next length
         again = counts[kinds] > 1
         places, last, kinds = places[again], last[again], kinds[again]
         yield length, places[ends[last]], kinds[ends[last]]
@@ -99,6 +102,7 @@ def ask(
     drawn = rng.random(len(clusters)).tolist()
     for number in rng.permutation(len(clusters)).tolist():
         starts, length = clusters[number]
+        # all occurrences are in one text, and so in one sequence
         row = bisect_right(bounds, starts[0])
         if counts[row] + len(starts) - 1 > most_questions:
             continue

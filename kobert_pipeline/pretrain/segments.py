@@ -100,6 +100,7 @@ def plan_sequences(
         # a sequence must start at each of these: what is alone, what follows that, and the start of a document
         follows_alone = np.append(True, alone[:-1])[: len(alone)]
         opens = alone | sentences.starts_document | follows_alone
+        # for every sentence, because it is not known yet which ones start a sequence
         room = _target_lengths(len(alone), max_length, short_seq_prob, rng)
         # for each sentence, the number of the one after a sequence that would start with it
         after = sequence_ends(sentences.starts, sentences.ends, room, opens)
@@ -124,6 +125,7 @@ def plan_sequences(
 def _target_lengths(count: int, max_length: int, short_seq_prob: float, rng: np.random.Generator) -> np.ndarray:
     """(count,) for each sentence, the tokens of text that a sequence starting with it may have. As in BERT, a share
     `short_seq_prob` of them is short, because inputs of fine-tuning are often short, too."""
+    # from 2 tokens to all that fit, both included, as in BERT's create_pretraining_data.py
     return np.where(rng.random(count) < short_seq_prob, rng.integers(2, max_length - 2, count), max_length - 3)
 
 

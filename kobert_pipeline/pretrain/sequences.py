@@ -71,6 +71,7 @@ def sequence_ends(starts: np.ndarray, ends: np.ndarray, room: np.ndarray | int, 
     count = len(starts)
     # barrier (S,): the next sentence that must start a sequence; the limit by length is clipped to it
     barriers = np.append(np.flatnonzero(opens), count)
+    # side="right", because a sentence that opens a sequence is no barrier for itself
     barrier = barriers[np.searchsorted(barriers, np.arange(count), side="right")]
     return np.clip(np.searchsorted(ends, starts + room, side="right"), np.arange(count) + 1, barrier)
 

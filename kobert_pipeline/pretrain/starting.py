@@ -70,6 +70,7 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
         )
     with torch.no_grad():
         for name, value in model.state_dict().items():
+            # embeddings, and the bias of the output layer
             has_row_per_token = bool(value.dim()) and value.shape[0] == len(spelling) and old[name].shape[0] == rows
             _check_shape(base, name, value, old[name], has_row_per_token)
             if has_row_per_token:

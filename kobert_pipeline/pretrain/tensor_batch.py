@@ -47,6 +47,7 @@ def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = Fa
         return torch.from_numpy(np.ascontiguousarray(array))
 
     def scalar(count: float) -> torch.Tensor:
+        # a tensor, so that it travels in the one copy to the device
         return torch.tensor(float(count))
 
     in_host_memory = TensorBatch(

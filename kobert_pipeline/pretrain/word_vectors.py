@@ -83,6 +83,7 @@ def count(shards: Shards, vocab_size: int, window: int) -> tuple[Any, np.ndarray
             weights.append(np.full(len(rows[-1]), 1 / distance, np.float32))
         places = np.concatenate(rows), np.concatenate(columns)
         counts = counts + coo_matrix((np.concatenate(weights), places), shape=counts.shape).tocsr()
+    # each pair was counted in one direction only
     return counts + counts.T, frequencies
 
 

@@ -58,6 +58,8 @@ class Rtd(MaskedObjective):
         corrupted = batch.input_ids.index_copy(0, places, sampled)  # type: ignore[arg-type]
         replaced = torch.zeros_like(corrupted, dtype=torch.bool).index_copy(0, places, sampled != labels)  # type: ignore[arg-type]
         scores = architecture.replaced_logits(model, dataclasses.replace(batch, input_ids=corrupted)).float()  # type: ignore[attr-defined]
+        # from the tokens before the replacement: labels that `pad_to` added point at a [PAD], and a sampled token is
+        # there now. Our own padding id is enough, because checkpoints of others are not trained with this objective
         real = batch.input_ids != PAD_ID
         tokens = batch.step_tokens
         rtd_loss = (binary_cross_entropy_with_logits(scores, replaced.float(), reduction="none") * real).sum() / tokens
