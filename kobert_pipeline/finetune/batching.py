@@ -71,6 +71,7 @@ class Batches:
         share = float(self.weights[own].sum() / self.weights[rows].sum())
         per_token = {name: array for name, array in self.targets.items() if self._per_token(array)}
         batch = padded(self.features, chosen, "cpu", width, per_token, self.pad_id)
+        # a tensor, so that it travels in the one copy to the device
         batch["share"] = torch.tensor(share)
         per_row = {name: array[chosen] for name, array in self.targets.items() if name not in per_token}
         batch |= {name: torch.from_numpy(array) for name, array in per_row.items()}
@@ -134,6 +135,7 @@ def split_at_padding(rows: np.ndarray, lengths: np.ndarray, max_padding: float) 
     first = tokens = 0
     for last, row in enumerate(rows):
         length = int(lengths[row])
+        # the rows are sorted, so the others of the batch would be padded to this one
         if (last - first) * length - tokens > max_padding:
             yield rows[first:last]
             first, tokens = last, 0

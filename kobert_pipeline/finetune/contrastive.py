@@ -66,5 +66,6 @@ def info_nce(vectors: torch.Tensor, texts: torch.Tensor, temperature: float) -> 
     candidates, numbers = unit[:, 1:].transpose(0, 1).flatten(0, 1), texts[:, 1:].T.flatten()
     scores = unit[:, 0] @ candidates.T / temperature  # (B, (C - 1) * B)
     same = (numbers == texts[:, :1]) | (numbers == texts[:, 1:2])
+    # a row's own pair is its label, so it stays, also where it is the text itself (SimCSE)
     same[:, : len(texts)].fill_diagonal_(False)
     return cross_entropy(scores.masked_fill(same, -torch.inf), torch.arange(len(texts), device=scores.device))

@@ -99,6 +99,7 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[byte
     order = np.random.default_rng(DRAW_SEED).permutation(len(starts))
     seen = set(known)
     drawn: list[int] = []
+    # in blocks, because most paragraphs of a large corpus are never drawn
     for begin in range(0, len(order), 10_000):
         if len(drawn) == count:
             break

@@ -54,6 +54,7 @@ def keep_first_token(model: Any) -> None:
     """
     if type(model).__name__ in FIRST_TOKEN_CLASSES:
         layer = model.base_model.encoder.layer[-1]
+        # on this instance alone; the class, the weights and their names stay as they are
         layer.forward = partial(first_token_state, layer)
 
 
@@ -75,6 +76,7 @@ def first_token_view(model: Any) -> Any:
 def with_own_parts(module: Any) -> Any:
     """A copy of a module with the same parameters and inner modules, of which the latter can be replaced."""
     copied = copy(module)
+    # `copy` shares this dict, so to replace a part of the copy would replace it in the model, too
     copied._modules = dict(module._modules)
     return copied
 

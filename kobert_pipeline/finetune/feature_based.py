@@ -54,10 +54,12 @@ class FeatureBasedTagger(torch.nn.Module):
             states = self.encoder(attention_mask=attention_mask, output_hidden_states=True, **inputs).hidden_states
         # the first hidden states are the embeddings
         features = torch.cat(states[1:][-CONCATENATED_LAYERS:], -1)  # 4 x (B, L, D) -> (B, L, 4D)
+        # on the CPU, as `pack_padded_sequence` requires of lengths
         lengths = attention_mask.sum(1).cpu()
         # autocast would run the LSTM in fp16 on a GPU, also where bf16 was asked for, and its gradients overflow there
         with torch.autocast(features.device.type, enabled=False):
             packed = pack_padded_sequence(features.float(), lengths, batch_first=True, enforce_sorted=False)
+            # total_length, since labels are as wide as the batch is padded, which may be more than its longest row
             outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=features.shape[1])
         logits = self.classifier(self.dropout(outputs))  # (B, L, 2D) -> (B, L, C)
         loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())

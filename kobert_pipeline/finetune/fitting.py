@@ -107,6 +107,7 @@ def train_and_select(
         labelled, epochs = soft
         parts.insert(0, (make_batches(labelled, {SOFT_LABELS: labelled.arrays[SOFT_LABELS]}), epochs))
     schedule = BatchSchedule(parts)
+    # the epoch is that of the labelled examples, also while soft labels are learned
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None

@@ -1,6 +1,6 @@
 """A linear classifier of short texts: logistic regression over n-grams of characters or jamo, each scaled by its
 log-count ratio between the classes, as naive Bayes weighs it (Wang and Manning 2012, "Baselines and Bigrams"). It
-trains in a minute or two, and it errs otherwise than an encoder does, so the two together teach better than either
+trains in a minute or two, and it makes other errors than an encoder, so the two together teach better than either
 (`finetune.NAME.distill`)."""
 
 from collections.abc import Iterable, Iterator
@@ -46,6 +46,7 @@ class Ngrams(Options):
     """Units of the longest n-grams."""
     min_df: int = Field(2, ge=1)
     """N-grams in fewer training texts than this are ignored."""
+    # of the values tried the best beside an encoder, on NSMC's dev split (docs/results/tries.md)
     c: float = Field(0.3, gt=0)
     """Inverse strength of the L2 penalty (scikit-learn's C): lower values fit the training set less closely."""
 
@@ -78,8 +79,10 @@ class NgramClassifier:
         for positive in [1] if classes == 2 else range(classes):
             own = labels == positive
             ratios = np.where(frequent, log_count_ratios(counts, own), 0)
+            # the dual problem has a variable per text, the primal one a variable per n-gram: far more
             model = LogisticRegression(C=options.c, solver="liblinear", dual=True, max_iter=1000, random_state=seed)
             model.fit(scaled(counts, ratios), own)
+            # with the ratios multiplied in, so that predictions need the plain counts only
             weights.append(model.coef_[0] * ratios)
             intercepts.append(model.intercept_[0])
         return cls(options, np.array(weights, np.float32), np.array(intercepts, np.float32))
@@ -151,6 +154,7 @@ def counted(options: Ngrams, texts: Iterable[str]) -> "csr_matrix":
     """Which n-grams each text has: (n, HASHES) of 0 and 1, float32."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
+    # no alternating signs: the log-count ratios need counts, which are not negative
     hashing = HashingVectorizer(
         analyzer="char", ngram_range=(options.min_n, options.max_n), n_features=HASHES, binary=True, norm=None,
         alternate_sign=False, lowercase=False, dtype=np.float32,

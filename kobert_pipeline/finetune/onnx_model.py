@@ -23,7 +23,7 @@ LARGE_HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel")
 """Suffixes of models whose head gives logits of the whole vocabulary, which cost more than the encoder."""
 LIBRARIES = ("onnxruntime", "onnx")
 FATAL = 4
-"""The only messages that ONNX Runtime prints itself; errors are raised."""
+"""The only level of messages that ONNX Runtime prints; errors are raised as exceptions."""
 
 
 class OnnxEncoder(torch.nn.Module):

@@ -42,6 +42,7 @@ class PackedEncoder(torch.nn.Module):
                 for part in (attention.query, attention.key, attention.value)
             )
             context = packed_attention(attention, query, key, value, None, packing)[0].flatten(2)
+            # after the last attention every token is on its own, and the head reads the first ones only
             if number == len(self.layers):
                 context, hidden = context[:, first], hidden[:, first]
             attended = layer.attention.output(context, hidden)
@@ -52,6 +53,7 @@ class PackedEncoder(torch.nn.Module):
 def packed_view(model: Any, device: torch.device | str) -> Any | None:
     """A model with the weights of `model` that takes `packed` inputs; None for other classes than `PACKED_CLASSES`, and
     on devices where padding costs little."""
+    # a decoder's attention is causal, which that of `PackedEncoder` is not
     if type(model).__name__ not in PACKED_CLASSES or model.config.is_decoder or torch.device(device).type != "cpu":
         return None
     view, prefix = with_own_parts(model), model.base_model_prefix

@@ -204,6 +204,7 @@ def _train_seed(
     train, dev = (Features.load(features / split) for split in ("train", "dev"))
     plan = plan.model_copy(update={"seed": seed})
     quiet_transformers()
+    # right before the model is built, so that a new head depends on the seed alone
     torch.manual_seed(seed)
     model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen")
     best_folder = out / model_folder if model_folder else None
