@@ -75,6 +75,7 @@ def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
 def _number_at(context: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
     """The date or the number with a unit that starts at a morpheme."""
     start = sentence[first].start
+    # in the text itself, because the analyzer splits a date into numbers and units
     if date := DATE.match(context, start):
         after = first
         while after < len(sentence) and sentence[after].end <= date.end():

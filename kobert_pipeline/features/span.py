@@ -45,6 +45,7 @@ class SpanTask(Task):
             [example["context"] for example in examples],
             truncation="only_second",
             max_length=max_length,
+            # about half of a window is for the context, so windows always advance
             stride=min(self.stride, max_length // 4),
             return_overflowing_tokens=True,
             return_token_type_ids=True,

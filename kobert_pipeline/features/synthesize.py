@@ -50,6 +50,7 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
     (an `EvaluationTexts`) are left out. Raises UserError where no question can be made."""
     found: list[Example] = []
     contexts = list(paragraphs(options, corpus))
+    # shuffled, because a limited number of questions must come from all of the corpus
     random.Random(SEED).shuffle(contexts)
     for number, (identity, context) in enumerate(contexts):
         if len(found) >= options.questions:
@@ -83,6 +84,7 @@ def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
 
 def examples_of(identity: str, context: str, count: int) -> list[Example]:
     """Up to `count` questions about a paragraph, a function of its identity and text."""
+    # a text as a seed gives the same numbers in every process, unlike its `hash`
     rng = random.Random(f"{SEED}\n{identity}")
     sentences = tagged_sentences(context)
     candidates = [
