@@ -61,6 +61,7 @@ class AddedTokens:
             return []
         encoding = self.finder.encode(text, add_special_tokens=False)
         rows = zip(encoding.ids, encoding.offsets, strict=True)
+        # id 0 is `ORDINARY_TEXT`
         return [self._found_token(text, id_, start, end) for id_, (start, end) in rows if id_]
 
     def _found_token(self, text: str, id_: int, start: int, end: int) -> FoundToken:

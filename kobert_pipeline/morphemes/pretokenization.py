@@ -219,6 +219,7 @@ def _from_passages(side: Side, passages: Sequence[Passage], segmentations: dict[
         waiting = deque(passage.added)
         morphemes = passage.morphemes(segmentations[passage.text]) if passage.text else ()
         for start, end, spelling, initial in morphemes:
+            # an empty morpheme belongs to the character before it, so an added token at the same place comes after it
             while waiting and (waiting[0].place < start or waiting[0].place == start < end):
                 insert(waiting.popleft())
             word = passage.words[start if start < end else max(start - 1, 0)]

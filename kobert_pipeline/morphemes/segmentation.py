@@ -53,6 +53,7 @@ def units(text: str) -> Iterator[Span]:
 def _split_line(text: str, start: int, end: int) -> Iterator[Span]:
     while end - start > MAX_UNIT_CHARACTERS:
         limit = start + MAX_UNIT_CHARACTERS
+        # in the second half only, or a line with an early space would be split into many short parts
         breaks = [match.end() for match in WHITE_SPACE.finditer(text, start + MAX_UNIT_CHARACTERS // 2, limit)]
         stop = breaks[-1] if breaks else limit
         yield start, stop
@@ -221,6 +222,7 @@ def _runs(mask: np.ndarray, boundaries: np.ndarray) -> tuple[np.ndarray, np.ndar
     more = [np.arange(starts[i] + MAX_MORPHEME_CHARACTERS, ends[i], MAX_MORPHEME_CHARACTERS) for i in long]
     with_limit = boundaries.copy()
     with_limit[np.concatenate(more)] = True
+    # only once more: no run is too long now
     return _runs(mask, with_limit)
 
 
@@ -230,6 +232,7 @@ def _replaced_morphemes(joined: _JoinedTexts) -> tuple[np.ndarray, np.ndarray, l
     starts, ends, spellings = _usable_tokens(joined)
     # number of tokens over each character, as the running sum of their starts and ends
     covered = np.zeros(len(joined.white) + 1, np.int64)
+    # `covered[starts] += 1` would count several tokens that start at the same character once
     np.add.at(covered, starts, 1)
     np.add.at(covered, ends, -1)
     boundaries = _unit_boundaries(joined)

@@ -71,6 +71,7 @@ class Segmenter:
         """As `segment`, but in each of `styles`, of which the analyzer may spell only the last, by one analysis."""
         pending: deque[_Batch] = deque()
         tokens: list[Tokens] = []
+        # the other styles need no spellings, only the places of the same tokens
         for columns in self._module.tokens(_queue_units(texts, pending), styles[-1], self.user_words, num_workers):
             tokens.append(Tokens(*columns))
             # a batch as soon as it is complete, while the analyzer's threads already work on the next one
