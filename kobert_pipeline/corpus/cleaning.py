@@ -20,6 +20,7 @@ LONGEST_ENTITY = 10
 """Characters of the longest match of `ENTITY`."""
 MAX_MARKS = 30  # the limit of Unicode's Stream-Safe Text Format (UAX #15)
 BLANKS = re.compile(r"[^\S\n]+")
+# not digits (1000000 is a number), and white space is normalized anyway
 RUN = re.compile(r"([^\d\s])\1{2,}")
 LINES = re.compile(r" ?\n[ \n]*")
 

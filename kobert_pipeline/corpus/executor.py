@@ -48,6 +48,7 @@ class Executor(Plugin):
         """Run the tasks that have not finished yet, one per size: how many `unit` each has, for the progress. Raises
         the UserError that a task raised, or RuntimeError with the log file of a task that failed."""
         tasks = len(sizes)
+        # here, because it imports datatrove, which takes half a second, and every command imports this file
         from kobert_pipeline.corpus.local_executor import silence
 
         with silence():

@@ -100,6 +100,7 @@ def repeated_eojeols(text: str) -> float:
     # one hash per n-gram, a sum of products modulo 2^64: overflow is meant
     with np.errstate(over="ignore"):
         grams = sum(
+            # + 1, because the first eojeol has the number 0, and would add nothing at any place
             (ids[i : i + count] + np.uint64(1)) * np.uint64(pow(0x9E3779B97F4A7C15, i + 1, 2**64))
             for i in range(N_GRAM)
         )

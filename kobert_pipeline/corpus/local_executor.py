@@ -38,6 +38,7 @@ class QuietExecutor(LocalPipelineExecutor):  # type: ignore[misc]
             for rank in ranks:
                 deepcopy(self).run_rank(rank)  # steps collect statistics, so each task needs a copy, as in a pool
         elif ranks:
+            # spawned: this process has threads (one reports the progress), and a fork would copy the locks they hold
             pool = ProcessPool(min(self.workers, len(ranks)), initializer=start_worker, context=get_context("spawn"))
             try:
                 for future in as_completed([pool.schedule(self.run_rank, args=[rank]) for rank in ranks]):

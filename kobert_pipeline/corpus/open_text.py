@@ -53,6 +53,7 @@ def _decompress_frames(path: Path, decompressor: Any) -> Iterator[bytes]:
     truncated."""
     with path.open("rb") as file:
         frame = None
+        # a file may hold several frames: what is left after the end of one begins the next
         while block := (frame.unused_data if frame and frame.eof else b"") or file.read(ZSTD_BLOCK):
             frame = frame if frame and not frame.eof else decompressor.decompressobj()
             yield frame.decompress(block)

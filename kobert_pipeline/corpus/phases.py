@@ -139,6 +139,7 @@ class CleanAndFilter:
             cleaned, reason = self.process(document, recurring, report)
             if reason:
                 report.counts[f"documents_dropped_{reason}"] += 1
+                # what is dropped is redacted, too, because `keep_dropped` writes it to disk
                 hidden = redact(document.text, self.options.cleaning.mask)
                 dropped.append(DroppedDocument(document.id, document.source, reason, hidden))
             else:

@@ -55,6 +55,7 @@ class SelectLines:
         """Write `lines/recurring.npy`, the sorted hashes (N,) uint64."""
         documents = [np.load(documents_path(self.work, chunk)) for chunk in range(self.chunks)]
         is_first = np.zeros(sum(map(len, documents)), bool)
+        # of documents with the same text only the first counts
         is_first[np.unique(np.concatenate(documents)[:, 0], return_index=True)[1]] = True
         starts = np.cumsum([0, *map(len, documents)])
         found = []

@@ -48,6 +48,7 @@ class Slurm(Executor):
             workers=self.workers,
             mem_per_cpu_gb=self.memory_gb,
             job_name="kobert-corpus",
+            # datatrove's default, "normal", is not on every cluster
             qos="",
             # the job calls datatrove's launch_pickled_pipeline, which is next to this Python
             env_command=f'export PATH="{Path(sys.executable).parent}:$PATH"',

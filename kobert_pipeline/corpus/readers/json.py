@@ -47,6 +47,7 @@ class Json(Reader):
         identity = f"{path.name}#{number}"
         if self.id:
             identity = next((str(value) for value in follow(document, self.id, place)), "")
+        # a line break in a text would begin another paragraph
         paragraphs = [" ".join(text.splitlines()) for text in texts]
         return Document(identity, path.name, "\n".join(paragraphs), self.ordered)
 
