@@ -248,6 +248,7 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool) -> Outc
         result = manifest.read(job.folder)
     else:
         _send_decision(job, record, runs=False)
+    # so that later jobs, which read this folder, do not hash its files again
     verified[job.folder] = result
     return Outcome(job, status, time.monotonic() - start_time, result["counts"])
 
@@ -262,6 +263,7 @@ def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[st
     if manifest.is_finished(job.folder):
         return "skipped", manifest.verify(job.folder)
     stage_folder.refuse_foreign_files(job.folder)
+    # also in place of a partial folder: what another run has finished is there at once
     if reused := None if redo else reuse(job.folder, record, job.writes):
         return "reused", reused
     if not job.resumable:
