@@ -41,6 +41,7 @@ def create_app(service: Service, api_key: bytes | None = None, load_first: bool 
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # not earlier, because the thread of the models takes turns with the running event loop
         service.start()
         if load_first:
             await run_in_threadpool(service.loaded.wait)

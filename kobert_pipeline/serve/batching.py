@@ -71,6 +71,7 @@ class Batcher:
             if self.closed:
                 raise Closed
             if len(self._waiting) + len(items) > self.max_queue:
+                # only when there is no room, because this goes through the whole queue
                 self._waiting = deque(item for item in self._waiting if not item.future.cancelled())
             if len(self._waiting) + len(items) > self.max_queue:
                 raise QueueFull
@@ -81,6 +82,7 @@ class Batcher:
     def run(self) -> None:
         """Compute batches until `close`."""
         while not self.closed:
+            # from here on a request cannot cancel its inputs, so their results can be set
             batch = [item for item in self._take() if item.future.set_running_or_notify_cancel()]
             if batch:
                 started = perf_counter()
@@ -102,11 +104,13 @@ class Batcher:
         """The next batch: the input that has waited longest, and more of its kind while they fit."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self.closed)
+        # not under the lock: it waits for the event loop, which may be waiting for the lock in `submit`
         self.before_batch()
         with self._changed:
             batch: list[Item] = []
             others: deque[Item] = deque()
             room = self.max_batch_tokens
+            # a large input may be overtaken by smaller ones, but not for ever: the first in the queue is always taken
             for item in self._waiting:
                 if item.future.cancelled():
                     continue

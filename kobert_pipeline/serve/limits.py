@@ -19,7 +19,7 @@ ERROR_TYPES = {
     500: "server_error", 503: "unavailable_error", 504: "timeout_error",
 }  # fmt: skip
 RETRY = {"Retry-After": "1"}
-"""The header of a refusal that soon may be none, in seconds."""
+"""The header of a refusal that may soon be over: the seconds after which to try again."""
 CLIENT_GONE = 499
 """The status in the metrics of a request whose client did not wait for the answer."""
 logger = logging.getLogger("kobert_pipeline.serve")
@@ -43,6 +43,7 @@ class Limits:
     """Texts of a request."""
     max_characters: int = 100_000
     """Characters of a text."""
+    # without it, 1,024 texts with 254 masks each could ask for 260 million numbers
     max_filled: int = 100_000
     """Tokens in an answer of /v1/fill-mask: `top_k` for each [MASK]."""
 
@@ -113,6 +114,7 @@ class Gate:
                 await self.app(scope, receive_limited, send_watched)
         except Exception as error:
             refusal = self._refusal(error)
+            # an answer that has begun cannot become an error
             if not status:
                 await error_response(refusal)(scope, receive, send_watched)
         finally:

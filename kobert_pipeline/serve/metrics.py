@@ -71,6 +71,7 @@ def forget_dead_processes(folder: Path) -> None:
     for path in folder.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
         try:
+            # signal 0 only asks whether there is such a process
             os.kill(pid, 0)
         except ProcessLookupError:
             mark_process_dead(pid, str(folder))

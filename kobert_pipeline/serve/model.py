@@ -51,7 +51,8 @@ class ServedModel:
         self.model, self.tokenizer = load(folder, backend=backend)
         self.checkpoint = self._with_task(folder)
         self.embedder = Embedder(self.model, self.tokenizer, long=long)
-        for part in (self.model, self.embedder.encoder):  # messages name these: where the checkpoint is, is nobody's
+        # error messages quote it, and must not tell a client in which folder the checkpoint is
+        for part in (self.model, self.embedder.encoder):
             part.name_or_path = name
         # for the event loop, which must not touch a tokenizer that the thread uses at the same time
         self.max_length: int = self.tokenizer.model_max_length
@@ -134,6 +135,7 @@ class ServedModel:
 
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
         """The most similar texts of each ranking, best first."""
+        # the texts of all requests are embedded together, once per pooling
         texts_of: dict[str, list[str]] = {}
         for ranking in rankings:
             if ranking.by != "bm25":

@@ -42,6 +42,7 @@ def http_protocol() -> Any:
 CONFIG: dict[str, Any] = {
     # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
     "access_log": False, "log_config": None, "log_level": "error", "server_header": False, "proxy_headers": False,
+    # uvloop would bring nothing (docs/results/serving.md)
     "http": http_protocol(), "loop": "asyncio", "ws": "none", "lifespan": "on",
 }  # fmt: skip
 """The settings of uvicorn."""
@@ -87,7 +88,7 @@ def serve(
 
 @contextlib.contextmanager
 def begun(checkpoints: Mapping[str, str], host: str, port: int, api_key: bytes | None) -> Iterator[socket.socket]:
-    """A listening socket, and what is said about it."""
+    """A listening socket; its address is printed, with a warning where anybody may use it."""
     with listen(host, port) as listener:
         print(f"{url(listener)}: loading {', '.join(checkpoints)}", flush=True)
         if api_key is None and not is_loopback(listener):
@@ -104,6 +105,7 @@ def ready_line(service: Service) -> str:
 def keep_what_is_loaded() -> None:
     """Exempt all objects of now from garbage collection. Looking through those of torch and of a model again and again
     takes a quarter of a second each time, in which no request is answered."""
+    # first, because garbage that is frozen is never freed
     gc.collect()
     gc.freeze()
 
@@ -114,7 +116,9 @@ def supervise(listener: socket.socket, workers: int, app: Callable[[], FastAPI])
     config = uvicorn.Config(
         app, factory=True, workers=workers, timeout_worker_healthcheck=HEALTHCHECK_SECONDS, **CONFIG
     )
+    # torch starts a thread per core in each worker, which would then compete for the cores
     os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // workers, 1)))
+    # uvicorn's supervisor replaces these handlers and does not restore them
     before = {number: signal.getsignal(number) for number in uvicorn.supervisors.multiprocess.SIGNALS}
     with tempfile.TemporaryDirectory() as folder:
         os.environ[metrics.FOLDER] = folder

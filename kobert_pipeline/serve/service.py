@@ -81,6 +81,7 @@ class Service:
         except Exception as error:
             self.failure = error
         self.loaded.set()
+        # a server that was stopped while it loaded reports no models
         if not self.batcher.closed:
             self.on_change()
         if self.failure is None:
