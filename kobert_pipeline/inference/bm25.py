@@ -21,6 +21,7 @@ class Bm25:
         self.index, self.count = bm25s.BM25(method="lucene", k1=K1, b=B), len(texts)
         terms = content_morphemes(texts)
         self.vocabulary = {term for text in terms for term in text}
+        # bm25s cannot index a corpus without terms
         if self.vocabulary:
             self.index.index(terms, show_progress=False)
 

@@ -33,7 +33,7 @@ class TextEmbedder(Protocol):
 
 
 class EmbeddedTexts:
-    """Vectors of texts that are embedded together, and each but once, whoever asks for them."""
+    """Vectors of texts, all of which are embedded together and each only once."""
 
     def __init__(self, embedder: TextEmbedder, texts: Sequence[str]) -> None:
         self.numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}

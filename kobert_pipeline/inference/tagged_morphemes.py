@@ -30,8 +30,8 @@ class TaggedMorpheme:
 
 
 class TaggingSegmenter:
-    """The segmenter of a tokenizer, which also keeps what each text of the tokenizer's last call is in the style
-    `tagged`, of the same analysis."""
+    """The segmenter of a tokenizer that also keeps, for each text of the last call, its segmentation in the style
+    `tagged` from the same analysis."""
 
     def __init__(self, segmenter: Any) -> None:
         self.segmenter, self.tagging = segmenter, replace(segmenter, style="tagged")
@@ -88,6 +88,7 @@ def morphemes_of_tokens(
             for character in range(morpheme.start, morpheme.end):
                 by_character.setdefault(character, []).append(morpheme)
         for id_, (start, end) in zip(text_ids, spans, strict=True):
+            # a dict and not a set: in the order of the text, each morpheme once
             touched = {} if id_ in special else {m: None for c in range(start, end) for m in by_character.get(c, ())}
             columns["morpheme"].append("+".join(morpheme.form for morpheme in touched) or None)
             columns["tag"].append("+".join(morpheme.tag for morpheme in touched) or None)

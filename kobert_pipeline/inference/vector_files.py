@@ -133,6 +133,7 @@ def write_vectors(
     remaining = iter(chunks)
     first = next(remaining)  # input that cannot be read is refused before there is anything to resume
     folder = out.with_name(out.name + ".parts")
+    # hidden files do not count: the lock file is made before the record, and a kill may come in between
     if os.path.lexists(folder) and not (folder / RECORD).is_file() and any(folder.glob("[!.]*")):
         raise UserError(f"{folder} holds files that kobert did not write; choose another --out")
     with locked(folder):
@@ -144,6 +145,7 @@ def write_vectors(
                 counts[name] = counts.get(name, 0) + count
             done += len(texts)
             report("embedding", done, total, "texts")
+        # in the folder of the parts, so that a kill leaves nothing half-written next to `out`
         joined = folder / f"joined{out.suffix}"
         with atomic_write(joined) as path:
             FORMATS[out.suffix].join(parts, path)
