@@ -108,6 +108,7 @@ def outputs_in_fresh_process(folder: Path, auto_class: str) -> dict[str, Any]:
     """Token ids and logits of `SAMPLES` from a fresh process that cannot import this package."""
     # `transformers` copies a tokenizer's code to a cache by the folder's name, where two publishing processes would
     # overwrite each other's, so the process gets a cache of its own
+    # it starts in that empty folder, since `python -c` finds modules of the current one first
     with tempfile.TemporaryDirectory() as empty:
         result = subprocess.run(
             [sys.executable, "-c", FRESH, str(folder.resolve()), auto_class],
