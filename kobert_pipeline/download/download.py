@@ -110,6 +110,7 @@ def derive(path: Path, entry: SourceFile) -> Iterator[tuple[str, bytes]]:
     """The name and content of each file that is made from a downloaded one."""
     if entry.members:
         with tarfile.open(path) as archive:
+            # read by name and never unpacked, so nothing in the archive decides where a file is written
             for member, name in entry.members.items():
                 file = archive.extractfile(member)
                 assert file is not None  # the archive's checksum is known

@@ -171,6 +171,7 @@ def _try(address: str, name: str, file: IO[bytes], state: Path, expected: Expect
         refuse_full_disk(state.parent, total - begin if total else 0)
         _cut(file, begin)
         modified = headers.get("Last-Modified")
+        # before the first byte, so that after a kill it is known which version the bytes are of
         write_json(state, {"address": address, "validator": _validator(headers), "last_modified": modified})
         for chunk in response.iter_content(CHUNK):
             file.write(chunk)
