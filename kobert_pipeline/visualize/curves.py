@@ -111,6 +111,7 @@ def draw(path: Path, found: Sequence[Curve]) -> None:
 def _panel(axes: Any, of_panel: Sequence[Curve], runs: Sequence[str]) -> None:
     for curve in of_panel:
         steps, values = list(curve.values), list(curve.values.values())
+        # a label per run, not per seed: matplotlib leaves names that begin with _ out of the legend
         first = not any(line.get_label() == curve.run for line in axes.lines)
         axes.plot(
             steps, values, color=f"C{runs.index(curve.run)}", label=curve.run if first else "_",
