@@ -101,6 +101,7 @@ def ngram_jobs(
     """Features -> a classifier over n-grams per seed, with its options `given`. The pretrained model plays no part."""
     stage, tokenizer = origin(recipe).tokenizer
     features = options.features or name
+    # `test` only where it is not the default, so that runs from before it existed stay valid
     recorded = {"ngrams": given.dump()} | ({} if options.test else {"test": False})
     for seed in options.seeds:
         yield Job(
@@ -128,6 +129,7 @@ def soft_labels_job(recipe: Recipe, run: "Run", name: str, options: Distillation
     bf16 = student.plan.mixed_precision == "bf16"
     return Job(
         "finetune", run.run_dir / "finetune" / name / finetune_stage.SOFT_LABELS_FOLDER, distill.VERSION,
+        # how often a student learns soft labels does not change them, the precision of the teachers does
         {key: value for key, value in options.dump().items() if key != "epochs"} | {"bf16": bf16},
         name=f"{name}/{finetune_stage.SOFT_LABELS_FOLDER}", writes=distill.WRITES,
         inputs={"features": run.run_dir / "features" / features, "shards": run.run_dir / "shards",
