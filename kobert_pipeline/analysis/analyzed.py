@@ -110,6 +110,7 @@ def read_ids(path: Path) -> list[str]:
 def _arrays(column: Any) -> list[np.ndarray]:
     """The lists of a Parquet column as arrays, without a Python object per number."""
     offsets = column.offsets.to_numpy()
+    # batches that are read from a file have offsets from 0 on; a slice would not
     return np.split(column.values.to_numpy()[: offsets[-1]], offsets[1:-1]) if len(offsets) > 1 else []
 
 
