@@ -24,6 +24,7 @@ class Bpe(Subword):
         # white space separates morphemes in `lines`, so nothing is merged across two of them
         backend = Tokenizer(models.BPE(unk_token=UNK))
         backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        # the alphabet is given in full, so the trainer neither adds characters nor drops any
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
             min_frequency=self.min_frequency,

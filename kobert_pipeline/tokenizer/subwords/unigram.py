@@ -55,6 +55,7 @@ class Unigram(Subword):
 
         trained = io.BytesIO()
         sentencepiece.SentencePieceTrainer.Train(
+            # sorted, so that the order of the documents plays no part
             sentence_iterator=(f"{word}\t{count}" for word, count in sorted(counts.items())),
             input_format="tsv",
             model_writer=trained,
