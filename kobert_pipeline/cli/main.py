@@ -263,6 +263,7 @@ def _run(
 
     _, planned = plan(recipe, settings, run_dir, num_workers)
     if not is_main_process():
+        # without the lock of the folder, which rank 0 holds for all
         follow(planned, only)
         return
     # The lock also covers the upload, so that no other process changes the checkpoint while it is read.
