@@ -135,6 +135,7 @@ def channel() -> Channel:
     from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
     store, _, _ = next(iter(rendezvous("env://")))
+    # a prefix, since torch keeps keys of its own in the same store
     return Channel(PrefixStore("kobert", store))
 
 
@@ -160,4 +161,5 @@ def start_worker() -> None:
 def _exit_with_parent() -> None:
     if parent := parent_process():
         parent.join()
+        # `sys.exit` would end this thread only
         os._exit(1)

@@ -40,6 +40,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     After a kill or a power failure, `path` either has its complete content or is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    # always the same name, so that the next write replaces what a killed one left
     part = path.with_name(path.name + PART_SUFFIX)
     try:
         yield part
@@ -47,6 +48,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(path)
+    # BaseException: Ctrl-C, too, must not leave a part behind
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -276,6 +278,7 @@ def locked(folder: Path) -> Iterator[None]:
         ) from None
     except (FileNotFoundError, ValueError) as error:  # such as a folder in /proc, or a name with a null byte
         raise UserError(f"{folder} cannot be the folder of a run ({error}); choose another --run-dir") from None
+    # kept afterwards: with a new file of this name a second process could lock the folder, too
     with (folder / ".lock").open("a") as file:  # "a": whatever the file holds is kept
         try:
             # lockf, since processes that are forked meanwhile would inherit a lock of flock
