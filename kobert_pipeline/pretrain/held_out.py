@@ -91,14 +91,16 @@ CONTINUATION_BYTES = re.compile("[\u0122-\u0143\xa1-\xac\xae-\xbf]")
 
 def characters_of(vocabulary: Tokenizer, special_ids: tuple[int, ...] = OUR_IDS.every) -> np.ndarray:
     """(V,) the number of characters of each token without its mark (ours and SentencePiece's, WordPiece's ##, the space
-    of byte-level BPE), 1 for special tokens."""
+    of byte-level BPE), 1 for special tokens and for a mark alone. A token of bytes has the characters that begin in
+    it, perhaps none."""
     has_bytes = "ByteLevel" in repr(vocabulary.pre_tokenizer)
     mark = "\u0120" if has_bytes else getattr(vocabulary.model, "continuing_subword_prefix", None) or ""
     characters = np.ones(vocabulary.get_vocab_size(), np.int64)
     for token, id_ in vocabulary.get_vocab().items():
         bare = token.removeprefix(WORD_MARK).removeprefix(mark)
         if id_ not in special_ids:
-            characters[id_] = max(len(CONTINUATION_BYTES.sub("", bare) if has_bytes else bare), 1)
+            begun = CONTINUATION_BYTES.sub("", bare) if has_bytes else bare
+            characters[id_] = len(begun) if bare else 1
     return characters
 
 

@@ -13,7 +13,7 @@ import torch
 from rows import SMALL, prepared
 from safetensors.torch import load_file
 from synthetic_shards import articles, reviews, shard_of, shards_of
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from kobert_pipeline.files import sha256
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
@@ -68,6 +68,10 @@ def test_characters_are_those_of_a_token() -> None:
         assert characters == (1 if number < len(SPECIAL_TOKENS) else len(token.replace(WORD_MARK, "")))
     bare = Tokenizer(models.WordPiece({"[UNK]": 0, WORD_MARK: 1, "은": 2}, unk_token="[UNK]"))
     assert characters_of(bare).tolist() == [1, 1, 1], "the mark alone is asked for too"
+    # "가" is EA B0 80: a token with its first byte, one with the others, one with all, and the space alone
+    of_bytes = Tokenizer(models.BPE({"[UNK]": 0, "ê": 1, "°\u0122": 2, "\u0120ê°\u0122": 3, "\u0120": 4}, []))
+    of_bytes.pre_tokenizer = pre_tokenizers.ByteLevel()
+    assert characters_of(of_bytes, (0,)).tolist() == [1, 1, 0, 1, 1]
 
 
 def test_a_loss_that_is_not_finite_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from kobert_pipeline.serve.metrics import FOLDER
+from kobert_pipeline.serve.metrics import FOLDER, forget_dead_processes
 
 
 def ready(process: subprocess.Popen[str]) -> tuple[str, int]:
@@ -88,3 +88,18 @@ def test_metrics_of_processes_are_added_up_and_those_of_the_dead_do_not_wait(tmp
     ]
     assert [re.findall(r"^kobert_requests_total\{.*\} (.*)$", text, re.M) for text in texts] == [["1.0"], ["2.0"]]
     assert [re.findall(r"^kobert_waiting_inputs (.*)$", text, re.M) for text in texts] == [["3.0"], ["3.0"]]
+
+
+@pytest.mark.parametrize(("error", "left"), [(ProcessLookupError, False), (PermissionError, False), (None, True)])
+def test_a_number_that_now_is_anothers_process_is_that_of_a_dead_worker(
+    error: type[OSError] | None, left: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(pid: int, number: int) -> None:
+        assert (pid, number) == (4242, 0)
+        if error:
+            raise error
+
+    monkeypatch.setattr(os, "kill", kill)
+    (tmp_path / "gauge_livesum_4242.db").touch()
+    forget_dead_processes(tmp_path)
+    assert (tmp_path / "gauge_livesum_4242.db").exists() == left

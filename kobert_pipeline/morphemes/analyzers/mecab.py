@@ -5,6 +5,7 @@ It does not split sentences, so a sentence starts after every sentence-final pun
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 try:
@@ -19,7 +20,11 @@ USER_WORDS = False
 PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
 """Tags of words whose dictionary form ends in 다."""
 
-_instances: dict[int, MeCab] = {}
+
+@cache
+def _instance(pid: int) -> MeCab:
+    """The analyzer of a process: a fork must not share its parent's."""
+    return MeCab()
 
 
 def version() -> str:
@@ -39,7 +44,7 @@ def tokens(
 
     An inflected word gives several morphemes, and each of them spans all of the word's characters.
     """
-    mecab = _instances.setdefault(os.getpid(), MeCab())
+    mecab = _instance(os.getpid())
     for text in texts:
         starts, ends, sentences, spellings = [], [], [], []
         sentence = 0
