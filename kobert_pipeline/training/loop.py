@@ -20,6 +20,7 @@ from accelerate import Accelerator
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
+from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
@@ -94,8 +95,7 @@ def train(
         shard_model(module, accelerator)
     optimizer = optimizer_of(module, plan, lr_scales)  # after sharding, which replaces the parameters
     if plan.torch_compile:
-        # in place, because the wrapper of `torch.compile(module)` would change the names of the parameters
-        module.compile()
+        compile_in_place(module, plan.use_regional_compilation)
     if accelerator.process_index:
         # other random numbers on each rank, or all would apply the same dropout masks; rank 0 keeps the plan's seed, so
         # that a single process gives what it always gave

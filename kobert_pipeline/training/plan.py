@@ -53,6 +53,9 @@ class Plan(Options):
     device computes its batch at once. Results change by rounding only."""
     torch_compile: bool = Field(False, exclude=True)
     """Whether to compile the model with torch.compile. Results change by rounding only."""
+    use_regional_compilation: bool = Field(False, exclude=True)
+    """Whether torch_compile compiles the layers alone, whose graphs are equal, so that training starts several times
+    sooner. Embeddings and heads then run uncompiled. Results change by rounding only."""
     fsdp: bool = Field(False, exclude=True)
     """Whether to shard weights, gradients and optimizer states over the ranks (FSDP), for models that do not fit on one
     GPU; pretraining only. Results change by rounding only."""
@@ -91,4 +94,6 @@ class Plan(Options):
             )
         if self.fsdp and self.torch_compile:
             raise ValueError("fsdp and torch_compile cannot be combined; leave out one of them")
+        if self.use_regional_compilation and not self.torch_compile:
+            raise ValueError("use_regional_compilation compiles nothing without torch_compile: true; set that too")
         return self

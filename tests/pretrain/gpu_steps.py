@@ -23,6 +23,7 @@ from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.training import device
 from kobert_pipeline.training.checkpoint import save_weights
+from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import all_reduce_sum, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.loop import take_step
@@ -63,7 +64,7 @@ def trained(
     inner: Any = LossModule(model, options.objective, options.architecture, residuals)
     accelerator, optimizer = make_accelerator(options.plan), optimizer_of(inner, options.plan)
     if backend:
-        inner.compile(backend=backend)
+        compile_in_place(inner, options.plan.use_regional_compilation, backend=backend)
     module, optimizer = accelerator.prepare(inner, optimizer)
     finite = FiniteCheck(optimizer.optimizer, accelerator.device)
     losses = []

@@ -22,6 +22,7 @@ ROWS = {
     "electra": "rtd",
     "splinter": {"name": "mlm_rss", "stop_frequency": 0.2},
 }
+REGIONAL = {"torch_compile": True, "use_regional_compilation": True}
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +33,19 @@ def _forgotten() -> Iterator[None]:
     torch.compiler.reset()
 
 
+def pretrain_options(name: str, layers: int, **more: Any) -> stage.PretrainOptions:
+    """A short pretraining of a small model of this architecture."""
+    architecture = {"name": name, **SMALL, "num_hidden_layers": layers}
+    sizes = {"max_length": 48, "batch_tokens": 256, "total_tokens": 1600}
+    return stage.PretrainOptions(objective=ROWS[name], architecture=architecture, **(sizes | more))
+
+
 def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **plan: Any) -> list[dict[str, Any]]:
     """Counts, evaluations and weights of a plain pretraining and of a compiled one."""
     found = []
     for compiled in (False, True):
-        options = stage.PretrainOptions(
-            objective=ROWS[name], architecture={"name": name, **SMALL, "num_hidden_layers": layers}, max_length=48,
-            batch_tokens=256,
-            total_tokens=1600, plan={"torch_compile": compiled, "evaluate_every": 3, **plan},
-        )  # fmt: skip
+        used = plan if compiled else {key: value for key, value in plan.items() if key != "use_regional_compilation"}
+        options = pretrain_options(name, layers, plan={"torch_compile": compiled, "evaluate_every": 3, **used})
         out = tmp_path / str(compiled)
         counts = stage.run(options, *folders, tmp_path, out)
         weights = load_file(out / stage.MODEL / "model.safetensors")
@@ -68,6 +73,32 @@ def test_batches_to_compile_for_come_to_the_same(
     monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **options: compiled.append(module))
     assert_equal(*both("bert", folders, tmp_path, layers=1))
     assert compiled
+
+
+def test_regional_compilation_is_that_of_the_layers(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda module: compiled.append(type(module).__name__))
+    for name, layers in [
+        ("bert", ["BertLayer"] * 3),
+        ("albert", ["AlbertLayerGroup"]),
+        ("electra", ["ElectraLayer"] * 6),  # those of the generator, too
+    ]:
+        compiled.clear()
+        options = pretrain_options(name, 3, total_tokens=300, plan=REGIONAL)
+        stage.run(options, *folders, tmp_path, tmp_path / name)
+        assert compiled == layers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_layers_traced_one_by_one_come_to_the_same(
+    name: str, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_the_likeliest(monkeypatch)
+    monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="aot_eager"))
+    assert_equal(*both(name, folders, tmp_path, layers=2, use_regional_compilation=True))
 
 
 @pytest.mark.slow
