@@ -48,7 +48,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(path)
-    # BaseException: Ctrl-C, too, must not leave a part behind
+    # BaseException, since Ctrl-C must not leave a partial file either
     except BaseException:
         part.unlink(missing_ok=True)
         raise

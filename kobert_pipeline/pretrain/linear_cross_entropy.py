@@ -32,7 +32,7 @@ def linear_cross_entropy(
     Rows with the label IGNORE_INDEX count nothing. Logits of `rows_at_once` rows exist at a time. Equals the plain
     computation up to rounding, under autocast too. For training: the gradient is computed whether it is needed or not.
     """
-    # not the functions of PyTorch 2.13 or Liger, whose chunks are far too small with a large vocabulary
+    # not PyTorch 2.13's or Liger's function: their chunks are far too small with a large vocabulary
     loss, sampled = _LinearCrossEntropy.apply(states, layer.weight, layer.bias, labels, rows_at_once, sample)
     return loss, sampled if sample else None
 

@@ -146,7 +146,7 @@ def record_elapsed(folder: Path) -> Iterator[Callable[[], Elapsed]]:
         yield elapsed
     finally:
         ended.set()
-        # first the thread, whose write would have the same temporary file as the last one
+        # the thread ends first: it and the write below use the same temporary file
         thread.join()
         if folder.exists():  # the stage may have failed and deleted its folder
             write()

@@ -134,7 +134,7 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
                 output_attentions=True,
             )
     finally:
-        # `kobert serve` goes on predicting with this model
+        # `kobert serve` keeps predicting with this model
         encoder.set_attn_implementation(before)
     layers = [layer for layer in getattr(outputs, "attentions", None) or () if layer is not None]
     size = ids.shape[1]

@@ -160,7 +160,7 @@ def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: 
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         scores = queries[some] @ candidates.T  # (Q, n)
-        # row i of this block is query start + i, whose own candidate is column start + i
+        # row i of this block is query number start + i; the candidate that belongs to it is column start + i
         of_right = np.diagonal(scores, start)[:, None]
         wrong = (pair != pair[some, None]) & (pair != own[some, None])
         found += (1 + ((scores >= of_right) & wrong).sum(1)).tolist()
