@@ -39,7 +39,7 @@ class FeaturesOptions(Options):
     task: Task
     """The task, which says how files are read."""
     train: str | list[str] = []
-    """Training files below data_dir; none only where `pairs` makes the training set."""
+    """Training files below data_dir; none only where `synthesize` or `pairs` makes the training set."""
     dev: str | None = None
     """Development file; default: a part of train."""
     test: str | None = None
@@ -55,8 +55,8 @@ class FeaturesOptions(Options):
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
     synthesize: Synthesis | None = Field(None, exclude_if=lambda value: value is None)
-    """Also train on questions that are made from the corpus by rules, for tasks that answer questions; null: on those
-    of the training files alone."""
+    """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
+    no training files, dev is taken from them, too. null: on those of the training files alone."""
     pairs: CorpusPairs | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on pairs of texts from the corpus, for the task contrastive; where there are no training files, dev is
     taken from the corpus, too. null: on the training files alone."""
@@ -65,7 +65,7 @@ class FeaturesOptions(Options):
 
     @model_validator(mode="after")
     def _has_train(self) -> "FeaturesOptions":
-        if not self.train and not self.pairs:
+        if not self.train and not self.needs_corpus:
             raise ValueError("train names no file; name one or several")
         return self
 
@@ -122,13 +122,17 @@ def add_from_corpus(
     made, dev = list[Example](), splits["dev"]
     if options.synthesize:
         made = synthesize.run(options.synthesize, corpus, known)
+        if not dev:
+            made, dev = split_off_dev(options, made)
     if options.pairs:
         made, from_corpus = corpus_pairs.run(options.pairs, corpus, known, options.dev_share, options.dev_seed)
         dev = dev or from_corpus
-        if not dev:
-            raise UserError(
-                "features: no pair for dev could be made from the corpus; raise pairs.number, or name a dev file"
-            )
+    if not dev or not (made or splits["train"]):
+        option = "pairs.number" if options.pairs else "synthesize.questions"
+        raise UserError(
+            f"features: too little was made from the corpus for train and dev; raise {option} or dev_share, or name a "
+            "dev file"
+        )
     train = [*made, *splits["train"]]
     options.task.refuse_inconsistent(train)
     return splits | {"train": train, "dev": dev}
@@ -190,10 +194,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     elif options.test:
         counts["train_examples_in_test"] = count_in_test(options, train, splits["test"])
     if not options.dev:
-        # by the group, so that equal texts, and questions on one context, are on the same side
-        is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in train]
-        splits["dev"] = [example for example, dev in zip(train, is_dev, strict=True) if dev]
-        train = [example for example, dev in zip(train, is_dev, strict=True) if not dev]
+        train, splits["dev"] = split_off_dev(options, train)
     splits["train"] = draw(drop_empty(train, counts), options.max_train_examples)
     for name, examples in splits.items():  # without files, all examples will come from the corpus
         if names and not examples:
@@ -204,6 +205,14 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
                 f"the test set, and dev_share is {options.dev_share}; check these"
             )
     return splits, counts
+
+
+def split_off_dev(options: FeaturesOptions, examples: list[Example]) -> tuple[list[Example], list[Example]]:
+    """Examples for train and for dev."""
+    # by the group, so that equal texts, and questions on one context, are on the same side
+    is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in examples]
+    train = [example for example, dev in zip(examples, is_dev, strict=True) if not dev]
+    return train, [example for example, dev in zip(examples, is_dev, strict=True) if dev]
 
 
 def drop_empty(train: list[Example], counts: dict[str, int]) -> list[Example]:

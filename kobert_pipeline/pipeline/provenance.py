@@ -265,10 +265,12 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
 
 
 def example_counts(related: dict[str, Manifest]) -> dict[str, str]:
-    """The sizes of the train, dev and test sets, by label."""
-    counts = next((content["counts"] for stage, content in related.items() if stage.startswith("features/")), None)
-    sizes = {split: (counts or {}).get(f"{split}_examples") for split in SPLITS}
-    return {f"examples in {split}": f"{size:,}" for split, size in sizes.items() if size is not None}
+    """The sizes of the train, dev and test sets, by label, and how much of train is from the corpus."""
+    features = (content for stage, content in related.items() if stage.startswith("features/"))
+    counts: dict[str, int] = next((content["counts"] for content in features), {})
+    sizes = {f"examples in {split}": counts.get(f"{split}_examples") for split in SPLITS}
+    sizes["of train, made from the corpus"] = counts.get("train_examples_synthetic")
+    return {label: f"{size:,}" for label, size in sizes.items() if size is not None}
 
 
 def strip_local_paths(value: Any, data_dir: Path) -> Any:

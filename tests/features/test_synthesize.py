@@ -1,5 +1,6 @@
 """Questions made from statements: the rules on single sentences, and what holds for every question of a corpus."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,29 @@ def test_a_run_learns_from_made_questions_too(tiny: Any, kobert: Any, tmp_path: 
     assert {name: counts[name] for name in ("dev_windows", "test_windows")} == {
         name: plain[name] for name in ("dev_windows", "test_windows")
     }
+
+
+def test_without_questions_dev_is_made_too(tiny: Any, kobert: Any, tmp_path: Path) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "tiny", "corpus", "analysis", "tokenizer")
+    features = "{task: korquad, test: qa_dev.json, dev_share: %s, synthesize: {questions: 30}, max_length: 256}"
+    given = ["--run-dir", run_dir, "--set"]
+    assert kobert("features", tiny.recipe, *given, f"features.korquad={features % 0.3}").code == 0
+    counts = tiny.manifests(run_dir)["features/korquad"]["counts"]
+    assert counts["dev_examples"] > 0
+    assert counts["train_examples_synthetic"] == counts["train_examples"] == 30 - counts["dev_examples"]
+    folder = run_dir / "features/korquad"
+    contexts = {
+        split: {
+            json.loads(line)["group"] for line in (folder / split / "examples.jsonl").read_text("utf-8").splitlines()
+        }
+        for split in ("train", "dev")
+    }
+    assert contexts["train"].isdisjoint(contexts["dev"])
+
+    refused = kobert(
+        "features", tiny.recipe, "--redo", "features/korquad", *given, f"features.korquad={features % 0.0001}"
+    )
+    assert "raise synthesize.questions or dev_share, or name a dev file" in refused.complaint
 
 
 def test_questions_for_another_task_are_refused(tiny: Any) -> None:
