@@ -148,9 +148,7 @@ def test_without_questions_dev_is_made_too(tiny: Any, kobert: Any, tmp_path: Pat
     }
     assert contexts["train"].isdisjoint(contexts["dev"])
 
-    refused = kobert(
-        "features", tiny.recipe, "--redo", "features/korquad", *given, f"features.korquad={features % 0.0001}"
-    )
+    refused = kobert("features", tiny.recipe, "--redo", *given, f"features.korquad={features % 0.0001}")
     assert "raise synthesize.questions or dev_share, or name a dev file" in refused.complaint
 
 
