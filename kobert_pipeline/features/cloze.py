@@ -13,10 +13,14 @@ from typing import NamedTuple
 DATE = re.compile(r"\d{3,4}년(?: \d{1,2}월(?: \d{1,2}일)?)?|\d{1,2}월 \d{1,2}일|\d{1,2}세기")
 NAME_PARTS = ("NNP", "SL", "NNG", "XSN", "SN")
 """Tags of what a name may consist of."""
+SHORTEST_NOUN = 3
+"""Characters of a common noun that can be an answer: shorter ones, such as 이후 or 경우, often name nothing."""
 UNITS = ("NNB", "NNG", "NR", "SL", "SW")
 """Tags of what a number may be followed by."""
 PLACE = ("에서", "에서는", "에", "에는", "으로", "로", "까지")
 SUBJECT, OBJECT, OTHER = ("이", "가", "은", "는", "께서"), ("을", "를"), ("와", "과", "의", "에게")
+AFTER_CONSONANT = {"가": "이", "는": "은", "를": "을", "와": "과", "로": "으로", "로는": "으로는", "로서": "으로서"}
+"""The forms of particles after a consonant, as in 무엇, for those that a vowel came before."""
 CLAUSE_ENDS = (
     "고",
     "며",
@@ -52,7 +56,7 @@ class Tagged(NamedTuple):
 
 class Answer(NamedTuple):
     """Characters `start` to `end` of a context, which are the morphemes `first` to `after` (exclusive) of a sentence;
-    `kind` is date, number or name."""
+    `kind` is date, number, name or noun."""
 
     start: int
     end: int
@@ -62,8 +66,8 @@ class Answer(NamedTuple):
 
 
 def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
-    """What can be asked for in a sentence: dates, numbers with their units, and names that a particle or the copula
-    follows."""
+    """What can be asked for in a sentence: dates, numbers with their units, and names and common nouns that a particle
+    or the copula follows."""
     number = 0
     while number < len(sentence):
         found = _number_at(context, sentence, number) if sentence[number].tag == "SN" else _name_at(sentence, number)
@@ -88,17 +92,22 @@ def _number_at(context: str, sentence: Sequence[Tagged], first: int) -> Answer |
 
 
 def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
-    """The name that starts at a morpheme, if it is one that a question word can replace."""
-    if sentence[first].tag not in ("NNP", "SL"):
+    """The name, or the common noun with the nouns before and after it, that starts at a morpheme, if it is one that a
+    question word can replace."""
+    kind = "noun" if sentence[first].tag == "NNG" else "name"
+    if sentence[first].tag not in ("NNP", "SL", "NNG"):
         return None
     after = first + 1
     while after < len(sentence) and sentence[after].tag in NAME_PARTS and _touches(sentence, after):
         after += 1
+    if sentence[after - 1][:2] == ("적", "XSN"):  # 상대적 describes something, and is not its name
+        return None
     followed = sentence[after].tag if after < len(sentence) else ""
     # before a noun, a question word would ask for half of a name; one character is rarely a whole one
-    if (not followed.startswith("J") and followed != "VCP") or sentence[after - 1].end - sentence[first].start < 2:
+    start, end, shortest = sentence[first].start, sentence[after - 1].end, SHORTEST_NOUN if kind == "noun" else 2
+    if (not followed.startswith("J") and followed != "VCP") or end - start < shortest:
         return None
-    return Answer(sentence[first].start, sentence[after - 1].end, "name", first, after)
+    return Answer(start, end, kind, first, after)
 
 
 def _touches(sentence: Sequence[Tagged], number: int) -> bool:
@@ -135,6 +144,8 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
         return ([("얼마", "NNG")] if units[-1][1] in ("SW", "SL") else [("몇", "MM"), *units]), 0
     if answer.kind == "date":
         return [("언제", "NP")], int(particle in ("에", "은", "는"))
+    if answer.kind == "noun" and particle:
+        return [("무엇", "NP"), (AFTER_CONSONANT.get(particle, particle), following.tag)], 1
     if particle in PLACE:
         return [("어디", "NP")], 0
     if particle in SUBJECT:
