@@ -2,7 +2,7 @@
 Lewis et al., ACL 2019, who translate such clozes into questions; here Kiwi's tags choose the question word, and Kiwi
 joins the morphemes again).
 
-    세종대왕은 | 1443년에 훈민정음을 창제하였다.  ->  세종대왕은 언제 훈민정음을 창제하였는가?
+    세종대왕은 1443년에 훈민정음을 창제하였다.  ->  세종대왕은 언제 훈민정음을 창제하였는가?
 """
 
 import random
@@ -54,6 +54,14 @@ class Tagged(NamedTuple):
     end: int
 
 
+class Morph(NamedTuple):
+    """A morpheme of a question: its form and tag, and whether a space is before it; None: as Kiwi would write it."""
+
+    form: str
+    tag: str
+    space: bool | None = None
+
+
 class Answer(NamedTuple):
     """Characters `start` to `end` of a context, which are the morphemes `first` to `after` (exclusive) of a sentence;
     `kind` is date, number, name or noun."""
@@ -94,7 +102,6 @@ def _number_at(context: str, sentence: Sequence[Tagged], first: int) -> Answer |
 def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
     """The name, or the common noun with the nouns before and after it, that starts at a morpheme, if it is one that a
     question word can replace."""
-    kind = "noun" if sentence[first].tag == "NNG" else "name"
     if sentence[first].tag not in ("NNP", "SL", "NNG"):
         return None
     after = first + 1
@@ -102,6 +109,7 @@ def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
         after += 1
     if sentence[after - 1][:2] == ("적", "XSN"):  # 상대적 describes something, and is not its name
         return None
+    kind = "name" if any(part.tag in ("NNP", "SL") for part in sentence[first:after]) else "noun"
     followed = sentence[after].tag if after < len(sentence) else ""
     # before a noun, a question word would ask for half of a name; one character is rarely a whole one
     start, end, shortest = sentence[first].start, sentence[after - 1].end, SHORTEST_NOUN if kind == "noun" else 2
@@ -115,47 +123,55 @@ def _touches(sentence: Sequence[Tagged], number: int) -> bool:
     return sentence[number].start - sentence[number - 1].end <= 1
 
 
-def question(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> list[tuple[str, str]] | None:
-    """The question for an answer as (form, tag) of its morphemes, without the question mark; None where the rules do
-    not apply. Only the clause with the answer is asked about, with the topic of the sentence where it has none."""
+def in_place(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> list[Morph] | None:
+    """The question for an answer as its morphemes, without the question mark; None where the rules do not apply. Only
+    the clause with the answer is asked about, with the topic of the sentence where it has none."""
     asked, replaced = question_word(sentence, answer, rng)
+    return _with_question_ending(clause_with(asked, sentence, answer, answer.after + replaced), rng)
+
+
+def clause_with(asked: list[Morph], sentence: Sequence[Tagged], answer: Answer, after: int) -> list[Morph]:
+    """The clause with the answer, where `asked` takes the place of the morphemes from the answer up to `after`
+    (exclusive), without brackets and without what is left of the clauses around it. Empty where the answer is in
+    brackets."""
     places = _without_brackets(sentence, _clause(sentence, answer))
-    if answer.first not in places:
-        return None
-    found: list[tuple[str, str]] = []
-    for place in places:
+    found: list[Morph] = []
+    for place in places if answer.first in places else []:
         if place == answer.first:
             found += asked
-        elif not answer.first < place < answer.after + replaced:
-            found.append(sentence[place][:2])
-    while found and found[0][1] in LEADING:
+        elif not answer.first < place < after:
+            form, tag, start, _ = sentence[place]
+            # as in the text, whose tokens the model is to find again
+            follows = place - 1 in places and not answer.first <= place - 1 < after
+            found.append(Morph(form, tag, start > sentence[place - 1].end if follows else None))
+    while found and found[0].tag in LEADING:
         found.pop(0)
-    while found and found[-1][1] in TRAILING:
+    while found and found[-1].tag in TRAILING:
         found.pop()
-    return _with_question_ending(found, rng)
+    return found
 
 
-def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> tuple[list[tuple[str, str]], int]:
+def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> tuple[list[Morph], int]:
     """The morphemes that take the answer's place, and how many after the answer they replace, too (its particle)."""
     following = sentence[answer.after] if answer.after < len(sentence) else Tagged("", "", 0, 0)
     particle = following.form if following.tag.startswith("J") else ""
     if answer.kind == "number":
-        units = [morpheme[:2] for morpheme in sentence[answer.first + 1 : answer.after]]
-        return ([("얼마", "NNG")] if units[-1][1] in ("SW", "SL") else [("몇", "MM"), *units]), 0
+        units = [Morph(*morpheme[:2]) for morpheme in sentence[answer.first + 1 : answer.after]]
+        return ([Morph("얼마", "NNG")] if units[-1].tag in ("SW", "SL") else [Morph("몇", "MM"), *units]), 0
     if answer.kind == "date":
-        return [("언제", "NP")], int(particle in ("에", "은", "는"))
+        return [Morph("언제", "NP")], int(particle in ("에", "은", "는"))
     if answer.kind == "noun" and particle:
-        return [("무엇", "NP"), (AFTER_CONSONANT.get(particle, particle), following.tag)], 1
+        return [Morph("무엇", "NP"), Morph(AFTER_CONSONANT.get(particle, particle), following.tag)], 1
     if particle in PLACE:
-        return [("어디", "NP")], 0
+        return [Morph("어디", "NP")], 0
     if particle in SUBJECT:
         # a name does not say whether it is a person's
-        return [rng.choice([("누가", "NP"), ("무엇이", "NP"), ("어디가", "NP")])], 1
+        return [rng.choice([Morph("누가", "NP"), Morph("무엇이", "NP"), Morph("어디가", "NP")])], 1
     if particle in OBJECT:
-        return [("무엇", "NP"), ("을", "JKO")], 1
+        return [Morph("무엇", "NP"), Morph("을", "JKO")], 1
     if particle in OTHER:
-        return [("누구", "NP"), ("와" if particle == "과" else particle, following.tag)], 1
-    return [("무엇", "NP")], 0
+        return [Morph("누구", "NP"), Morph("와" if particle == "과" else particle, following.tag)], 1
+    return [Morph("무엇", "NP")], 0
 
 
 def _clause(sentence: Sequence[Tagged], answer: Answer) -> list[int]:
@@ -193,14 +209,14 @@ def _without_brackets(sentence: Sequence[Tagged], places: list[int]) -> list[int
     return found
 
 
-def _with_question_ending(found: list[tuple[str, str]], rng: random.Random) -> list[tuple[str, str]] | None:
+def _with_question_ending(found: list[Morph], rng: random.Random) -> list[Morph] | None:
     """The morphemes with the ending of a question. None where they end in neither a predicate nor a noun, or hold
     nothing but the question word."""
     if len(found) < 4:
         return None
-    tag, before = found[-1][1], found[-2]
+    tag, before = found[-1].tag, found[-2]
     if tag in ("EF", "EC"):
-        is_adjective = before[1].startswith(("VA", "XSA", "VCN")) and before[0] not in ("있", "없")
-        ending = "ᆫ가" if before[1] == "VCP" or is_adjective else rng.choice(["는가", "나요", "나"])
-        return [*found[:-1], (ending, "EF")]
-    return [*found, ("은", "JX")] if tag.startswith(("N", "XSN")) else None
+        is_adjective = before.tag.startswith(("VA", "XSA", "VCN")) and before.form not in ("있", "없")
+        ending = "ᆫ가" if before.tag == "VCP" or is_adjective else rng.choice(["는가", "나요", "나"])
+        return [*found[:-1], Morph(ending, "EF")]
+    return [*found, Morph("은", "JX")] if tag.startswith(("N", "XSN")) else None

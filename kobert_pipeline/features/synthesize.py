@@ -16,7 +16,8 @@ from pydantic import Field
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.cloze import Answer, Tagged, answers, question
+from kobert_pipeline.features.cleft import cleft
+from kobert_pipeline.features.cloze import Answer, Morph, Tagged, answers, in_place
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.progress import report
 
@@ -30,6 +31,8 @@ SHARED_WORDS = 2
 """Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
 CONTENT = ("NN", "VV", "VA", "SN", "SL")
 """Tags of words that count as shared."""
+CLEFT_SHARE = 0.7
+"""How many of the questions that can be asked as clefts are."""
 NOUN_WEIGHT = 0.5
 """How likely a common noun is to be asked for, compared with a name, a date or a number: half of all candidates are
 common nouns, but people ask for names more often."""
@@ -103,8 +106,7 @@ def examples_of(identity: str, context: str, count: int) -> list[Example]:
     seen: set[str] = set()
     for number, answer in candidates[: count * TRIES]:
         text = context[answer.start : answer.end]
-        morphemes = question(sentences[number], answer, rng)
-        asked = joined(morphemes) + "?" if morphemes else ""
+        asked = question(sentences[number], answer, rng)
         if len(found) == count or not asked or text in seen or text in asked:
             continue
         seen.add(text)
@@ -118,6 +120,13 @@ def examples_of(identity: str, context: str, count: int) -> list[Example]:
             }
         )  # fmt: skip
     return found
+
+
+def question(sentence: list[Tagged], answer: Answer, rng: random.Random) -> str:
+    """The question for an answer, "" where the rules do not apply."""
+    asked = cleft(sentence, answer, rng) if rng.random() < CLEFT_SHARE else None
+    asked = asked or in_place(sentence, answer, rng)
+    return joined(asked) + "?" if asked else ""
 
 
 def other_sentence(context: str, sentences: list[list[Tagged]], number: int, answer: Answer) -> tuple[str, int] | None:
@@ -148,8 +157,8 @@ def tagged_sentences(context: str) -> list[list[Tagged]]:
     ]
 
 
-def joined(morphemes: list[tuple[str, str]]) -> str:
-    """The morphemes as text, with Kiwi's spacing and joined forms."""
+def joined(morphemes: list[Morph]) -> str:
+    """The morphemes as text, joined by Kiwi."""
     from kobert_pipeline.morphemes.analyzers.kiwi import instance
 
-    return str(instance().join(morphemes))
+    return str(instance().join([morph[:2] if morph.space is None else tuple(morph) for morph in morphemes]))

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,16 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import synthesize
-from kobert_pipeline.features.cloze import Tagged, answers, question
-from kobert_pipeline.features.synthesize import Synthesis, examples_of, joined, other_sentence, tagged_sentences
+from kobert_pipeline.features.cleft import cleft
+from kobert_pipeline.features.cloze import Tagged, answers, in_place
+from kobert_pipeline.features.synthesize import (
+    Synthesis,
+    examples_of,
+    joined,
+    other_sentence,
+    question,
+    tagged_sentences,
+)
 from kobert_pipeline.pipeline.recipe import Recipe
 
 NOTHING = EvaluationTexts(set())
@@ -24,12 +33,12 @@ PARAGRAPH = (
 )
 
 
-def questions(text: str, seed: int = 1) -> dict[str, str]:
+def questions(text: str, seed: int = 1, form: Any = in_place) -> dict[str, str]:
     """{answer: question} of a text."""
     found = {}
     for sentence in tagged_sentences(text):
         for answer in answers(text, sentence):
-            asked = question(sentence, answer, random.Random(seed))
+            asked = form(sentence, answer, random.Random(seed))
             found[text[answer.start : answer.end]] = joined(asked) + "?" if asked else ""
     return found
 
@@ -60,10 +69,33 @@ def test_subjects_are_asked_for_with_a_word_for_people_things_or_places() -> Non
     assert asked == {"누가", "무엇이", "어디가"}
 
 
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("세종대왕은 1443년에 훈민정음을 창제하였다.",
+         {"세종대왕": "1443년에 훈민정음을 창제한 (사람은|인물은|것은|곳은)( (누구|무엇|어디)(인가요?|일까))?\\?",
+          "1443년": "세종대왕이 훈민정음을 창제한 (때는|것은)( 언제(인가요?|일까))?\\?",
+          "훈민정음": "세종대왕이 1443년에 창제한 것은( 무엇(인가요?|일까))?\\?"}),
+        ("한국에서는 경주가 가장 아름다웠다.",
+         {"한국": "경주가 가장 아름다웠던 곳은.*", "경주": "한국에서 가장 아름다웠던 (사람|인물|것|곳)은.*"}),
+        ("위대한 김유신은 서라벌에 살았다.",
+         {"김유신": "",  # 위대한 would have nothing to describe
+          "서라벌": "위대한 김유신이 산 곳은.*"}),
+        ("이 책은 서울에 있는 철도 박물관에 있다.", {"서울": "", "철도 박물관": ""}),
+        ("이 책은 표준어를 다루어 널리 알려졌다.", {"표준어": ""}),
+    ],
+)  # fmt: skip
+def test_a_cleft_describes_what_is_asked_for(statement: str, expected: dict[str, str]) -> None:
+    found = questions(statement, form=cleft)
+    assert list(found) == list(expected)
+    for answer, form in expected.items():
+        assert re.fullmatch(form, found[answer]), found[answer]
+
+
 def test_what_is_no_statement_gives_no_question() -> None:
     sentence = [Tagged("서울", "NNP", 0, 2), Tagged("에서", "JKB", 2, 4)]
     [answer] = answers("서울에서", sentence)
-    assert question(sentence, answer, random.Random(1)) is None
+    assert {question(sentence, answer, random.Random(seed)) for seed in range(10)} == {""}
 
 
 def corpus_of(folder: Path, *documents: Document) -> Path:

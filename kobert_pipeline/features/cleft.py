@@ -1,0 +1,75 @@
+"""Questions as cleft sentences: the statement without the answer describes what is asked for.
+
+세종대왕은 1443년에 훈민정음을 창제하였다.  ->  세종대왕이 훈민정음을 창제한 때는 언제인가?
+"""
+
+import random
+from collections.abc import Sequence
+
+from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Answer, Morph, Tagged, clause_with
+
+ENDINGS = ("인가", "인가요", "일까", "")
+"""What may follow the question word of a cleft; nothing: it ends before that word (훈민정음을 창제한 사람은?)."""
+PAST = ("었", "았", "였")
+MAIN_CLAUSE_ENDS = ("고", "며", "으며", "지만", "으나", "나")
+"""Endings of clauses that could stand alone."""
+PREDICATES = ("V", "XSV", "XSA")
+ATTRIBUTES = ("ETM", "JKG", "JC", "MM", "SP", "XPN", "NR", "SN", "NNB", "NNG", "NNP")
+"""Tags of what may belong to the noun after it."""
+
+
+def cleft(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> list[Morph] | None:
+    """The question for an answer as its morphemes, without the question mark; None where the rules do not apply."""
+    particle = sentence[answer.after].form if answer.after < len(sentence) else ""
+    heads = heads_of(answer.kind, particle)
+    rest = clause_with([], sentence, answer, answer.after + 1)
+    # an answer before a relative clause may belong to that one, and not to the predicate that the cleft turns into one
+    is_relative = any(morpheme.tag == "ETM" for morpheme in sentence[answer.after :])
+    # without the answer nothing would be left for its own attributes to describe
+    has_attribute = answer.first > 0 and sentence[answer.first - 1].tag in ATTRIBUTES
+    if not heads or is_relative or has_attribute or len(rest) < 4:
+        return None
+    described: list[Morph] = []
+    for morph in adnominal(rest):
+        if morph.tag != "JX" or morph.form not in ("은", "는"):
+            described.append(morph)
+        elif described and not described[-1].tag.startswith("J"):
+            described.append(Morph("이", "JKS"))  # the topic of a statement is the subject of a relative clause
+    if not described:
+        return None
+    noun, word = rng.choice(heads)
+    ending = rng.choice(ENDINGS)
+    # as one noun, because Kiwi would contract 누구 and 인가 to 누군가, which means somebody
+    asked = [Morph(word + ending, "NNG")] if ending else []
+    return [*described, Morph(noun, "NNG", True), Morph("은", "JX"), *asked]
+
+
+def heads_of(kind: str, particle: str) -> list[tuple[str, str]]:
+    """The nouns that a cleft may describe, each with its question word; none where a cleft cannot ask for the
+    answer."""
+    if kind == "date":
+        return [("때", "언제"), ("것", "언제")] if particle == "에" else []
+    if kind == "number" or particle not in (*SUBJECT, *OBJECT, *PLACE):
+        return []
+    if kind == "noun" or particle in OBJECT:
+        return [("것", "무엇")] if particle not in PLACE else []
+    if particle in PLACE:
+        return [("곳", "어디")]
+    # a name does not say whether it is a person's
+    return [("사람", "누구"), ("인물", "누구"), ("것", "무엇"), ("곳", "어디")]
+
+
+def adnominal(clause: list[Morph]) -> list[Morph]:
+    """A clause with the ending that makes it describe a noun. Empty where it does not end like a statement."""
+    (*found, last), is_past = clause, False
+    while found and found[-1].tag == "EP" and found[-1].form in PAST:
+        found, is_past = found[:-1], True
+    form, predicate = found[-1][:2] if found else ("", "")
+    is_main = last.tag == "EF" or (last.tag == "EC" and last.form in MAIN_CLAUSE_ENDS)
+    if not is_main or not predicate.startswith(PREDICATES):
+        return []
+    describes_state = predicate.startswith(("VA", "XSA", "VC"))
+    exists = form in ("있", "없")
+    if is_past and (describes_state or exists):
+        return [*found, Morph("었", "EP"), Morph("던", "ETM")]
+    return [*found, Morph("ᆫ" if is_past or (describes_state and not exists) else "는", "ETM")]
