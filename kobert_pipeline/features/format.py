@@ -70,17 +70,16 @@ def features_of_ids(rows: list[list[int]]) -> Features:
     return Features(arrays, [{}] * len(rows))
 
 
-def concatenate(parts: list[dict[str, np.ndarray]], examples_per_part: int) -> dict[str, np.ndarray]:
-    """The arrays of `Features` for all examples, from those of `examples_per_part` examples each (the last may have
-    fewer). Tokens and examples are then numbered from the start of the first part."""
+def concatenate(parts: list[dict[str, np.ndarray]], sizes: list[int]) -> dict[str, np.ndarray]:
+    """The arrays of `Features` for all examples, from those of parts that have `sizes` examples each. Tokens and
+    examples are then numbered from the start of the first part."""
     # a number such as `choices` is the same in every part
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if parts[0][name].ndim}
     lengths = np.concatenate([np.diff(part["windows"]) for part in parts])
     joined["windows"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     if "example" in joined:
-        joined["example"] = np.concatenate(
-            [part["example"] + number * examples_per_part for number, part in enumerate(parts)]
-        )
+        firsts = np.cumsum([0, *sizes[:-1]])
+        joined["example"] = np.concatenate([part["example"] + first for part, first in zip(parts, firsts, strict=True)])
     return parts[0] | joined
 
 

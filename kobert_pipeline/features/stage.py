@@ -17,6 +17,7 @@ from kobert_pipeline.features.synthesize import Synthesis
 from kobert_pipeline.features.task import RARE, Example, Task, refuse_empty
 from kobert_pipeline.files import in_split, write_json
 from kobert_pipeline.progress import current_display, report
+from kobert_pipeline.tokenizer.plain import PLAIN
 
 VERSION = 2
 WRITES = (
@@ -54,6 +55,9 @@ class FeaturesOptions(Options):
     smaller draw is part of a larger one; null: all."""
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
+    plain_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
+    """Share of the training examples that the tokenizer in `plain/` encodes, so that the model serves without an
+    analyzer, too; of texts with soft labels the same share. 0: none."""
     synthesize: Synthesis | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
     no training files, dev is taken from them, too. null: on those of the training files alone."""
@@ -102,14 +106,19 @@ def run(
         counts["train_examples_synthetic"] = len(splits["train"]) - trained
     loaded = load_tokenizer(tokenizer)
     for name, examples in splits.items():
-        features = featurize(options, examples, loaded, name)
+        parts = [(examples, loaded)]
+        if name == "train" and options.plain_share:
+            splits[name], parts = with_plain(options, examples, loaded, tokenizer)
+            counts["train_examples_plain"] = len(parts[-1][0])
+        features = featurize(options, parts, name)
         features.save(out / name)
         sizes = {"examples": len(examples), "windows": len(features), "tokens": len(features.arrays["input_ids"])}
         if labels := options.task.label_counts(examples):
             counts[f"{name}_labels"] = labels
         sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)
         counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
-    write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length})
+    settings = {"plain_share": options.plain_share} if options.plain_share else {}
+    write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
     return counts
 
 
@@ -138,15 +147,38 @@ def add_from_corpus(
     return splits | {"train": train, "dev": dev}
 
 
-def featurize(options: FeaturesOptions, examples: list[Example], tokenizer: Any, split: str) -> Features:
+Parts = list[tuple[list[Example], Any]]
+"""Examples with the tokenizer that encodes them."""
+
+
+def with_plain(
+    options: FeaturesOptions, examples: list[Example], tokenizer: Any, folder: Path
+) -> tuple[list[Example], Parts]:
+    """The examples in a new order, and in two parts: those for `tokenizer`, and then the `plain_share` for the one in
+    `plain/` of its folder. Equal texts are in the same part. Raises UserError where there is no such folder."""
+    from kobert_pipeline.tokenizer.loading import load_tokenizer
+
+    if not (folder / PLAIN).is_dir():
+        raise UserError(
+            "features: plain_share is for tokenizers of this package, which have a folder plain; leave it out"
+        )
+    is_plain = [in_split(f"{PLAIN}\n{example['group']}", options.plain_share) for example in examples]
+    analyzed = [example for example, plain in zip(examples, is_plain, strict=True) if not plain]
+    others = [example for example, plain in zip(examples, is_plain, strict=True) if plain]
+    return [*analyzed, *others], [(analyzed, tokenizer), (others, load_tokenizer(folder / PLAIN))]
+
+
+def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:
     """The features of a split, made from some examples at a time."""
-    arrays = []
-    for start in range(0, len(examples), EXAMPLES_AT_ONCE):
-        report(f"encoding {split}", start, len(examples), "examples")
-        some = examples[start : start + EXAMPLES_AT_ONCE]
-        arrays.append(options.task.featurize(some, tokenizer, options.max_length))
-    report(f"encoding {split}", len(examples), len(examples), "examples")
-    return Features(concatenate(arrays, EXAMPLES_AT_ONCE), examples)
+    arrays, sizes, all_examples = [], list[int](), [example for examples, _ in parts for example in examples]
+    for examples, tokenizer in parts:
+        for start in range(0, len(examples), EXAMPLES_AT_ONCE):
+            report(f"encoding {split}", sum(sizes), len(all_examples), "examples")
+            some = examples[start : start + EXAMPLES_AT_ONCE]
+            arrays.append(options.task.featurize(some, tokenizer, options.max_length))
+            sizes.append(len(some))
+    report(f"encoding {split}", len(all_examples), len(all_examples), "examples")
+    return Features(concatenate(arrays, sizes), all_examples)
 
 
 def prepare(

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 from pydantic import Field
+from tokenizers import Tokenizer
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
-from kobert_pipeline.features.format import SPLITS, Features
+from kobert_pipeline.features.format import SPLITS, Features, flatten, row_starts
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
 from kobert_pipeline.finetune import ngrams
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.plain import PLAIN
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, UNK_ID
 
 VERSION = 2
 SOFT_LABELS = "soft_labels"
@@ -62,14 +65,19 @@ def run(
     out: Path,
 ) -> dict[str, Any]:
     """Draw paragraphs from the training shards and write them to `out` with the mean probabilities of the `teachers`,
-    each a list with the folders of its seeds. With `bf16` encoders compute in bf16. Returns counts."""
+    each a list with the folders of its seeds. The `plain_share` of the features is encoded without the analyzer, after
+    the teachers have read it with one. With `bf16` encoders compute in bf16. Returns counts."""
     if not is_main_process():
         return {}  # rank 0 alone writes
     backend, special = vocabulary_in(tokenizer)
     chosen = Shards.open(shards, "train", special).of_sources(options.sources)
-    max_length = read_json(features / "task.json")["max_length"]
+    settings = read_json(features / "task.json")
+    max_length = settings["max_length"]
     unlabelled = draw_paragraphs(chosen, options.texts, max_length, texts_of_splits(features))
     labels = mean_probabilities(unlabelled, teachers, backend, bf16)
+    if share := settings.get("plain_share"):
+        plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
+        unlabelled = encode_plainly(unlabelled, share, plain, max_length)
     for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
         write_array(out / f"{name}.npy", array)
     return {
@@ -116,6 +124,27 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[byte
     input_ids[ranges(windows[:-1] + 1, lengths[rows])] = shards.gather(starts[rows], lengths[rows])[0]
     arrays = {"windows": windows, "input_ids": input_ids, "token_type_ids": np.zeros(len(input_ids), np.uint8)}
     return Features(arrays, [])
+
+
+def encode_plainly(texts: Features, share: float, plain: Tokenizer, max_length: int) -> Features:
+    """The texts, a share of them, drawn at random, encoded by the tokenizer `plain`, which has the same vocabulary."""
+    rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts)]
+    drawn = np.flatnonzero(np.random.default_rng(DRAW_SEED).random(len(rows)) < share)
+    # an unknown token does not say which text it stands for
+    chosen = [row for row in drawn.tolist() if UNK_ID not in rows[row]]
+    encoded = plain.encode_batch([plain.decode(rows[row]) for row in chosen], add_special_tokens=False)
+    for row, encoding in zip(chosen, encoded, strict=True):
+        rows[row] = encoding.ids[: max_length - 2]
+    with_special = [[CLS_ID, *row, SEP_ID] for row in rows]
+    input_ids = flatten(with_special, np.int32)
+    return Features(
+        {
+            "windows": row_starts(with_special),
+            "input_ids": input_ids,
+            "token_type_ids": np.zeros(len(input_ids), np.uint8),
+        },
+        [],
+    )
 
 
 def paragraphs(shards: Shards) -> tuple[np.ndarray, np.ndarray]:

@@ -8,11 +8,10 @@ from typing import Any
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
 from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.training.hf_config import inference_length, trained_pooling
 from kobert_pipeline.training.weight_files import WEIGHTS
 
-PLAIN = "plain"
-"""Folder of the tokenizer that needs no analyzer, in the tokenizer's folder and in the published one."""
 SENTENCE_TRANSFORMERS_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},

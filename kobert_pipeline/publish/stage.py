@@ -16,6 +16,7 @@ from kobert_pipeline.progress import report
 from kobert_pipeline.publish.card_facts import CardFacts, RoundingCost, WeightFile
 from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.model_card import model_card
+from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.training.weight_files import ONNX_INT8, WEIGHTS
 
 VERSION = 1
@@ -78,7 +79,7 @@ def run(
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. `rounding_cost` is needed
     for weights of fewer bits than training saved. Returns the stage's counts. Raises UserError unless the folder gives
     the same outputs in a fresh process."""
-    from kobert_pipeline.publish.export import PLAIN, export, export_plain, write_sentence_transformers_files
+    from kobert_pipeline.publish.export import export, export_plain, write_sentence_transformers_files
     from kobert_pipeline.publish.onnx_file import write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
 

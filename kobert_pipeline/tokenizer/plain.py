@@ -16,6 +16,8 @@ from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import add_pipeline
 from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, MASK, PAD, SEP, SEP_ID, UNK
 
+PLAIN = "plain"
+"""Folder of this tokenizer, in the tokenizer's folder and in the published one."""
 EOJEOL = re.compile(r"\S+")
 
 

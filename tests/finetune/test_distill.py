@@ -11,6 +11,7 @@ import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.features.format import Features
@@ -23,7 +24,7 @@ from kobert_pipeline.pipeline.disk_space import bytes_needed
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.stages import plan as pipeline_plan
 from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards, number_sources
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID
+from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, UNK_ID
 
 Documents = list[tuple[str, list[list[int]]]]
 """The source of each document, and the ids of its paragraphs."""
@@ -64,6 +65,22 @@ def test_the_texts_are_different_unknown_paragraphs_of_the_sources(
     inner = [tuple(text[1:-1]) for text in drawn]
     assert len(inner) == len(set(inner)) == min(count, len(own))
     assert set(inner) <= own
+
+
+def test_a_share_of_the_texts_is_encoded_plainly(prepared: Path, tiny: Any) -> None:
+    plain = Tokenizer.from_file(str(tiny.run_dir / "tokenizer" / "plain" / "tokenizer.json"))
+    texts = Features.load(prepared / "nsmc" / "train")
+    before, found = texts_of(texts), texts_of(distill.encode_plainly(texts, 0.5, plain, 24))
+    changed = 0
+    for old, new in zip(before, found, strict=True):
+        if new != old:
+            changed += 1
+            text = plain.decode(old)
+            assert new == [*plain.encode(text).ids[:-1][:23], SEP_ID]
+            assert text.startswith(plain.decode(new))
+    assert 0.1 < changed / len(before) < 0.6
+    unknown = Features({"windows": np.array([0, 3]), "input_ids": np.array([CLS_ID, UNK_ID, SEP_ID])}, [])
+    assert texts_of(distill.encode_plainly(unknown, 1, plain, 24)) == [[CLS_ID, UNK_ID, SEP_ID]]
 
 
 def test_texts_of_all_labelled_sets_are_known(prepared: Path) -> None:

@@ -17,10 +17,10 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
-from kobert_pipeline.tokenizer.plain import ids_by_eojeol
+from kobert_pipeline.tokenizer.plain import PLAIN, ids_by_eojeol
 from kobert_pipeline.tokenizer.report import covered
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
-from kobert_pipeline.tokenizer.stage import PLAIN, TokenizerOptions, run
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, run
 
 TEXTS = ["무대 위에서 했다", "재밌었다ㅋㅋ 😀\t쀍", "(3.14%) 갔다.", ""]
 ELSEWHERE = """
