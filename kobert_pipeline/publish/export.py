@@ -19,6 +19,8 @@ SENTENCE_TRANSFORMERS_MODULES = [
 """Under the class names that every version of sentence-transformers since 2.0 accepts."""
 POOLING_MODES = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
 """{pooling: its name in the options `pooling_mode_...` of sentence-transformers}"""
+OTHER_MODES = ("mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+"""Its other modes, which are not used here."""
 
 
 def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> None:
@@ -66,10 +68,9 @@ def write_sentence_transformers_files(out: Path) -> None:
     of its last hidden states, padding excluded, or what the encoder was trained with."""
     config = read_json(out / "config.json")
     pooling, width = trained_pooling(config), config.get("hidden_size", config.get("n_embd"))  # GPT-2's name
-    # mean is the default of sentence-transformers, so other poolings must say that they are not it
-    modes = {
-        f"pooling_mode_{name}": used == pooling for used, name in POOLING_MODES.items() if used in ("mean", pooling)
-    }
+    # all of them, because text-embeddings-inference does not know the defaults of sentence-transformers
+    used = POOLING_MODES.get(pooling)
+    modes = {f"pooling_mode_{mode}": mode == used for mode in (*POOLING_MODES.values(), *OTHER_MODES)}
     max_length = read_json(out / "tokenizer_config.json")["model_max_length"]
     (out / "1_Pooling").mkdir(exist_ok=True)
     files: dict[str, Any] = {

@@ -86,9 +86,8 @@ def test_evaluate_measures_it_and_any_other_model(published: Path, tiny: Any, ko
 
 def test_sentence_transformers_gives_the_same_vectors(published: Path) -> None:
     modes = json.loads((published / "1_Pooling" / "config.json").read_text())
-    assert modes == {
-        "word_embedding_dimension": 32, "pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": True
-    }  # fmt: skip
+    assert modes.pop("word_embedding_dimension") == 32
+    assert {mode for mode, used in modes.items() if used} == {"pooling_mode_max_tokens"}
     sentence_transformers = pytest.importorskip("sentence_transformers")
     encoder = sentence_transformers.SentenceTransformer(str(published), trust_remote_code=True, device="cpu")
     assert encoder.max_seq_length == MAX_LENGTH

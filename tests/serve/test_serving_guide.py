@@ -3,12 +3,14 @@
 import json
 import re
 import shlex
+import subprocess
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import typer
 from checkpoints import checkpoints
 from held_model import wait_until
@@ -24,6 +26,26 @@ REPO = Path(__file__).resolve().parents[2]
 GUIDE = (REPO / "docs" / "serving.md").read_text(encoding="utf-8")
 DOCKERFILE = re.search(r"^```dockerfile\n(.*?)^```", GUIDE, re.M | re.S)[1]  # type: ignore[index]
 EXAMPLE = re.compile(r"^```console\n\$ curl (.*?)\n```\n\n```(json|text)\n(.*?)^```", re.M | re.S)
+
+
+def test_the_folder_without_kiwi_is_complete(tiny: Any, tmp_path: Path) -> None:
+    """The commands that make it run in a shell, and what they make loads without any code of ours."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    published = tiny.run_dir / "publish" / "nsmc"
+    (tmp_path / "runs" / "quickstart" / "publish").mkdir(parents=True)
+    (tmp_path / "runs" / "quickstart" / "publish" / "nsmc").symlink_to(published)
+    commands = re.findall(r"^\$ ((?:mkdir|cp runs).*)$", GUIDE, re.M)
+    assert len(commands) == 3
+    for command in commands:
+        subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "tei")
+    plain = AutoTokenizer.from_pretrained(published / "plain")
+    text = "배우들 연기가 정말 좋았고, 또 보고싶다"
+    assert tokenizer(text)["input_ids"] == plain(text)["input_ids"]
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tei")
+    with torch.no_grad():
+        assert model(**tokenizer(text, return_tensors="pt")).logits.shape == (1, 2)
 
 
 def test_the_commands_of_the_guide_parse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
