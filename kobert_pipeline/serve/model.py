@@ -18,6 +18,7 @@ from kobert_pipeline.inference.checkpoint import BACKENDS, TORCH, Checkpoint, lo
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
 from kobert_pipeline.inference.predict import label_ids, predict_rows, with_task
+from kobert_pipeline.inference.prepack import prepack
 from kobert_pipeline.inference.similar import EmbeddedTexts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
@@ -51,6 +52,8 @@ class ServedModel:
         self.model, self.tokenizer = load(folder, backend=backend)
         self.checkpoint = self._with_task(folder)
         self.embedder = Embedder(self.model, self.tokenizer, long=long)
+        if backend == TORCH:
+            prepack(self.model)
         # error messages quote it, and must not tell a client in which folder the checkpoint is
         for part in (self.model, self.embedder.encoder):
             part.name_or_path = name
