@@ -73,7 +73,8 @@ def run(
     chosen = Shards.open(shards, "train", special).of_sources(options.sources)
     settings = read_json(features / "task.json")
     max_length = settings["max_length"]
-    unlabelled = draw_paragraphs(chosen, options.texts, max_length, texts_of_splits(features))
+    known = texts_of_splits(features, backend)
+    unlabelled = draw_paragraphs(chosen, options.texts, max_length, known, ngrams.spelling(backend))
     labels = mean_probabilities(unlabelled, teachers, backend, bf16)
     if share := settings.get("plain_share"):
         plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
@@ -93,15 +94,17 @@ def load(folder: Path) -> Features:
     return Features({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}, [])
 
 
-def texts_of_splits(features: Path) -> set[bytes]:
-    """The texts of train, dev and test, as the bytes of their token ids (int32)."""
+def texts_of_splits(features: Path, tokenizer: Any) -> set[str]:
+    """The texts of train, dev and test as their tokens spell them. As text, and not as ids, because those of
+    `plain_share` have other tokens than the same text in the shards."""
     folders = filter(Path.is_dir, (features / split for split in SPLITS))
-    return {ids.astype(np.int32).tobytes() for folder in folders for ids in ngrams.ids_of_texts(Features.load(folder))}
+    return {text for folder in folders for text in ngrams.texts_of(Features.load(folder), tokenizer)}
 
 
-def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[bytes]) -> Features:
+def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str], spelled: np.ndarray) -> Features:
     """`count` different paragraphs of the chosen documents in the order of the shards, each as [CLS] text [SEP] of at
-    most `max_length` tokens. Those in `known`, given as `texts_of_splits` gives them, are left out."""
+    most `max_length` tokens. Those in `known`, given as `texts_of_splits` gives them, are left out; `spelled` (V,) is
+    what each token adds to a text."""
     starts, lengths = paragraphs(shards)
     lengths = np.minimum(lengths, max_length - 2)
     order = np.random.default_rng(DRAW_SEED).permutation(len(starts))
@@ -112,10 +115,11 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[byte
         if len(drawn) == count:
             break
         rows = order[begin : begin + 10_000]
-        ids = shards.gather(starts[rows], lengths[rows])[0].astype(np.int32)
-        for row, text in zip(rows.tolist(), np.split(ids, np.cumsum(lengths[rows])[:-1]), strict=True):
-            if len(drawn) < count and text.tobytes() not in seen:
-                seen.add(text.tobytes())
+        ids = shards.gather(starts[rows], lengths[rows])[0]
+        for row, tokens in zip(rows.tolist(), np.split(ids, np.cumsum(lengths[rows])[:-1]), strict=True):
+            text = "".join(spelled[tokens])
+            if len(drawn) < count and text not in seen:
+                seen.add(text)
                 drawn.append(row)
     rows = np.sort(np.array(drawn, np.int64))
     windows = np.concatenate([[0], np.cumsum(lengths[rows] + 2)])

@@ -137,10 +137,15 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
 def texts_of(features: Features, tokenizer: Any) -> Iterator[str]:
     """The text of each window as its tokens spell it: normalized, with the tokenizer's mark for spaces. Features and
     soft labels have no other text in common. `tokenizer`: the backend of the tokenizer that made the windows."""
-    tokens = [tokenizer.id_to_token(id_) or "" for id_ in range(tokenizer.get_vocab_size())]
-    spelled = np.array([token.removeprefix("##") for token in tokens], object)
+    spelled = spelling(tokenizer)
     for ids in ids_of_texts(features):
         yield "".join(spelled[ids])
+
+
+def spelling(tokenizer: Any) -> np.ndarray:
+    """What each token of a tokenizer's backend adds to a text: (V,) of str."""
+    tokens = [tokenizer.id_to_token(id_) or "" for id_ in range(tokenizer.get_vocab_size())]
+    return np.array([token.removeprefix("##") for token in tokens], object)
 
 
 def ids_of_texts(features: Features) -> Iterator[np.ndarray]:

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune import distill
+from kobert_pipeline.finetune import distill, ngrams
 from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.model import TaskModule, build, load
 from kobert_pipeline.finetune.plan import FinetunePlan
@@ -24,6 +24,7 @@ from kobert_pipeline.pipeline.disk_space import bytes_needed
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.stages import plan as pipeline_plan
 from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards, number_sources
+from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, UNK_ID
 
 Documents = list[tuple[str, list[list[int]]]]
@@ -59,8 +60,8 @@ def test_the_texts_are_different_unknown_paragraphs_of_the_sources(
     if not any(source == "a" for content in parts for source, _ in content):
         return
     own -= {(one,) for one in known}
-    encoded = {np.array([one], np.int32).tobytes() for one in known}
-    drawn = texts_of(distill.draw_paragraphs(shards.of_sources(["a"]), count, 8, encoded))
+    spelled = np.array([str(id_) for id_ in range(9)], object)
+    drawn = texts_of(distill.draw_paragraphs(shards.of_sources(["a"]), count, 8, {str(one) for one in known}, spelled))
     assert all(text[0] == CLS_ID and text[-1] == SEP_ID for text in drawn)
     inner = [tuple(text[1:-1]) for text in drawn]
     assert len(inner) == len(set(inner)) == min(count, len(own))
@@ -83,11 +84,18 @@ def test_a_share_of_the_texts_is_encoded_plainly(prepared: Path, tiny: Any) -> N
     assert texts_of(distill.encode_plainly(unknown, 1, plain, 24)) == [[CLS_ID, UNK_ID, SEP_ID]]
 
 
-def test_texts_of_all_labelled_sets_are_known(prepared: Path) -> None:
-    found = distill.texts_of_splits(prepared / "nsmc")
-    splits = [Features.load(prepared / "nsmc" / name) for name in ("train", "dev", "test")]
+def test_texts_of_all_labelled_sets_are_known(tiny: Any) -> None:
+    backend = vocabulary_in(tiny.run_dir / "tokenizer")[0]
+    features = tiny.run_dir / "features" / "nsmc"
+    found = distill.texts_of_splits(features, backend)
+    splits = [Features.load(features / name) for name in ("train", "dev", "test")]
     texts = [text[1:-1] for split in splits for text in texts_of(split)]
-    assert found == {np.array(text, np.int32).tobytes() for text in texts} and len(texts) > 60
+    spelled = ngrams.spelling(backend)
+    assert found == {"".join(spelled[text]) for text in texts} and len(texts) > 60
+    plain = Tokenizer.from_file(str(tiny.run_dir / "tokenizer" / "plain" / "tokenizer.json"))
+    for text in texts:  # the same text in other tokens is known, too
+        if UNK_ID not in text:
+            assert "".join(spelled[plain.encode(plain.decode(text)).ids[1:-1]]) in found
 
 
 @pytest.fixture(scope="module")
