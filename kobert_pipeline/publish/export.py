@@ -40,6 +40,8 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
     shutil.copyfile(model / "config.json", out / "config.json")
     if dtype == "bfloat16":
         write_in_bfloat16(model / WEIGHTS, out / WEIGHTS)
+        # safetensors lets nobody but the owner read a file, and a server may run as another user
+        shutil.copymode(out / "config.json", out / WEIGHTS)
     else:
         shutil.copyfile(model / WEIGHTS, out / WEIGHTS)
 

@@ -30,6 +30,8 @@ def test_the_file_is_half_as_large_and_holds_the_rounded_weights(published) -> N
         assert all(torch.equal(value.bfloat16(), rounded[name]) for name, value in exact.items())
         sizes = [(place / "model.safetensors").stat().st_size for place in (model, folder / name)]
         assert sizes[1] < 0.6 * sizes[0]
+        modes = {(folder / name / file).stat().st_mode for file in ("model.safetensors", "config.json")}
+        assert len(modes) == 1, "whoever may read the config may read the weights"
 
 
 def test_it_loads_and_computes_in_float32_here_and_in_transformers(published) -> None:
