@@ -11,6 +11,7 @@ from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Answer, Morph
 ENDINGS = ("인가", "인가요", "일까", "")
 """What may follow the question word of a cleft; nothing: it ends before that word (훈민정음을 창제한 사람은?)."""
 PAST = ("었", "았", "였")
+"""Endings of the past tense, which come before the last ending."""
 MAIN_CLAUSE_ENDS = ("고", "며", "으며", "지만", "으나", "나")
 """Endings of clauses that could stand alone."""
 PREDICATES = ("V", "XSV", "XSA")
@@ -27,6 +28,7 @@ def cleft(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> lis
     is_relative = any(morpheme.tag == "ETM" for morpheme in sentence[answer.after :])
     # without the answer nothing would be left for its own attributes to describe
     has_attribute = answer.first > 0 and sentence[answer.first - 1].tag in ATTRIBUTES
+    # fewer than four morphemes (a noun, a particle, a verb and an ending) describe too many things
     if not heads or is_relative or has_attribute or len(rest) < 4:
         return None
     described: list[Morph] = []
@@ -48,6 +50,7 @@ def heads_of(kind: str, particle: str) -> list[tuple[str, str]]:
     """The nouns that a cleft may describe, each with its question word; none where a cleft cannot ask for the
     answer."""
     if kind == "date":
+        # 1443년에 창제하였다 says when, but 1443년은 or 1443년까지 does not
         return [("때", "언제"), ("것", "언제")] if particle == "에" else []
     if kind == "number" or particle not in (*SUBJECT, *OBJECT, *PLACE):
         return []
@@ -71,5 +74,6 @@ def adnominal(clause: list[Morph]) -> list[Morph]:
     describes_state = predicate.startswith(("VA", "XSA", "VC"))
     exists = form in ("있", "없")
     if is_past and (describes_state or exists):
+        # 아름다운 is the present of 아름답다, unlike 창제한, which is the past of 창제하다
         return [*found, Morph("었", "EP"), Morph("던", "ETM")]
     return [*found, Morph("ᆫ" if is_past or (describes_state and not exists) else "는", "ETM")]

@@ -141,7 +141,7 @@ def clause_with(asked: list[Morph], sentence: Sequence[Tagged], answer: Answer, 
             found += asked
         elif not answer.first < place < after:
             form, tag, start, _ = sentence[place]
-            # as in the text, whose tokens the model is to find again
+            # with the spaces of the text, because other spaces would give the question tokens that the text lacks
             follows = place - 1 in places and not answer.first <= place - 1 < after
             found.append(Morph(form, tag, start > sentence[place - 1].end if follows else None))
     while found and found[0].tag in LEADING:
@@ -161,6 +161,7 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
     if answer.kind == "date":
         return [Morph("언제", "NP")], int(particle in ("에", "은", "는"))
     if answer.kind == "noun" and particle:
+        # never 누구 or 어디: common nouns mostly name things
         return [Morph("무엇", "NP"), Morph(AFTER_CONSONANT.get(particle, particle), following.tag)], 1
     if particle in PLACE:
         return [Morph("어디", "NP")], 0

@@ -66,7 +66,7 @@ def flatten(rows: list[list[int]], kind: Any) -> np.ndarray:
 def features_of_ids(rows: list[list[int]]) -> Features:
     """The features of single texts that are given as the ids of their tokens, without examples or labels."""
     tokens = flatten(rows, np.int32)
-    arrays = {"windows": row_starts(rows), "input_ids": tokens, "token_type_ids": np.zeros_like(tokens)}
+    arrays = {"windows": row_starts(rows), "input_ids": tokens, "token_type_ids": np.zeros(len(tokens), np.uint8)}
     return Features(arrays, [{}] * len(rows))
 
 

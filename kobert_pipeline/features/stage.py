@@ -108,7 +108,7 @@ def run(
     for name, examples in splits.items():
         parts = [(examples, loaded)]
         if name == "train" and options.plain_share:
-            splits[name], parts = with_plain(options, examples, loaded, tokenizer)
+            parts = with_plain(options, examples, loaded, tokenizer)
             counts["train_examples_plain"] = len(parts[-1][0])
         features = featurize(options, parts, name)
         features.save(out / name)
@@ -151,21 +151,17 @@ Parts = list[tuple[list[Example], Any]]
 """Examples with the tokenizer that encodes them."""
 
 
-def with_plain(
-    options: FeaturesOptions, examples: list[Example], tokenizer: Any, folder: Path
-) -> tuple[list[Example], Parts]:
-    """The examples in a new order, and in two parts: those for `tokenizer`, and then the `plain_share` for the one in
-    `plain/` of its folder. Equal texts are in the same part. Raises UserError where there is no such folder."""
+def with_plain(options: FeaturesOptions, examples: list[Example], tokenizer: Any, folder: Path) -> Parts:
+    """The examples in two parts: those for `tokenizer`, and then the `plain_share` for the one in `plain/` of its
+    folder. Raises UserError where there is no such folder."""
     from kobert_pipeline.tokenizer.loading import load_tokenizer
 
     if not (folder / PLAIN).is_dir():
         raise UserError(
             "features: plain_share is for tokenizers of this package, which have a folder plain; leave it out"
         )
-    is_plain = [in_split(f"{PLAIN}\n{example['group']}", options.plain_share) for example in examples]
-    analyzed = [example for example, plain in zip(examples, is_plain, strict=True) if not plain]
-    others = [example for example, plain in zip(examples, is_plain, strict=True) if plain]
-    return [*analyzed, *others], [(analyzed, tokenizer), (others, load_tokenizer(folder / PLAIN))]
+    analyzed, others = split_by_group(examples, PLAIN, options.plain_share)
+    return [(analyzed, tokenizer), (others, load_tokenizer(folder / PLAIN))]
 
 
 def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:
@@ -241,10 +237,15 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
 
 def split_off_dev(options: FeaturesOptions, examples: list[Example]) -> tuple[list[Example], list[Example]]:
     """Examples for train and for dev."""
+    return split_by_group(examples, str(options.dev_seed), options.dev_share)
+
+
+def split_by_group(examples: list[Example], key: str, share: float) -> tuple[list[Example], list[Example]]:
+    """The examples outside and inside a share, which is another one for every `key`."""
     # by the group, so that equal texts, and questions on one context, are on the same side
-    is_dev = [in_split(f"{options.dev_seed}\n{example['group']}", options.dev_share) for example in examples]
-    train = [example for example, dev in zip(examples, is_dev, strict=True) if not dev]
-    return train, [example for example, dev in zip(examples, is_dev, strict=True) if dev]
+    is_inside = [in_split(f"{key}\n{example['group']}", share) for example in examples]
+    outside = [example for example, inside in zip(examples, is_inside, strict=True) if not inside]
+    return outside, [example for example, inside in zip(examples, is_inside, strict=True) if inside]
 
 
 def drop_empty(train: list[Example], counts: dict[str, int]) -> list[Example]:

@@ -99,9 +99,9 @@ def examples_of(identity: str, context: str, count: int) -> list[Example]:
         if len(sentence) >= SHORTEST_SENTENCE
         for answer in answers(context, sentence)
     ]
-    # a weighted random order (Efraimidis and Spirakis 2006)
-    weights = {"noun": NOUN_WEIGHT}
-    candidates.sort(key=lambda candidate: rng.random() ** (1 / weights.get(candidate[1].kind, 1)), reverse=True)
+    # a random order in which a noun comes early by its weight: a key u ** (1 / weight) (Efraimidis and Spirakis 2006)
+    exponents = {"noun": 1 / NOUN_WEIGHT}
+    candidates.sort(key=lambda candidate: rng.random() ** exponents.get(candidate[1].kind, 1), reverse=True)
     found: list[Example] = []
     seen: set[str] = set()
     for number, answer in candidates[: count * TRIES]:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
-from kobert_pipeline.features.format import SPLITS, Features, flatten, row_starts
+from kobert_pipeline.features.format import SPLITS, Features, features_of_ids
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
@@ -134,21 +134,12 @@ def encode_plainly(texts: Features, share: float, plain: Tokenizer, max_length: 
     """The texts, a share of them, drawn at random, encoded by the tokenizer `plain`, which has the same vocabulary."""
     rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts)]
     drawn = np.flatnonzero(np.random.default_rng(DRAW_SEED).random(len(rows)) < share)
-    # an unknown token does not say which text it stands for
+    # a text with an unknown token keeps its tokens, since they do not spell it
     chosen = [row for row in drawn.tolist() if UNK_ID not in rows[row]]
     encoded = plain.encode_batch([plain.decode(rows[row]) for row in chosen], add_special_tokens=False)
     for row, encoding in zip(chosen, encoded, strict=True):
         rows[row] = encoding.ids[: max_length - 2]
-    with_special = [[CLS_ID, *row, SEP_ID] for row in rows]
-    input_ids = flatten(with_special, np.int32)
-    return Features(
-        {
-            "windows": row_starts(with_special),
-            "input_ids": input_ids,
-            "token_type_ids": np.zeros(len(input_ids), np.uint8),
-        },
-        [],
-    )
+    return features_of_ids([[CLS_ID, *row, SEP_ID] for row in rows])
 
 
 def paragraphs(shards: Shards) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Linear layers whose weights are stored as oneDNN multiplies them fastest on a CPU, for models that only predict.
+"""Linear layers with their weights in oneDNN's own memory layout, for faster predictions on a CPU.
 
 PyTorch reorders the weights of such a layer in every call. Done once, it saves up to a fifth of the layer's time
 (docs/results/serving.md), and costs the memory of its weights once more.
@@ -25,19 +25,21 @@ def prepack(model: Any) -> int:
         return 0
     # the output layer over the vocabulary shares its weights, which are too large to have twice
     embeddings = {part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding)}
-    layers = [part for part in model.modules() if isinstance(part, torch.nn.Linear) and part.weight not in embeddings]
-    fit: list[Any] = [
-        layer for layer in layers if layer.weight.dtype == torch.float32 and min(layer.weight.shape) >= SMALLEST
+    linears = [part for part in model.modules() if isinstance(part, torch.nn.Linear) and part.weight not in embeddings]
+    packed: list[Any] = [
+        layer for layer in linears if layer.weight.dtype == torch.float32 and min(layer.weight.shape) >= SMALLEST
     ]
-    for layer in fit:
+    for layer in packed:
         weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
+        # on the layer and not as a class of its own, so that the model can be saved and named as before
         layer.forward = partial(prepacked_linear, layer, weight)
-    return len(fit)
+    return len(packed)
 
 
 def prepacked_linear(layer: torch.nn.Linear, weight: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
     """`layer(states)`, (..., inputs) -> (..., outputs), with its prepacked `weight` where that fits the states."""
     if states.dtype != torch.float32 or states.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return torch.nn.functional.linear(states, layer.weight, layer.bias)
+    # "none": no activation function is computed along with it
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, weight, layer.bias, "none", [], "")
     return product

@@ -171,7 +171,7 @@ class Wakeups:
                 self.loop.call_soon_threadsafe(self._call_all)
 
     def _call_all(self) -> None:
-        # before the calls are taken: what is added from here on wakes the loop again, if need be for nothing
+        # set before the calls are taken: a call added meanwhile must wake the loop again, even if it is taken here
         self._woken = False
         while self._calls:
             self._calls.popleft()()
