@@ -134,8 +134,7 @@ def card_facts(
     task: Task | None,
     results: Results | None,
 ) -> CardFacts:
-    """All facts of a model card. `config` is the content of the model's `config.json`; `task` and `results` are None
-    for a pretrained model."""
+    """All facts of a model card. `config` is the model's `config.json`; a pretrained model has no task and results."""
     auto_class = task.auto_class if task else auto_class_of(config)
     segmenter = None if recipe.checkpoint else recipe.analysis.analyzer.segmenter(data_dir)
     has_plain = options.plain and "tokenizer" in manifests
@@ -146,7 +145,7 @@ def card_facts(
         license=options.license,
         auto_class=auto_class,
         sources=strip_local_paths(recipe.training_files(options), data_dir),
-        counts=card_counts(manifests, config) | example_counts(related),
+        counts=card_counts(manifests, config) | example_counts(options.source, related),
         results=results,
         paired=task is not None and task.paired,
         null_threshold=null_threshold(config),
@@ -157,6 +156,7 @@ def card_facts(
         base=strip_local_paths(recipe.checkpoint, data_dir),
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
         plain_agreement=manifests["tokenizer"]["counts"]["agreement_with_plain"] if has_plain else None,
+        learned_plain=any("train_examples_plain" in run["counts"] for run in related.values()),
         gives_vectors=isinstance(task, Contrastive) or (task is None and auto_class != "AutoModelForCausalLM"),
         permission=options.permission,
         costs=costs(manifests | related),
@@ -264,12 +264,16 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
     return numbers
 
 
-def example_counts(related: dict[str, Manifest]) -> dict[str, str]:
-    """The sizes of the train, dev and test sets, by label, and how much of train is from the corpus."""
+def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
+    """How much the fine-tuning `source` learned from and was measured on, by label: the sizes of train, dev and test,
+    the parts of train that were made in another way than the rest, and the texts that its teachers labelled."""
     features = (content for stage, content in related.items() if stage.startswith("features/"))
     counts: dict[str, int] = next((content["counts"] for content in features), {})
+    labelled = related.get(f"finetune/{source}/{finetune_stage.SOFT_LABELS_FOLDER}", {"counts": {}})["counts"]
     sizes = {f"examples in {split}": counts.get(f"{split}_examples") for split in SPLITS}
     sizes["of train, made from the corpus"] = counts.get("train_examples_synthetic")
+    sizes["of train, tokenized as in plain/"] = counts.get("train_examples_plain")
+    sizes["unlabelled texts with soft labels of its teachers"] = labelled.get("texts")
     return {label: f"{size:,}" for label, size in sizes.items() if size is not None}
 
 

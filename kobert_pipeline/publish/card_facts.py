@@ -74,6 +74,8 @@ class CardFacts:
     results: Results | None = None
     plain_agreement: float | None = None
     """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""
+    learned_plain: bool = False
+    """Whether some training examples were tokenized as in `plain/`."""
     paired: bool = False
     """Whether it labels pairs of texts."""
     example: dict[str, Any] = field(default_factory=dict)

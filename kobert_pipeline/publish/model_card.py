@@ -188,9 +188,11 @@ def tokenizer_text(facts: CardFacts) -> str:
     )
     if facts.plain_agreement is None:
         return text
+    learned = "also" if facts.learned_plain else "not"
     return text + (
         " `plain/` has the same vocabulary as a tokenizer that needs neither: it gives the same tokens for "
-        f"{facts.plain_agreement:.1%} of the corpus's eojeols, and tokens the model was not trained on for the others."
+        f"{facts.plain_agreement:.1%} of the corpus's eojeols. The model was {learned} trained on the tokens that it "
+        "gives for the others."
     )
 
 
