@@ -21,6 +21,7 @@ from kobert_pipeline.cli.input_lines import (
     text_batches,
 )
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import json_text
 
 IN = (
     "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet; empty rows are left out), or one per "
@@ -102,7 +103,8 @@ def predict(
 def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
     for result in results:
         if as_json:
-            print(json.dumps(result, ensure_ascii=False))
+            print(json_text(result))
         else:
-            print("  ".join(f"{key}: {value}" for key, value in result.items()))
+            line = "  ".join(f"{key}: {value}" for key, value in result.items())
+            print(line.encode(errors="replace").decode())  # half an emoji of a JSON file cannot be printed
     sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them

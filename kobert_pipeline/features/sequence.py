@@ -9,6 +9,7 @@ import numpy as np
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import CLASSIFICATION, classification_report
 from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 
 class SequenceTask(Task):
@@ -93,7 +94,7 @@ class SequenceTask(Task):
 
 def _texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:
     """The texts, and the second texts (None where the examples are not pairs)."""
-    texts = [example["text"] for example in examples]
+    texts = [replace_surrogates(example["text"]) for example in examples]
     if not any("text_pair" in example for example in examples):
         return texts, None
-    return texts, [example["text_pair"] for example in examples]
+    return texts, [replace_surrogates(example["text_pair"]) for example in examples]

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import korquad_scores
-from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.task import Example, Task, without_leading_space
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 
 class SpanTask(Task):
@@ -42,7 +43,7 @@ class SpanTask(Task):
         questions = [self._shorten_question(example["question"], longest, tokenizer) + mark for example in examples]
         encoded = tokenizer(
             questions,
-            [example["context"] for example in examples],
+            [replace_surrogates(example["context"]) for example in examples],
             truncation="only_second",
             max_length=max_length,
             # about half of a window is for the context, so windows always advance
@@ -72,6 +73,7 @@ class SpanTask(Task):
         }
 
     def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:
+        question = replace_surrogates(question)
         if 4 * len(question) <= longest:  # a character has at most four tokens, of bytes
             return question
         encoded = tokenizer(
@@ -121,14 +123,6 @@ class SpanTask(Task):
     def content(self, example: Example) -> str:
         """The context."""
         return str(example["context"])
-
-
-def without_leading_space(text: str, span: tuple[int, int]) -> tuple[int, int]:
-    """A token's characters without the white space before them, which SentencePiece and byte-level BPE count in."""
-    start, end = span
-    while start < end and text[start].isspace():
-        start += 1
-    return start, end
 
 
 def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from kobert_pipeline.files import in_split, write_json
 from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.tokenizer.plain import PLAIN
 
-VERSION = 2
+VERSION = 3
 WRITES = (
     "task.json",
     *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", "examples.jsonl")),
@@ -127,7 +127,7 @@ def add_from_corpus(
 ) -> dict[str, list[Example]]:
     """The splits with what is made from the documents in the folder `corpus`. Raises UserError where nothing can be."""
     evaluated = [*splits["dev"], *splits.get("test", [])]
-    known = EvaluationTexts({options.task.content(example) for example in evaluated})
+    known = EvaluationTexts({text for example in evaluated for text in options.task.contents(example)})
     made, dev = list[Example](), splits["dev"]
     if options.synthesize:
         made = synthesize.run(options.synthesize, corpus, known)
@@ -270,12 +270,13 @@ def count_in_test(options: FeaturesOptions, train: list[Example], test: list[Exa
     more than half of the test examples are in train, as when one file is given for both."""
     # only counted, not dropped, since official training and test sets share some short texts
     # without the empty group: empty texts are no evidence that two files overlap
-    train_texts, test_texts = ({example["group"] for example in examples} - {""} for examples in (train, test))
-    known = sum(example["group"] in train_texts for example in test)
+    of_train, of_test = ([options.task.known_by(example) for example in examples] for examples in (train, test))
+    train_texts, test_texts = set(of_train) - {""}, set(of_test) - {""}
+    known = sum(text in train_texts for text in of_test)
     if 2 * known > len(test):
         raise UserError(
             f"features: {known:,} of the {len(test):,} examples of the test file {options.test} are in the training "
             f"data ({', '.join(train_files(options))}), so scores on them mean nothing; give a test file with other "
             "texts, or leave test out"
         )
-    return sum(example["group"] in test_texts for example in train)
+    return sum(text in test_texts for text in of_train)

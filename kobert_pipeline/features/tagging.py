@@ -22,7 +22,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_report, entity_scores
-from kobert_pipeline.features.task import Example, Task, nfc, refuse_blank, refuse_empty
+from kobert_pipeline.features.task import Example, Task, nfc, refuse_blank, refuse_empty, without_leading_space
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 ScoredEntity = tuple[int, int, str, float]
@@ -118,7 +119,7 @@ class TaggingTask(Task):
         IGNORE_INDEX for special tokens and tokens with more context in another window. Per window: `example` (n,)."""
         stride = min(self.stride, max_length // 4)
         encoded = tokenizer(
-            [example["text"] for example in examples],
+            [replace_surrogates(example["text"]) for example in examples],
             truncation=True,
             max_length=max_length,
             stride=stride,
@@ -126,11 +127,17 @@ class TaggingTask(Task):
             return_token_type_ids=True,
             return_offsets_mapping=True,
         )
+        texts = [examples[i]["text"] for i in encoded["overflow_to_sample_mapping"]]
+        offsets = [
+            without_leading_space(text, span)
+            for text, row in zip(texts, encoded["offset_mapping"], strict=True)
+            for span in row
+        ]
         arrays = {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
             "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
-            "offsets": np.array([span for row in encoded["offset_mapping"] for span in row], np.int32).reshape(-1, 2),
+            "offsets": np.array(offsets, np.int32).reshape(-1, 2),
             "example": np.array(encoded["overflow_to_sample_mapping"], np.int64),
         }
         # None for special tokens, which belong to no text

@@ -135,6 +135,14 @@ class Task(Plugin):
         """The text that must not be in the training set if this is a test example."""
         return str(example["group"])
 
+    def contents(self, example: Example) -> list[str]:
+        """The texts none of which may be in what the corpus adds to the training set."""
+        return [self.content(example)]
+
+    def known_by(self, example: Example) -> str:
+        """The text by which an example that is in two files is found, without white space."""
+        return str(example["group"])
+
     def config(self) -> dict[str, Any]:
         """What the task adds to the model's config, such as num_labels and id2label."""
         return {}
@@ -143,6 +151,14 @@ class Task(Plugin):
 def nfc(label: str) -> str:
     """A label in NFC: files of a Mac may spell it in NFD, which looks the same but would be another label."""
     return unicodedata.normalize("NFC", label)
+
+
+def without_leading_space(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """A token's characters without the white space before them, which SentencePiece and byte-level BPE count in."""
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    return start, end
 
 
 def refuse_blank(text: str, place: str, what: str) -> None:

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS, Features, features_of_ids
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
@@ -75,6 +76,12 @@ def run(
     max_length = settings["max_length"]
     known = texts_of_splits(features, backend)
     unlabelled = draw_paragraphs(chosen, options.texts, max_length, known, ngrams.spelling(backend))
+    if not len(unlabelled):
+        where = f" of {', '.join(options.sources)}" if options.sources else ""
+        raise UserError(
+            f"finetune: distill finds no text to label in the corpus{where} that is not also in train, dev or test; "
+            "add some"
+        )
     labels = mean_probabilities(unlabelled, teachers, backend, bf16)
     if share := settings.get("plain_share"):
         plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))

@@ -39,7 +39,7 @@ EAGER_MAX_LENGTH = 128
 """Up to this window length eager attention is faster than the fused kernel, in bf16 on CPU."""
 DROPOUTS = (
     "hidden_dropout_prob", "classifier_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop",
-    "summary_last_dropout",
+    "summary_last_dropout", "dropout", "seq_classif_dropout", "qa_dropout",
 )  # fmt: skip
 """The names that configs of `transformers` use for the dropout of hidden states, the head's input included."""
 
@@ -83,7 +83,9 @@ def build(
     import transformers
 
     auto = transformers.AutoModel if frozen else getattr(transformers, task.auto_class)
-    config = transformers.AutoConfig.from_pretrained(pretrained, trust_remote_code=False, **task.config())
+    # by the problem type of an earlier fine-tuning, `transformers` would choose the loss of that task
+    changes = {"problem_type": None, **task.config()}
+    config = transformers.AutoConfig.from_pretrained(pretrained, trust_remote_code=False, **changes)
     # stored in the model: inference must split texts into windows of the same length, as the task was configured here
     config.task_specific_params = {task.name: {"max_length": max_length} | task.inference_state()}
     # pretraining used no dropout, but fine-tuning sees every example several times. Not in attention, where dropout
@@ -108,6 +110,7 @@ def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
     """The model with the weights in `folder`. A head for other labels, such as that of a model which was fine-tuned
     before, gives way to a new one. Raises UserError where weights of the encoder do not fit its config."""
     model, loading = auto.from_pretrained(folder, config=config, ignore_mismatched_sizes=True, output_loading_info=True)
+    before = read_json(folder / "config.json")
     prefix = "" if model.base_model is model else model.base_model_prefix
     encoder = {name for name, _ in model.base_model.named_parameters(prefix=prefix)}
     if unfit := sorted(encoder & {name for name, *_ in loading["mismatched_keys"]}):
@@ -115,6 +118,13 @@ def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
             f"{folder}: weights of the encoder have other shapes than its config.json says ({', '.join(unfit[:3])}); "
             "copy the checkpoint again"
         )
+    labels = {str(index): label for index, label in config.id2label.items()}
+    if type(model).__name__ in before.get("architectures", []) and labels != before.get("id2label", labels):
+        # as many labels with other names fit the old head, so `transformers` keeps it
+        fresh = dict(auto.from_config(config).named_parameters())
+        for name, parameter in model.named_parameters():
+            if name not in encoder and len(parameter) == len(labels):
+                parameter.data.copy_(fresh[name])
     return model
 
 

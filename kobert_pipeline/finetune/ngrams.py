@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array, write_json
@@ -118,6 +119,11 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
     backend, _ = vocabulary_in(tokenizer)
     train = Features.load(features / "train")
     classes = task.config()["num_labels"]
+    for label, name in task.config()["id2label"].items():
+        if label not in train.arrays["labels"]:
+            raise UserError(
+                f"finetune: no training example has the label '{name}', so n-grams cannot learn it; add some"
+            )
     classifier = NgramClassifier.fit(options, texts_of(train, backend), train.arrays["labels"], classes, seed)
     classifier.save(out)
     counts: dict[str, Any] = {"ngrams": int(np.count_nonzero(classifier.weights.any(0)))}

@@ -11,6 +11,7 @@ from kobert_pipeline.finetune.batching import max_padding_on, padded
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
 from kobert_pipeline.inference.checkpoint import head_of
 from kobert_pipeline.inference.embed import by_tokens
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.training.device import device_for
 
 BATCH_TOKENS = 1024
@@ -35,7 +36,8 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[in
                 f"{tokenizer.mask_token} where a token is missing"
             )
     # what is truncated is noticed by the number of [MASK] left
-    ids = tokenizer(texts, truncation=True, max_length=tokenizer.model_max_length)["input_ids"] if texts else []
+    read = [replace_surrogates(text) for text in texts]
+    ids = tokenizer(read, truncation=True, max_length=tokenizer.model_max_length)["input_ids"] if texts else []
     for text, row in zip(texts, ids, strict=True):
         if row.count(tokenizer.mask_token_id) < text.count(tokenizer.mask_token):
             raise UserError(

@@ -11,6 +11,7 @@ from kobert_pipeline.features.tables import Row, cell, column_of, rows
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
+from kobert_pipeline.features.tasks.nsmc import Nsmc, document_reader
 from kobert_pipeline.features.tasks.span import KNOWN as SPAN_COLUMNS
 from kobert_pipeline.inference.fill_mask import fill_masks
 from kobert_pipeline.inference.predict import located, predict_rows, refuse_unused, refuse_windows, with_task
@@ -59,8 +60,9 @@ def table_examples(
     if first is None:
         raise UserError(f"{path} has no rows; add some below its first line")
     names = {field: column(path, first, task, field, columns[i : i + 1]) for i, field in enumerate(fields)}
+    read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
     for row in chain([first], table):
-        yield given(task, question, pair) | {field: text(row, name) for field, name in names.items()}
+        yield given(task, question, pair) | {field: read(text(row, name)) for field, name in names.items()}
 
 
 def fields_of(folder: Path, task: Task | None, question: str | None, pair: str | None) -> list[str]:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from kobert_pipeline.morphemes.normalization import replace_surrogates
+
 
 def token_rows(tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
     """For each text its `tokens`, their `input_ids`, and their places in its characters (`offset_mapping`), special
     tokens included. Nothing is truncated."""
-    encoded = tokenizer(texts, return_offsets_mapping=True, verbose=False)
+    encoded = tokenizer([replace_surrogates(text) for text in texts], return_offsets_mapping=True, verbose=False)
     return [
         {"text": text, "tokens": encoded.tokens(row), "input_ids": encoded["input_ids"][row]}
         | {"offset_mapping": encoded["offset_mapping"][row]}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 OVERLAP = 4
 """Neighbouring windows share one token in so many, so that most tokens are far from an end in one of them."""
@@ -33,9 +34,12 @@ def windows_of(tokenizer: Any, texts: Sequence[str], max_length: int) -> tuple[l
     if not texts:
         return [], np.zeros(0, np.int64)
     encoded = tokenizer(
-        list(texts), truncation=True, max_length=max_length, stride=max_length // OVERLAP,
+        [replace_surrogates(text) for text in texts],
+        truncation=True,
+        max_length=max_length,
+        stride=max_length // OVERLAP,
         return_overflowing_tokens=True,
-    )  # fmt: skip
+    )
     return encoded["input_ids"], np.array(encoded["overflow_to_sample_mapping"], np.int64)
 
 

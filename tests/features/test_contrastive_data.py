@@ -36,7 +36,7 @@ def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: 
     ]:  # fmt: skip
         [example] = Contrastive(**options).read(write_table(tmp_path / name, record))
         assert example == {
-            "id": "0", "group": "물음", "text": "물음", "text_pair": "대답", "negatives": negatives
+            "id": "0", "group": "대답", "text": "물음", "text_pair": "대답", "negatives": negatives
         }, name  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_wrong_rows_are_refused(record: dict[str, Any], said: str, tmp_path: Pat
 
 
 def test_rows_with_other_numbers_of_negatives_are_refused(tmp_path: Path) -> None:
-    rows = [{"query": f"물음 {n}", "positive": "대답", "negative": ["가"] * (n % 2)} for n in range(40)]
+    rows = [{"query": f"물음 {n}", "positive": f"대답 {n}", "negative": ["가"] * (n % 2)} for n in range(40)]
     write_table(tmp_path / "mixed.jsonl", *rows)
     options = stage.FeaturesOptions(task="contrastive", train="mixed.jsonl", dev_share=0.2)
     with pytest.raises(UserError, match="0 and 1 negatives"):
@@ -250,6 +250,31 @@ def test_a_smaller_number_is_a_part_of_a_larger_one_and_known_texts_and_other_so
     assert [pair for pair in every if some[0]["text_pair"] not in (pair["text"], pair["text_pair"])] == clear
     with pytest.raises(UserError, match="the corpus of reviews"):
         corpus_pairs.run(CorpusPairs(sources=("reviews*",)), corpus, NOTHING, 0.2, 1)
+
+
+def test_questions_on_one_passage_are_on_one_side_and_may_be_tested(tmp_path: Path) -> None:
+    rows = [(f"물음 {number}", f"대답 {number % 10}") for number in range(50)]
+    for name, chosen in (("train", rows[:40]), ("test", rows[40:])):
+        lines = ["query\tpositive", *("\t".join(row) for row in chosen)]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    options = stage.FeaturesOptions(task="contrastive", train="train.tsv", test="test.tsv", dev_share=0.4)
+    splits, counts = stage.split(options, tmp_path)
+    passages = {name: {example["text_pair"] for example in examples} for name, examples in splits.items()}
+    assert passages["dev"] and passages["train"].isdisjoint(passages["dev"])
+    assert counts["train_examples_in_test"] == 0  # other questions on the same passages
+    with pytest.raises(UserError, match="40 of the 40 examples of the test file"):
+        stage.split(options.model_copy(update={"test": "train.tsv"}), tmp_path)
+
+
+def test_a_short_text_of_dev_is_in_no_pair_of_the_corpus(tmp_path: Path) -> None:
+    """Of either side, since a text of fewer than 30 characters is known as a whole only."""
+    dev = {"text": "여권은 어디에서 만들어?", "text_pair": "여권은 구청에서 발급합니다.", "negatives": []}
+    known = f"{dev['text_pair']} {paragraph('known', 0)}"
+    lines = [known, *(paragraph("other", number) for number in range(3))]
+    write_documents(tmp_path / "part-00000.parquet", [Document("d", "f", "\n".join(lines))])
+    options = stage.FeaturesOptions(task="contrastive", dev="dev.tsv", pairs={"number": 10})
+    train = stage.add_from_corpus(options, {"train": [], "dev": [dev]}, tmp_path)["train"]
+    assert train and not any("구청에서" in example["text"] + example["text_pair"] for example in train)
 
 
 def test_recipes_that_cannot_make_pairs_are_refused(tiny_recipe_of_pairs: Any) -> None:

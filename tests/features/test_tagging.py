@@ -189,6 +189,21 @@ def test_the_features_stage_counts_entities_and_borders_inside_tokens(
     assert counts["dev_entity_f1_ceiling"] == (100 if inside == 0 else pytest.approx(200 / 3, abs=1e-3))
 
 
+def test_the_space_before_a_token_belongs_to_no_entity() -> None:
+    """SentencePiece with Metaspace, as in DeBERTa-v3, counts the space before a word in its first token."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = ["<unk>", "<s>", "</s>", "▁민수", "가", "▁부산", "에", "▁갔다"]
+    backend = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], 0))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="</s>")
+    examples = [TASK.example("0", "민수가 부산에 갔다", [(0, 2, "PER"), (4, 6, "LOC")], "here")]
+    features = Features(TASK.featurize(examples, tokenizer, 64), examples)
+    assert features.arrays["offsets"].tolist() == [[0, 2], [2, 3], [4, 6], [6, 7], [8, 10]]
+    assert TASK.counts(features) == {"entities": 2, "entity_borders_inside_tokens": 0, "entity_f1_ceiling": 100.0}
+
+
 class OneWordOneToken:
     """A tokenizer whose tokens are eojeols, so that particles are in the tokens of names."""
 

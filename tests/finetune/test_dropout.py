@@ -91,6 +91,16 @@ def test_the_plan_s_dropout_is_that_of_hidden_states_and_of_the_head(tmp_path: P
         assert dropouts(again) == rates, (name, task)
 
 
+def test_a_distilbert_has_the_plan_s_dropout_too(tmp_path: Path) -> None:
+    """Of other packages' models it is the one whose config has names of its own."""
+    config = transformers.DistilBertConfig(vocab_size=50, dim=16, n_layers=1, n_heads=2, hidden_dim=32)
+    transformers.DistilBertModel(config).save_pretrained(tmp_path)
+    for task in ("acceptability", "korquad", "ner"):
+        model = build(Task.choose(task), tmp_path, False, FinetunePlan(dropout=0.3), 64)
+        found = {name: module.p for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)}
+        assert {p for name, p in found.items() if "attention" not in name} == {0.3}, (task, found)
+
+
 def test_a_tagger_over_a_frozen_encoder_drops_its_own_states_alone(tmp_path: Path) -> None:
     for number, dropout in enumerate([0.0, 0.3]):
         place = tmp_path / str(number)

@@ -7,9 +7,11 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from torch.nn.functional import cross_entropy
+from transformers import BertForSequenceClassification
 
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.model import build
+from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.stages import plan as pipeline_plan
@@ -49,6 +51,24 @@ def test_weights_are_kept_and_a_head_for_other_labels_is_made_anew(pretrained: P
     other = build(three, tmp_path, False, plan, 32).state_dict()
     changed = {name for name, weight in saved.items() if not torch.equal(other[name], weight)}
     assert changed == {"classifier.weight", "classifier.bias"}
+    two = Task.choose({"name": "classification", "labels": ["positive", "negative"]})
+    other = build(two, tmp_path, False, plan, 32).state_dict()
+    assert {name for name, weight in saved.items() if not torch.equal(other[name], weight)} == {"classifier.weight"}
+
+
+def test_the_loss_is_that_of_the_new_task(pretrained: Path, tmp_path: Path) -> None:
+    """Also where the model was fine-tuned for a regression, or for several labels at once."""
+    task = Task.choose({"name": "classification", "labels": ["a", "b", "c", "d"]})
+    ids = torch.arange(5, 13).reshape(4, 2)
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.arange(4)}
+    for number, changes in enumerate(({"problem_type": "regression", "num_labels": 1},
+                                      {"problem_type": "multi_label_classification", "num_labels": 4})):  # fmt: skip
+        before = BertForSequenceClassification.from_pretrained(pretrained, **changes)
+        before.save_pretrained(tmp_path / str(number))
+        model = build(task, tmp_path / str(number), False, FinetunePlan(), 32).eval()
+        with torch.no_grad():
+            expected = cross_entropy(model(batch["input_ids"]).logits, batch["labels"])
+            torch.testing.assert_close(TaskModule(model)(batch)[0], expected)
 
 
 def test_training_files_of_all_fine_tunings_count_for_the_licence(tiny: Any) -> None:

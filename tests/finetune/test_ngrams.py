@@ -1,15 +1,18 @@
 """The classifier over character n-grams, against scikit-learn's own steps on counted n-grams."""
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
+import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, texts_of
+from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, run, texts_of
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 TEXTS = ["재미있다", "재미없다", "정말 재미있다", "재미없다 정말", "좋다", "싫다", "너무 좋다", "너무 싫다"]
@@ -59,6 +62,14 @@ def test_a_saved_classifier_is_the_same_and_texts_are_classified_in_blocks(tmp_p
     found = NgramClassifier.load(tmp_path).probabilities(many)
     assert found.shape == (BLOCK + 3, 2)
     np.testing.assert_allclose(found, np.resize(classifier.probabilities(TEXTS), found.shape), atol=1e-6)
+
+
+def test_a_label_without_training_examples_is_refused(prepared: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(prepared / "nsmc", tmp_path / "nsmc")
+    labels = np.load(folder / "train" / "labels.npy")
+    np.save(folder / "train" / "labels.npy", np.ones_like(labels))
+    with pytest.raises(UserError, match="no training example has the label 'negative', so n-grams cannot learn it"):
+        run(Ngrams(), False, 1, folder, prepared.parent / "tokenizer", tmp_path)
 
 
 def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> None:

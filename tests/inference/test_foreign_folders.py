@@ -134,3 +134,17 @@ def test_a_question_checkpoint_of_an_earlier_version_is_used_with_its_options(
     words = ("한글은 세종대왕이 1443년에 만들었다.", "--question", "누가 만들었는가?", "--json")
     old = kobert("predict", folder, *words)
     assert (old.code, old.out) == (0, kobert("predict", tiny.run_dir / "publish" / "korquad", *words).out), old.err
+
+
+def test_half_an_emoji_of_a_json_file_is_read_by_every_tokenizer(tiny: Any, tmp_path: Path, kobert: Callable) -> None:
+    """Such a lone surrogate cannot be encoded in UTF-8, neither for `tokenizers` nor for a terminal."""
+    (tmp_path / "texts.jsonl").write_text('{"text": "정말 재밌다 \\ud83d"}\n', encoding="utf-8")
+    published = tiny.run_dir / "publish"
+    for name, more in (("nsmc", []), ("korquad", ["--question", "뭐가 재밌어?"])):
+        folder = shutil.copytree(published / name / "plain", tmp_path / name)
+        for file in ("config.json", "model.safetensors"):
+            shutil.copy(published / name / file, folder)
+        for one in (folder, published / name):
+            for last in ([], ["--json"]):
+                result = kobert("predict", one, "--in", tmp_path / "texts.jsonl", "--column", "text", *more, *last)
+                assert result.code == 0 and "\ud83d" not in result.out, result.err

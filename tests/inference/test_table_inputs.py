@@ -8,6 +8,7 @@ import pytest
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.inference.table_inputs import table_examples
 
 FOLDER = Path("model")
@@ -49,6 +50,14 @@ def test_every_kind_of_task_gets_its_fields(tmp_path: Path) -> None:
         assert read(tmp_path, "a.csv", QUESTIONS, task, "context", "day") == [asked | {"question": "월"}]
     assert read(tmp_path, "a.jsonl", json.dumps({"sentence": "가", "id": 1}), "ner") == [{"text": "가", "entities": []}]
     assert read(tmp_path, "a.json", '[{"text": "[MASK]"}]', None) == [{"text": "[MASK]", "label": 0}]
+
+
+def test_nsmc_s_own_files_are_read_as_in_training(tmp_path: Path) -> None:
+    content = 'id\tdocument\tlabel\n1\t"""""""결혼은"""" 현실"\t1\n2\t"""정말"" 좋다"\t1\n3\t좋다\t0\n'
+    found = read(tmp_path, "a.txt", content, "nsmc")
+    assert [example["text"] for example in found] == [one["text"] for one in Nsmc().read(tmp_path / "a.txt")]
+    assert found[1]["text"] == '"정말" 좋다'
+    assert read(tmp_path, "a.tsv", content, "classification")[1]["text"] == '"""정말"" 좋다"'
 
 
 WRONG = [

@@ -100,6 +100,14 @@ class Contrastive(SequenceTask):
                 "number in each row"
             )
 
+    def contents(self, example: Example) -> list[str]:
+        """The text and the one that belongs to it."""
+        return [example["text"], example["text_pair"]]
+
+    def known_by(self, example: Example) -> str:
+        """Both texts: other questions on the same passages are a fair test."""
+        return remove_whitespace(example["text"] + example["text_pair"])
+
     def windows(self, examples: list[Example]) -> list[Example]:
         """The texts of each example: the text, the one that belongs to it, the negatives."""
         return [
@@ -182,7 +190,8 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
         )
     example = {
         "id": str(values.get("id", number)),
-        "group": remove_whitespace(values["text"]),
+        # not the query: questions on one passage must be on one side of the dev split
+        "group": remove_whitespace(values["text_pair"]),
         "text": values["text"], "text_pair": values["text_pair"], "negatives": negatives,
     }  # fmt: skip
     if "score" not in values:

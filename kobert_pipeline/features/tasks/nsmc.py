@@ -1,10 +1,11 @@
 """NSMC: sentiment of Naver movie reviews, positive or negative."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
-from kobert_pipeline.corpus.readers.nsmc import read_reviews
+from kobert_pipeline.corpus.readers.nsmc import HEADER, read_reviews, unquoted
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Example
@@ -26,3 +27,9 @@ class Nsmc(SequenceTask):
         if label not in ("0", "1"):
             raise UserError(f"{path}, line {number}: the label is {label!r}; allowed are 0 (negative) and 1 (positive)")
         return {"id": id_, "group": remove_whitespace(document), "text": document, "label": int(label)}
+
+
+def document_reader(path: Path, columns: Iterable[str]) -> Callable[[str], str]:
+    """What makes the text of a document from its cell in a table with these columns: in the form of NSMC's own files,
+    without the quotes that training leaves out."""
+    return unquoted if tuple(columns) == HEADER and {".tsv", ".txt"} & set(path.suffixes) else str
