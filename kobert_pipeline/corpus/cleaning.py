@@ -22,6 +22,7 @@ MAX_MARKS = 30  # the limit of Unicode's Stream-Safe Text Format (UAX #15)
 BLANKS = re.compile(r"[^\S\n]+")
 # not digits (1000000 is a number), and white space is normalized anyway
 RUN = re.compile(r"([^\d\s])\1{2,}")
+PAIR = re.compile(r"([^\d\s])\1+")
 LINES = re.compile(r" ?\n[ \n]*")
 
 
@@ -48,7 +49,8 @@ def clean(text: str, options: CleaningOptions = CleaningOptions()) -> str:  # no
 
 def limit_repeats(text: str, limit: int) -> str:
     """`text` with at most `limit` equal characters in a row, except digits."""
-    return RUN.sub(lambda match: match.group()[:limit], text) if limit < 3 or RUN.search(text) else text
+    run = RUN if limit > 1 else PAIR
+    return run.sub(lambda match: match.group()[:limit], text) if run.search(text) else text
 
 
 def to_nfc(text: str) -> str:
@@ -109,4 +111,6 @@ def _normalize_line_ends(text: str) -> str:
         .replace("\u2028", "\n")
         .replace("\u2029", "\n")
         .replace("\x85", "\n")
+        .replace("\x0b", "\n")
+        .replace("\x0c", "\n")
     )

@@ -1,8 +1,9 @@
 """Decontamination: find training paragraphs that overlap evaluation texts. Paragraphs are removed, not documents.
 
 A paragraph is contaminated if, ignoring white space, it shares `RUN` consecutive characters with an evaluation text, or
-contains a whole shorter one of at least `MIN_WHOLE` letters, `MIN_KINDS` of them different. Candidates are found by a
-vectorised rolling hash over the paragraph and then compared character by character.
+contains a whole shorter one of at least `MIN_WHOLE` letters, `MIN_KINDS` of them different. In a document whose order
+means something such a run may go over several lines, each of which is then contaminated: the text may have been wrapped
+at a fixed width. Candidates are found by a vectorised rolling hash and then compared character by character.
 """
 
 from collections import defaultdict
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 RUN = 30
+BLOCK = 1_000_000
+"""Characters of a document that are hashed at once, so that memory does not grow with its length."""
 MIN_WHOLE = 10
 MIN_KINDS = 3
 """Different letters that a text matched as a whole must have; laughter (ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ) is not evidence."""
@@ -52,8 +55,30 @@ class EvaluationTexts:
     def overlaps(self, paragraph: str) -> bool:
         """Whether `paragraph` is contaminated."""
         text = remove_whitespace(paragraph)
-        # equal hashes only propose a place: the characters decide, so a collision drops no paragraph
-        return any(text[i : i + RUN] in self._runs for i in _matches(run_hashes(text), self._run_hashes)) or any(
+        return any(True for _ in self._shared_runs(text)) or self._contains_short(text)
+
+    def contaminated_lines(self, lines: list[str]) -> list[bool]:
+        """Which lines of a document are contaminated, also by a run that goes over several of them."""
+        compact = [remove_whitespace(line) for line in lines]
+        contaminated = [self._contains_short(text) for text in compact]
+        ends = np.cumsum([len(text) for text in compact])
+        for start in self._shared_runs("".join(compact)):
+            first, last = np.searchsorted(ends, [start, start + RUN - 1], side="right").tolist()
+            contaminated[first : last + 1] = [True] * (last + 1 - first)
+        return contaminated
+
+    def _shared_runs(self, text: str) -> Iterator[int]:
+        """Where in `text`, which has no white space, a run begins that an evaluation text has, too."""
+        for begin in range(0, len(text) - RUN + 1, BLOCK):
+            block = text[begin : begin + BLOCK + RUN - 1]
+            # equal hashes only propose a place: the characters decide, so a collision drops no paragraph
+            for i in _matches(run_hashes(block), self._run_hashes):
+                if block[i : i + RUN] in self._runs:
+                    yield begin + i
+
+    def _contains_short(self, text: str) -> bool:
+        """Whether `text`, which has no white space, contains a whole evaluation text of fewer than `RUN` characters."""
+        return any(
             text.startswith(whole, i)
             for i in _matches(run_hashes(text, MIN_WHOLE), self._short_hashes)
             for whole in self._short.get(text[i : i + MIN_WHOLE], ())

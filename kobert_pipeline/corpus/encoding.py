@@ -58,12 +58,14 @@ def _line_encoding(line: bytes) -> str:
 def decode_line(line: bytes, codec: str) -> str:
     """A line of a file in UTF-8 or CP949 as text. A line in the other of the two is decoded as such; in a line that is
     in neither, U+FFFD stands for undecodable bytes."""
-    for name in (codec, "utf-8", "cp949"):
+    # UTF-8 first, also in a file of CP949: short lines of UTF-8 are often valid CP949, as Hanja, while a line of CP949
+    # that is valid UTF-8 is hardly ever Korean there
+    for name in ("utf-8", "cp949"):
         try:
             text = line.decode(name)
         except UnicodeDecodeError:
             continue
-        if name != "cp949" or name == codec or is_korean(text):
+        if name == codec or is_korean(text):
             return text
     return line.decode(codec, "replace")
 

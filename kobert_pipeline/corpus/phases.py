@@ -205,15 +205,17 @@ def evaluation_texts(options: CorpusOptions, data_dir: Path) -> EvaluationTexts:
 def remove_contamination(document: Document, evaluation: EvaluationTexts, report: TaskReport) -> Document:
     """`document` without the paragraphs that overlap evaluation texts."""
     lines = document.text.split("\n")
-    clear = [line for line in lines if not evaluation.overlaps(line)]
-    if len(clear) == len(lines):
+    # where the order means nothing, neighbouring lines are no text
+    contaminated = (
+        evaluation.contaminated_lines(lines) if document.ordered else [evaluation.overlaps(line) for line in lines]
+    )
+    if not any(contaminated):
         return document
-    report.counts["paragraphs_contaminated"] += len(lines) - len(clear)
-    report.counts["characters_contaminated"] += sum(map(len, lines)) - sum(map(len, clear))
-    kept = set(clear)
-    removed = [line for line in lines if line not in kept][: SAMPLES - len(report.samples)]
-    report.samples += map(quoted, removed)
-    return replace(document, text="\n".join(clear))
+    removed = [line for line, drop in zip(lines, contaminated, strict=True) if drop]
+    report.counts["paragraphs_contaminated"] += len(removed)
+    report.counts["characters_contaminated"] += sum(map(len, removed))
+    report.samples += map(quoted, removed[: SAMPLES - len(report.samples)])
+    return replace(document, text="\n".join(line for line, drop in zip(lines, contaminated, strict=True) if not drop))
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,9 @@ class Segmentation:
         return (Morpheme(*row) for row in rows)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Segmentation) and list(self) == list(other)
+        if not isinstance(other, Segmentation):
+            return False
+        return list(self) == list(other) and self.initial.tolist() == other.initial.tolist()
 
     def words(self, text: str) -> list[str]:
         """The morphemes as the subword model gets them: with `WORD_MARK` where an eojeol starts."""

@@ -21,6 +21,7 @@ MAX_UNIT_CHARACTERS = 2000
 WHITE_SPACE = re.compile(r"\s")
 IS_WHITE = np.array([chr(code).isspace() for code in range(0x3002)])
 """Whether a code point is white space; none is beyond U+3000, so the last entry stands for all later ones."""
+LINE_BREAK = ord("\n")
 IS_PUNCTUATION = np.array([unicodedata.category(chr(code))[0] in "PS" for code in range(0x3040)] + [False])
 """Whether a code point is punctuation or a symbol; those beyond the table count as letters."""
 
@@ -79,15 +80,16 @@ def segment(texts: list[str], spans: list[list[Span]], tokens: list[Tokens], sty
 class _JoinedTexts:
     """A batch of texts joined by line breaks, and the analyzer's tokens at their positions in the joined text.
 
-    With C characters in all and T tokens: `white`, `brackets` (whether it is a "[") and `punctuation` are (C,) bool;
-    `starts`, `ends`, `sentences` and `unit_of` (the number of its unit) are (T,). `unit_starts` has one entry per unit,
-    `text_starts` one per text and C + 1.
+    With C characters in all and T tokens: `white`, `line_breaks`, `brackets` (whether it is a "[") and `punctuation`
+    are (C,) bool; `starts`, `ends`, `sentences` and `unit_of` (the number of its unit) are (T,). `unit_starts` has one
+    entry per unit, `text_starts` one per text and C + 1.
     """
 
     def __init__(self, texts: list[str], spans: list[list[Span]], tokens: list[Tokens]) -> None:
         self.text = "\n".join(texts)
         codes = _codes(self.text)
         self.white = _white(codes)
+        self.line_breaks = codes == LINE_BREAK
         self.brackets = codes == ord("[")
         self.punctuation = IS_PUNCTUATION[np.minimum(codes, len(IS_PUNCTUATION) - 1)]
         self.text_starts = np.cumsum([0] + [len(text) + 1 for text in texts])
@@ -121,7 +123,7 @@ class _JoinedTexts:
     def split_by_text(self, starts: np.ndarray, ends: np.ndarray, spellings: list[str] | None) -> list[Segmentation]:
         """One `Segmentation` per text from the morphemes of the joined text."""
         number = np.cumsum(self.sentence_starts())[starts]
-        initial, sentence_changes = _initials(self.white, starts, ends), _changes(number)
+        initial, sentence_changes = _initials(self.white, self.line_breaks, starts, ends), _changes(number)
         bounds = np.searchsorted(starts, self.text_starts)  # number of the first morpheme of each text, and of all
         firsts = bounds[bounds < len(starts)]
         initial[firsts] = sentence_changes[firsts] = True
@@ -144,15 +146,18 @@ class _JoinedTexts:
 
 def initials(text: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Which morphemes of `text` are the first of their eojeol: (N,) bool."""
-    return _initials(_white(_codes(text)), starts, ends)
+    codes = _codes(text)
+    return _initials(_white(codes), codes == LINE_BREAK, starts, ends)
 
 
-def _initials(white: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """As `initials`, with `white` saying which characters are white space."""
+def _initials(white: np.ndarray, line_breaks: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """As `initials`, with `white` and `line_breaks` saying which characters are white space or end a line."""
     # two morphemes are in the same eojeol if the same number of white-space characters is before them
     count = np.concatenate([[0], np.cumsum(white)])
-    # an empty span belongs to the character before it
-    return _changes(count[np.where(ends > starts, starts, np.maximum(starts - 1, 0))])
+    before = np.maximum(starts - 1, 0)
+    # an empty span belongs to the character before it, but not to another line, which may be of another text
+    own_line = np.append(~line_breaks, True)[before]
+    return _changes(count[np.where((ends == starts) & own_line, before, starts)])
 
 
 def _changes(values: np.ndarray) -> np.ndarray:

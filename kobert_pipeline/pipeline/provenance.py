@@ -281,7 +281,9 @@ def strip_local_paths(value: Any, data_dir: Path) -> Any:
     """`value` with every absolute path in it made relative to `data_dir`, or shortened to its last part: a published
     file must not show the folders of the machine that trained the model."""
     if isinstance(value, dict):
-        return {key: strip_local_paths(item, data_dir) for key, item in value.items()}
+        # counts by source have its paths as their key
+        names = {key: [strip_local_paths(path, data_dir) for path in str(key).split(", ")] for key in value}
+        return {", ".join(names[key]): strip_local_paths(item, data_dir) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [strip_local_paths(item, data_dir) for item in value]
     if not isinstance(value, str) or not value.startswith("/"):

@@ -81,8 +81,8 @@ class PretrainOptions(Options):
 
     @property
     def longest(self) -> int:
-        """The largest `max_length` of all phases."""
-        return max(options.max_length for _, options in self.parts())
+        """The largest `max_length` of all phases, and of the evaluations, which have that outside of phases."""
+        return max(self.max_length, *(options.max_length for _, options in self.parts()))
 
     def of_phase(self, phase: Phase) -> "PretrainOptions":
         """These options with the values that a phase sets."""

@@ -132,6 +132,9 @@ def base_token_origins(base: Path, new: Tokenizer) -> list[list[int]]:
         old = read_morpheme_backend(path) if path.name == VOCABULARY_FILE else Tokenizer.from_file(str(path))
     except Exception as error:  # `tokenizers` raises nothing narrower
         raise UserError(f"pretrain.base: {path} is not a vocabulary ({error}); fetch it again") from None
+    # as a saved tokenizer may ask for: padding would count as part of every token
+    old.no_padding()
+    old.no_truncation()
     return origins(old, new) if path.name == VOCABULARY_FILE else wordpiece_origins(old, new)
 
 

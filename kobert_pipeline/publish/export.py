@@ -2,6 +2,7 @@
 pretrained encoder, can load."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,7 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
     is written, when model and tokenizer do not belong together."""
     config = read_json(model / "config.json")
     loaded = load_tokenizer(tokenizer)
-    # a model without segments does not accept `token_type_ids`, and a user would pass on whatever the tokenizer gives
-    names = [name for name in loaded.model_input_names if name != "token_type_ids" or segments(config) > 1]
+    names = inputs_of(config, loaded.model_input_names)
     if names != loaded.model_input_names:
         loaded = load_tokenizer(tokenizer, model_input_names=names)
     refuse_disagreement(model, loaded)
@@ -46,6 +46,13 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
         shutil.copyfile(model / WEIGHTS, out / WEIGHTS)
 
 
+def inputs_of(config: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """What a tokenizer gives the model with this config, of the inputs `names`."""
+    # a model without segments does not accept `token_type_ids`, and GPT-2 looks them up among its words; a user would
+    # pass on whatever the tokenizer gives
+    return [name for name in names if name != "token_type_ids" or segments(config) > 1]
+
+
 def write_in_bfloat16(weights: Path, out: Path) -> None:
     """Write the tensors of a safetensors file with every float32 rounded to bfloat16."""
     import torch
@@ -58,8 +65,9 @@ def write_in_bfloat16(weights: Path, out: Path) -> None:
 
 def export_plain(model: Path, tokenizer: Path, out: Path) -> None:
     """Write the tokenizer that needs no analyzer to `out/plain`."""
-    config = read_json(tokenizer / PLAIN / "tokenizer_config.json")
-    config["model_max_length"] = inference_length(read_json(model / "config.json"))
+    config, model_config = read_json(tokenizer / PLAIN / "tokenizer_config.json"), read_json(model / "config.json")
+    config["model_max_length"] = inference_length(model_config)
+    config["model_input_names"] = inputs_of(model_config, config["model_input_names"])
     (out / PLAIN).mkdir(exist_ok=True)
     shutil.copyfile(tokenizer / PLAIN / "tokenizer.json", out / PLAIN / "tokenizer.json")
     write_json(out / PLAIN / "tokenizer_config.json", config)

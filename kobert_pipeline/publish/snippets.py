@@ -97,7 +97,8 @@ print(tag(TEXT))""",
     "AutoModelForCausalLM": """from transformers import pipeline
 
 write = pipeline("text-generation", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
-print(write("대한민국의 수도는"))""",
+# without [SEP], after which the model begins another text
+print(write("[CLS]대한민국의 수도는", add_special_tokens=False, max_new_tokens=30))""",
     "AutoModel": """from transformers import pipeline
 
 embed = pipeline("feature-extraction", "PATH/TO/THIS/FOLDER", trust_remote_code=True)

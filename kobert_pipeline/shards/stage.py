@@ -36,7 +36,7 @@ from kobert_pipeline.shards.format import (
 from kobert_pipeline.shards.unanalyzed import make_shard as make_unanalyzed_shard
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
 
-VERSION = 2
+VERSION = 3
 SPLITS = ("train", "held_out")
 WRITES = tuple(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS)
 """Patterns of every file that the stage writes to its folder."""

@@ -11,8 +11,10 @@ from pydantic import Field, model_validator
 from kobert_pipeline.config.options import Options, Seed
 
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "random.safetensors", "checkpoint.json")
+STEP = f"step-{'[0-9]' * 8}"
+"""Pattern of a checkpoint's folder; step-00000500-best, for example, is somebody's copy."""
 TRAINING_WRITES = (
-    *(f"checkpoints/{folder}/{name}" for folder in ("step-*", ".step-*") for name in CHECKPOINT_FILES),
+    *(f"checkpoints/{folder}/{name}" for folder in (STEP, f".{STEP}") for name in CHECKPOINT_FILES),
     "evaluations.json", "logs/log.jsonl", "logs/tracker.json",
     "logs/events.out.tfevents.*", "logs/not-finite-step-*.safetensors",
 )  # fmt: skip

@@ -56,6 +56,7 @@ def test_a_clean_text_is_nfc_without_control_characters_and_with_tidy_white_spac
 
 WHAT_IS_KEPT_AND_WHAT_GOES_ROWS = [
     ("ㅋㅋㅋ ㅠㅠ", "ㅋㅋㅋ ㅠㅠ"),
+    ("제목\x0b본문 이어짐\x0c다음 쪽", "제목\n본문 이어짐\n다음 쪽"),
     ("👨‍👩‍👧‍👦❤️🇰🇷", "👨‍👩‍👧‍👦❤️🇰🇷"),
     ("Ａ１① ㎏", "Ａ１① ㎏"),
     (unicodedata.normalize("NFD", "했다 갔다"), "했다 갔다"),
@@ -144,3 +145,13 @@ def test_what_entities_complete_is_decoded_however_deep_it_was_wrapped():
 def test_of_endless_combining_marks_the_first_stay():
     cleaned = clean("e" + "\u0301\u0327" * 10_000 + "가", CleaningOptions(max_repeats=None))
     assert cleaned == unicodedata.normalize("NFC", "e" + "\u0301\u0327" * 15) + "가"
+
+
+def test_runs_are_as_long_as_allowed():
+    for limit, expected in (
+        (1, "ㅋ! 가나 11"),
+        (2, "ㅋㅋ!! 가나 11"),
+        (3, "ㅋㅋㅋ!! 가나 11"),
+        (9, "ㅋㅋㅋㅋ!! 가나 11"),
+    ):
+        assert clean("ㅋㅋㅋㅋ!! 가나 11", CleaningOptions(max_repeats=limit)) == expected

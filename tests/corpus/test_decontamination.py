@@ -5,6 +5,7 @@ from front_end import PROPERTY
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from kobert_pipeline.corpus import decontaminate
 from kobert_pipeline.corpus.decontaminate import (
     MIN_KINDS,
     MIN_WHOLE,
@@ -79,6 +80,39 @@ THE_BORDERS_OF_THE_RULE_ROWS = [
     ("가 나 다 라 마 바 사 아 자 차", "가나다라 마바사아자차", True),
     ("ㅋ" * 30, "ㅋ" * 200, True),
 ]
+
+
+@PROPERTY
+@given(
+    data=st.data(),
+    evaluation=st.lists(st.one_of(small_alphabet, any_alphabet), max_size=3),
+    others=st.lists(st.one_of(small_alphabet, any_alphabet), max_size=3),
+)
+def test_lines_are_contaminated_by_themselves_or_by_a_run_over_several(data, evaluation, others):
+    wrapped = [text[start : start + 7] for text in evaluation[:1] for start in range(0, len(text), 7)]
+    lines = "\n".join([*others, *wrapped]).split("\n")
+    texts = EvaluationTexts(evaluation)
+    found = texts.contaminated_lines(lines)
+    # literally: which line each character besides white space is of, and which of them are in a shared run
+    lines_of = [number for number, line in enumerate(lines) for _ in "".join(line.split())]
+    joined = "".join("".join(line.split()) for line in lines)
+    runs = {one[i : i + RUN] for one in map("".join, map(str.split, evaluation)) for i in range(len(one) - RUN + 1)}
+    expected = [naive(evaluation, line) for line in lines]
+    for start in range(len(joined) - RUN + 1):
+        if joined[start : start + RUN] in runs:
+            expected[lines_of[start] : lines_of[start + RUN - 1] + 1] = [True] * (
+                lines_of[start + RUN - 1] + 1 - lines_of[start]
+            )
+    assert found == expected
+
+
+def test_a_long_document_is_searched_in_blocks(monkeypatch):
+    text = "".join(chr(0xAC00 + 7 * number % 11_000) for number in range(200))
+    lines = ["앞줄이다", *(text[start : start + 9] for start in range(0, 200, 9)), "뒷줄이다"]
+    expected = [False, *[True] * (len(lines) - 2), False]
+    for block in (1, 29, 64, 1000):
+        monkeypatch.setattr(decontaminate, "BLOCK", block)
+        assert EvaluationTexts([text]).contaminated_lines(lines) == expected
 
 
 def test_the_borders_of_the_rule():

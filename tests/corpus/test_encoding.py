@@ -42,6 +42,16 @@ def test_lines_of_two_encodings_in_one_file_are_each_read_right(tmp_path):
         assert document.text.split("\n") == [lines[0]] * 5000 + [lines[1]]
 
 
+def test_short_lines_in_utf_8_are_read_right_in_a_file_of_cp949(tmp_path):
+    """Many are valid CP949, too, where they are Hanja."""
+    short = ["강력 추천", "감동...", "최악", "2점 ㅋㅋ"]
+    lines = [("배우들 연기가 정말 좋았다", "cp949")] * 20 + [(line, "utf-8") for line in short]
+    assert short[1].encode().decode("cp949") == "媛먮룞..."
+    (tmp_path / "a.txt").write_bytes(b"\n".join(line.encode(codec) for line, codec in lines))
+    (document,) = Text(path="a.txt").read(tmp_path)
+    assert document.text.split("\n") == [line for line, _ in lines]
+
+
 def test_a_line_in_no_encoding_is_marked_not_guessed(tmp_path):
     (tmp_path / "a.txt").write_bytes("가나다라마바사\n".encode() * 5000 + b"\xff\xfe\x80 \xc0\n")
     (document,) = Text(path="a.txt").read(tmp_path)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from torch.nn.functional import cross_entropy
 
-from kobert_pipeline.features.format import Features
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune import distill, ngrams
 from kobert_pipeline.finetune.batching import Batches, BatchSchedule
@@ -82,6 +83,15 @@ def test_a_share_of_the_texts_is_encoded_plainly(prepared: Path, tiny: Any) -> N
     assert 0.1 < changed / len(before) < 0.6
     unknown = Features({"windows": np.array([0, 3]), "input_ids": np.array([CLS_ID, UNK_ID, SEP_ID])}, [])
     assert texts_of(distill.encode_plainly(unknown, 1, plain, 24)) == [[CLS_ID, UNK_ID, SEP_ID]]
+
+
+def test_a_corpus_of_labelled_texts_alone_is_refused(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(distill, "draw_paragraphs", lambda *_: features_of_ids([]))
+    folders = [tiny.run_dir / name for name in ("features/nsmc", "shards", "tokenizer")]
+    with pytest.raises(UserError, match="no text to label in the corpus that is not also in train, dev or test"):
+        distill.run(distill.Distillation(teachers=("nsmc",)), *folders, [], False, tmp_path)
 
 
 def test_texts_of_all_labelled_sets_are_known(tiny: Any) -> None:

@@ -78,10 +78,19 @@ def test_no_analyzer_however_wrong_makes_a_respelled_segmentation_miss_a_charact
 
 
 def test_the_batch_around_a_text_does_not_change_its_respelled_segmentation():
-    texts = [SENTENCE, "", "친구다", " ", "했다\n\n갔다 친구이다", "친구다"]
+    # Kiwi reads 닥 as 하다 and an ending, the first of which has no character of its own
+    texts = [SENTENCE, "", "친구다", " ", "했다\n\n갔다 친구이다", "친구다", "닥10점"]
     for style in REPLACING:
         segmenter = Segmenter(style=style)
         assert list(segmenter.segment(texts, 1)) == [next(segmenter.segment([text], 1)) for text in texts]
+
+
+def test_a_morpheme_without_characters_at_the_start_of_a_line_begins_an_eojeol() -> None:
+    texts = ["영화 좋다", "닥10점"]
+    for style in REPLACING:
+        alone, joined = (next(Segmenter(style=style).segment([text], 1)) for text in (texts[1], "\n".join(texts)))
+        assert joined.words("\n".join(texts))[-len(alone) :] == alone.words(texts[1])
+        assert alone.starts[0] == alone.ends[0] == 0
 
 
 @pytest.fixture(scope="module")

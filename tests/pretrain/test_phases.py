@@ -91,6 +91,12 @@ def test_phases_that_do_not_fit_are_refused(phases, said) -> None:
         options(phases=phases).refuse_beyond_positions()
 
 
+def test_the_length_of_the_evaluations_is_checked_where_no_phase_uses_it() -> None:
+    short = options(phases=[{"share": 1, "max_length": 40}]).model_copy(update={"max_length": 128})
+    with pytest.raises(ValueError, match="max_length 128 is beyond"):
+        short.refuse_beyond_positions()
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 def test_the_parts_of_a_step_are_cut_from_one_batch_made_once(threads, monkeypatch) -> None:
     course, made = course_of(shards_of(articles(20)), options()), Counter()

@@ -48,7 +48,9 @@ def test_it_is_published_and_a_task_learned_from_it(model, tiny, tmp_path) -> No
     assert counts["max_logit_difference"] < 1e-5
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out", trust_remote_code=True)
     assert tokenizer.model_max_length == 64
-    assert ("token_type_ids" in tokenizer("글")) == (config["model_type"] not in ("gpt2", "modernbert"))
+    plain = transformers.AutoTokenizer.from_pretrained(tmp_path / "out" / "plain")
+    for one in (tokenizer, plain):
+        assert ("token_type_ids" in one("글")) == (config["model_type"] not in ("gpt2", "modernbert"))
     longest = tokenizer("글 " * 100, truncation=True, return_tensors="pt")
     assert longest["input_ids"].shape[1] == 64
     transformers.AutoModel.from_pretrained(tmp_path / "out")(**longest)

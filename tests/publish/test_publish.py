@@ -390,6 +390,8 @@ def test_paths_are_published_as_names_only() -> None:
         "n": 1,
         "label": "긍정/부정",
     }
+    counts = {"sources": {"/models/secret/*.txt, /data/b.txt": {"documents": 3}, "wiki.txt": {}}}
+    assert strip_local_paths(counts, Path("/data")) == {"sources": {"*.txt, b.txt": {"documents": 3}, "wiki.txt": {}}}
 
 
 def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert, published_here) -> None:

@@ -206,10 +206,13 @@ def test_clean_keeps_the_checkpoints_of_an_unfinished_stage_and_foreign_files(ti
     (run_dir / "pretrain" / "manifest.json").unlink()
     assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes", "--json").json["folders"] == []
     tiny.copy(run_dir, "finetune")
-    mine = run_dir / "finetune" / "nsmc" / "1" / "checkpoints" / "mine.safetensors"
-    mine.write_text("mine")
+    checkpoints = run_dir / "finetune" / "nsmc" / "1" / "checkpoints"
+    copies = [checkpoints / name / "model.safetensors" for name in ("step-00000004-keep", "step-best", ".step-old")]
+    for mine in (checkpoints / "mine.safetensors", *copies):
+        mine.parent.mkdir(exist_ok=True)
+        mine.write_text("mine")
     assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes").code == 0
-    assert mine.exists()
+    assert all(mine.exists() for mine in (checkpoints / "mine.safetensors", *copies))
 
 
 def test_check_refuses_a_run_that_needs_more_disk_space_than_is_free(tiny, tmp_path, kobert, monkeypatch) -> None:
