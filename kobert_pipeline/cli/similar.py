@@ -55,7 +55,8 @@ def similar(
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown
 
     refuse_unknown(by or [], hybrid_pooling)
-    texts, asked, right = contexts(gold) if gold else (_lines(candidates or []), queries or [], [])
+    lines_of = {name: list(chain.from_iterable(file_batches([name]))) for name in candidates or []}
+    texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
     trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
     methods = list(dict.fromkeys(by or [trained]))
@@ -63,7 +64,8 @@ def similar(
     if gold:
         _print_evaluation(found, asked, right, len(texts), as_json)
     else:
-        _print_ranking(found, asked, texts, top_k, as_json)
+        places = [(name, number) for name, lines in lines_of.items() for number in range(1, len(lines) + 1)]
+        _print_ranking(found, asked, texts, places, top_k, as_json)
 
 
 def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, gold: Path | None) -> None:
@@ -73,10 +75,6 @@ def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, g
         raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json")
     refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
     refuse_tables(candidates or [])
-
-
-def _lines(files: list[str]) -> list[str]:
-    return list(chain.from_iterable(file_batches(files)))
 
 
 def _print_evaluation(
@@ -99,17 +97,27 @@ def _print_evaluation(
     print_table(["method", *names], [[method, *(f"{row[name]:.2f}" for name in names)] for method, row in rows.items()])
 
 
-def _print_ranking(found: dict[str, "Scores"], queries: list[str], texts: list[str], top_k: int, as_json: bool) -> None:
+def _print_ranking(
+    found: dict[str, "Scores"],
+    queries: list[str],
+    texts: list[str],
+    places: list[tuple[str, int]],
+    top_k: int,
+    as_json: bool,
+) -> None:
+    """`places`: file and line of each text."""
     from kobert_pipeline.inference.similar import top
 
+    several = len({name for name, _ in places}) > 1
     for method, scores in found.items():
         numbers, values = top(scores, queries, top_k)
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
             ranked = list(enumerate(zip(best, of_best, strict=True), 1))
             if as_json:
                 rows = [
-                    {"query": query, "method": method, "rank": rank, "score": round(value, 4), "line": number + 1}
-                    | {"text": texts[number]}
+                    {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
+                    | ({"file": places[number][0]} if several else {})
+                    | {"line": places[number][1], "text": texts[number]}
                     for rank, (number, value) in ranked
                 ]
                 print(*(json.dumps(row, ensure_ascii=False) for row in rows), sep="\n")
@@ -117,5 +125,8 @@ def _print_ranking(found: dict[str, "Scores"], queries: list[str], texts: list[s
             print(f"{query}  (by {method})")
             print_table(
                 ["rank", "score", "line", "text"],
-                [[str(rank), f"{value:.3f}", str(number + 1), texts[number]] for rank, (number, value) in ranked],
+                [
+                    [str(rank), f"{value:.3f}", ":".join(map(str, places[number][not several :])), texts[number]]
+                    for rank, (number, value) in ranked
+                ],
             )

@@ -27,8 +27,8 @@ class SpanTask(Task):
     """Tokens that two neighbouring windows of a context share, a quarter of max_length at most."""
     max_answer_tokens: int = Field(30, gt=0)
     """Tokens of the longest answer that can be predicted."""
-    max_question_tokens: int = Field(64, gt=0)
-    """Longer questions are truncated to this number of tokens, to leave room for the context."""
+    max_question_tokens: int = Field(64, ge=2)
+    """Longer questions are truncated to this number of tokens, including `question_token`, to leave room."""
     question_token: bool = False
     """Whether a [MASK] is appended to every question. The architecture splinter answers what this token asks for, as in
     its pretraining; without one it reads the question from [CLS]."""

@@ -68,6 +68,14 @@ def pad_id_of(model: Any) -> int:
     return found if isinstance(found, int) else PAD_ID
 
 
+def name_padding(config: Any) -> None:
+    """Let the end-of-text token pad where a config names no token for it, as GPT-2's own does not: GPT-2's classifier
+    looks for the last token that is not padding, and refuses batches where it does not know that token."""
+    if getattr(config, "pad_token_id", None) is None:
+        end = getattr(config, "eos_token_id", None)
+        config.pad_token_id = end if isinstance(end, int) and end < config.vocab_size else PAD_ID
+
+
 def drop_unsupported_inputs(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The batch without `token_type_ids` where the model has no token types."""
     if getattr(model.config, "type_vocab_size", 1) > 1:
@@ -93,6 +101,7 @@ def build(
     for name in DROPOUTS:
         if hasattr(config, name):
             setattr(config, name, plan.dropout)
+    name_padding(config)
     # GPT-2's token classifier reads this name, which its config lacks by default, and would else use 0.1
     config.classifier_dropout = plan.dropout
     model = auto.from_config(config) if from_scratch else _pretrained(auto, pretrained, config)
@@ -142,6 +151,7 @@ def load(folder: Path) -> Any:
         raise UserError(
             f"{folder}: model.safetensors lacks weights of a {found.__name__}: {', '.join(missing[:3])}; copy it again"
         )
+    name_padding(model.config)
     return model.eval()
 
 

@@ -191,12 +191,11 @@ def pairs_of(folder: Path, texts: list[str], pair: str | None) -> list[tuple[str
     """Each text with `pair`, or split at its tab. Raises UserError for a text without one."""
     if pair is not None:
         return [(text, pair) for text in texts]
-    for number, text in enumerate(texts, 1):
-        if text.count("\t") != 1:
-            raise UserError(
-                f"{folder} compares two texts: give the second with --pair, or separate text {number} by one tab "
-                f"({text[:40]!r})"
-            )
+    # not by its number: of a file, these are the texts of one read
+    if (unfit := next((text for text in texts if text.count("\t") != 1), None)) is not None:
+        raise UserError(
+            f"{folder} compares two texts: give the second with --pair, or one tab between the two ({unfit[:40]!r})"
+        )
     return [(first, second) for first, _, second in (text.partition("\t") for text in texts)]
 
 

@@ -140,11 +140,11 @@ async def similar(body: schema.SimilarBody, request: Request) -> Response:
     from kobert_pipeline.serve.model import Ranking
 
     service = service_of(request)
+    service.limits.refuse_too_much([body.query])
+    service.limits.refuse_too_much(body.texts)
     model = service.model(body.model, "/v1/similar")
-    texts = [body.query, *body.texts]
-    service.limits.refuse_too_much(texts)
     ranking = Ranking(body.query, body.texts, body.by, body.top_k)
-    tokens = sum(min(len(text), model.longest_text) for text in texts)
+    tokens = sum(min(len(text), model.longest_text) for text in [body.query, *body.texts])
     (ranked,) = await service.results(request, model.rank, [ranking], [tokens])
     return rows(model, ranked)
 

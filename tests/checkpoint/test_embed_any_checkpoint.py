@@ -11,8 +11,13 @@ from layouts import BERT_TOKENS, KLUE_ROBERTA_TOKENS, SIZES, byte_level, modernb
 
 import kobert_pipeline as kobert_package
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import features_of_ids
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.finetune.model import build, load, logits
+from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.inference.embed import Embedder
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 TEXTS = ["아버지가 방에 들어가셨다.", "글", "그 영화 진짜 재밌었어요ㅋㅋ 또 보고 싶다!", "", "한글 " * 300]
 
@@ -101,6 +106,23 @@ def test_vectors_are_those_of_one_text_at_a_time(build: Callable[[Path], Any], t
     first = [number for number, index in enumerate(columns["index"]) if index == 0]
     np.testing.assert_allclose(columns["embedding"][first].mean(0), checkpoint.embed(TEXTS[0]), atol=1e-5)
     assert all(columns["text"][i] == TEXTS[0][columns["start"][i] : columns["end"][i]] for i in first)
+
+
+def test_a_config_without_a_padding_token_does_not_hinder_batches(tmp_path: Path) -> None:
+    """GPT-2's own config names none, and its classifier refuses batches then."""
+    from transformers import AutoTokenizer, GPT2Config
+
+    gpt2(tmp_path)
+    tokenizer, end = AutoTokenizer.from_pretrained(tmp_path), GPT2Config().vocab_size
+    for eos, wanted in ((7, 7), (end, PAD_ID)):  # a token that the model does not have cannot pad
+        write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | {"eos_token_id": eos})
+        build(Task.choose("nsmc"), tmp_path, False, FinetunePlan(), 32).save_pretrained(tmp_path / f"labels-{eos}")
+        model = load(tmp_path / f"labels-{eos}")
+        assert model.config.pad_token_id == wanted
+        rows = [ids[:length] for length, text in enumerate(TEXTS, 4) if (ids := tokenizer(text)["input_ids"])]
+        one_by_one = [model(torch.tensor([ids])).logits[0].tolist() for ids in rows]
+        found = logits(model, features_of_ids(rows), 4, "cpu")["logits"]
+        np.testing.assert_allclose(found, one_by_one, atol=1e-5)
 
 
 def test_cls_of_a_causal_model_is_refused(tmp_path: Path) -> None:

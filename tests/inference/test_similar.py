@@ -113,6 +113,11 @@ def test_the_ranking_is_by_the_cosine_of_the_vectors(place: Path, kobert: Callab
     assert [row["line"] - 1 for row in rows] == np.argsort(-cosines)[:3].tolist()
     assert [row["score"] for row in rows] == pytest.approx(sorted(cosines.tolist(), reverse=True)[:3], abs=1e-3)
     assert rows[0]["text"] == TEXTS[0] and [row["rank"] for row in rows] == [1, 2, 3]
+    (place / "more.txt").write_text(f"다른 글\n{TEXTS[0]}", encoding="utf-8")
+    two_files = ("similar", "mlm", TEXTS[0], "--in", "texts.txt", "--in", "more.txt", "--by", "bm25", "--top-k", 2)
+    found = [json.loads(line) for line in kobert(*two_files, "--json").out.splitlines()]
+    assert {(row["file"], row["line"]) for row in found} == {("texts.txt", rows[0]["line"]), ("more.txt", 2)}
+    assert "more.txt:2 " in kobert(*two_files).out
     shown = kobert("similar", "mlm", "연기", "음악", "--in", "texts.txt", "--by", "bm25", "--by", "hybrid")
     assert shown.out.count("(by bm25)") == 2 and "음악이 아름다운 영화" in shown.out
 

@@ -70,6 +70,8 @@ def tokenize(client: TestClient, *texts: str) -> Any:
         ("embeddings", {"input": [-1]}, 422, "input: a text, a list of texts, a list of token ids"),
         ("embeddings", {"input": "a", "encoding_format": "int8"}, 422, "encoding_format: "),
         ("similar", {"query": "a", "texts": ["b"], "by": "weighted"}, 422, "by: "),
+        ("similar", {"query": "a", "texts": ["b"] * 4}, 422, "there are 4 texts; a request may have 3"),
+        ("similar", {"query": "a" * 21, "texts": ["b"] * 3}, 422, "longer than 20 characters"),
         ("nothing", {}, 404, "Not Found"),
     ],
 )
