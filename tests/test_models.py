@@ -1,0 +1,51 @@
+"""The models that come with a clone: unchanged, documented, and as good as the README says."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kobert_pipeline.checkpoint.source import bundled_models
+from kobert_pipeline.files import read_json
+from kobert_pipeline.runs.manifest import verify
+
+REPO = Path(__file__).resolve().parents[1]
+README = (REPO / "README.md").read_text(encoding="utf-8")
+TABLE = (REPO / "models" / "README.md").read_text(encoding="utf-8")
+MAX_BYTES = 60_000_000
+"""Of all models together, because every clone downloads them."""
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in bundled_models()])
+def test_each_is_unchanged_and_listed_with_its_own_score(name: str) -> None:
+    folder = REPO / "models" / name
+    listed = verify(folder)["files"]
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert present == {*listed, "manifest.json"}
+    stages = read_json(folder / "training_manifest.json")["stages"]
+    [scores] = [stage["counts"]["test"] for key, stage in stages.items() if re.fullmatch(r"finetune/nsmc/\d+", key)]
+    row = next(line for line in TABLE.splitlines() if line.startswith(f"| `{name}` |"))
+    assert f"**{scores['accuracy']:.2f}**" in row
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    licence = re.search(r"^license: (.*)$", card, re.M)
+    assert licence and licence[1].upper() in row
+
+
+def test_they_are_small_enough_for_a_clone() -> None:
+    files = [path for path in (REPO / "models").rglob("*") if path.is_file()]
+    assert 20_000_000 < sum(path.stat().st_size for path in files) <= MAX_BYTES
+
+
+def test_the_readme_shows_what_the_model_says(kobert: Any) -> None:
+    command, shown = re.search(
+        r"^\$ kobert (predict mini-nsmc (?:.*\\\n)*.*)\n((?:text: .*\n)+)```", README, re.M
+    ).groups()
+    found = kobert(*shlex.split(command.replace("\\\n", ""))).out.splitlines()
+    assert len(found) == len(shown.splitlines()) > 2
+    for line, printed in zip(found, shown.splitlines(), strict=True):
+        # other processors round differently
+        numbers = [[float(number) for number in re.findall(r"\d\.\d+", one)] for one in (line, printed)]
+        assert numbers[0] == pytest.approx(numbers[1], abs=0.002)
+        assert re.sub(r"\d\.\d+", "", line) == re.sub(r"\d\.\d+", "", printed)
