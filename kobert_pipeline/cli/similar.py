@@ -55,6 +55,8 @@ def similar(
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown
 
     refuse_unknown(by or [], hybrid_pooling)
+    if weights and "weighted" not in (*(by or []), hybrid_pooling):
+        raise UserError("--weights is for the pooling weighted; give --by weighted, or leave --weights out")
     lines_of = {name: list(chain.from_iterable(file_batches([name]))) for name in candidates or []}
     texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)

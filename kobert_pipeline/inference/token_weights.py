@@ -47,7 +47,9 @@ class TokenWeights(BaseModel, frozen=True):
 
     @classmethod
     def load(cls, path: Path, tokenizer: Any) -> Self:
-        """Read what `save` wrote. Raises UserError for another file, or weights of another vocabulary."""
+        """Read what `save` wrote. Raises UserError for another file or none, or weights of another vocabulary."""
+        if not path.is_file():
+            raise UserError(f"{path} is not a file; `kobert embed --learn-weights FILE` writes weights of tokens")
         try:
             weights = cls.model_validate(read_json_with_digest(path))
         except ValidationError as error:

@@ -143,7 +143,7 @@ def test_weights_of_another_vocabulary_or_no_weights_are_refused(mlm: Path, tiny
         (tmp_path / "other.json", "another vocabulary"),
         (tmp_path / "plain.json", "damaged or was edited"),
         (mlm / "manifest.json", "holds no weights of tokens"),
-        (tmp_path / "gone.json", "does not exist"),
+        (tmp_path / "gone.json", "is not a file; `kobert embed --learn-weights FILE`"),
     ]:
         with pytest.raises(UserError, match=said):
             checkpoint.embed(["글"], "weighted", weights=path)

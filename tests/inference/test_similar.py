@@ -142,6 +142,7 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["연기", "--in", corpora / "qa_dev.json"], "is not one text per line"),
         (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),
         (["연기", "--in", "texts.txt", "--hybrid-pooling", "bm25"], "there is no pooling 'bm25'"),
+        (["연기", "--in", "texts.txt", "--by", "mean", "--weights", "w.json"], "--weights is for the pooling weighted"),
         (["연기", "--in", "texts.txt", "--by", "weighted"], "needs weights of tokens"),
     ):
         assert said in kobert("similar", "mlm", *arguments).complaint
