@@ -6,10 +6,14 @@
 import random
 from collections.abc import Sequence
 
-from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Answer, Morph, Tagged, clause_with
+from kobert_pipeline.features.candidates import Answer, Tagged
+from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Morph, clause_with
+from kobert_pipeline.features.hypernyms import kind_of
 
-ENDINGS = ("인가", "인가요", "일까", "")
+ENDINGS = ("인가", "인가", "인가요", "일까", "야", "입니까", "", "")
 """What may follow the question word of a cleft; nothing: it ends before that word (훈민정음을 창제한 사람은?)."""
+NAME_SHARE = 0.15
+"""How many clefts about people and places ask for their names."""
 PAST = ("었", "았", "였")
 """Endings of the past tense, which come before the last ending."""
 MAIN_CLAUSE_ENDS = ("고", "며", "으며", "지만", "으나", "나")
@@ -19,11 +23,15 @@ ATTRIBUTES = ("ETM", "JKG", "JC", "MM", "SP", "XPN", "NR", "SN", "NNB", "NNG", "
 """Tags of what may belong to the noun after it."""
 
 
-def cleft(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> list[Morph] | None:
-    """The question for an answer as its morphemes, without the question mark; None where the rules do not apply."""
+def cleft(
+    sentence: Sequence[Tagged], answer: Answer, rng: random.Random, topic: Sequence[Morph] = ()
+) -> list[Morph] | None:
+    """The question for an answer as its morphemes, without the question mark; None where the rules do not apply. Where
+    the clause has no topic, it is about `topic`."""
     particle = sentence[answer.after].form if answer.after < len(sentence) else ""
-    heads = heads_of(answer.kind, particle)
-    rest = clause_with([], sentence, answer, answer.after + 1)
+    only_year = answer.kind == "date" and sentence[answer.after - 1].form == "년"
+    heads = heads_of("year" if only_year else answer.kind, particle, answer.hypernym)
+    rest = clause_with([], sentence, answer, answer.after + 1, topic)
     # an answer before a relative clause may belong to that one, and not to the predicate that the cleft turns into one
     is_relative = any(morpheme.tag == "ETM" for morpheme in sentence[answer.after :])
     # without the answer nothing would be left for its own attributes to describe
@@ -42,18 +50,32 @@ def cleft(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> lis
     noun, word = rng.choice(heads)
     ending = rng.choice(ENDINGS)
     # as one noun, because Kiwi would contract 누구 and 인가 to 누군가, which means somebody
-    asked = [Morph(word + ending, "NNG")] if ending else []
+    asked = [Morph(word + ("이야" if (word, ending) == ("무엇", "야") else ending), "NNG")] if ending else []
+    if answer.kind == "name" and word != "무엇" and rng.random() < NAME_SHARE:
+        named = [Morph("의", "JKG"), Morph("이름", "NNG", True)]
+        return [
+            *described,
+            Morph(noun, "NNG", True),
+            *named,
+            Morph("은", "JX"),
+            *(asked and [Morph("무엇인가", "NNG")]),
+        ]
     return [*described, Morph(noun, "NNG", True), Morph("은", "JX"), *asked]
 
 
-def heads_of(kind: str, particle: str) -> list[tuple[str, str]]:
+def heads_of(kind: str, particle: str, hypernym: str = "") -> list[tuple[str, str]]:
     """The nouns that a cleft may describe, each with its question word; none where a cleft cannot ask for the
     answer."""
+    if kind == "year":
+        return [("때", "언제"), ("해", "언제"), ("연도", "언제"), ("것", "언제")] if particle == "에" else []
     if kind == "date":
         # 1443년에 창제하였다 says when, but 1443년은 or 1443년까지 does not
         return [("때", "언제"), ("것", "언제")] if particle == "에" else []
     if kind == "number" or particle not in (*SUBJECT, *OBJECT, *PLACE):
         return []
+    if hypernym:
+        word, other = {"person": ("누구", "사람"), "place": ("어디", "곳")}.get(kind_of(hypernym), ("무엇", "것"))
+        return [(hypernym, word), (hypernym, word), (other, word)]
     if kind == "noun" or particle in OBJECT:
         return [("것", "무엇")] if particle not in PLACE else []
     if particle in PLACE:

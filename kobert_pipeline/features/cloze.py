@@ -6,17 +6,13 @@ joins the morphemes again).
 """
 
 import random
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-DATE = re.compile(r"\d{3,4}년(?: \d{1,2}월(?: \d{1,2}일)?)?|\d{1,2}월 \d{1,2}일|\d{1,2}세기")
-NAME_PARTS = ("NNP", "SL", "NNG", "XSN", "SN")
-"""Tags of what a name may consist of."""
-SHORTEST_NOUN = 3
-"""Characters of a common noun that can be an answer: shorter ones, such as 이후 or 경우, often name nothing."""
-UNITS = ("NNB", "NNG", "NR", "SL", "SW")
-"""Tags of what a number may be followed by."""
+from kobert_pipeline.features.candidates import NAME_PARTS, Answer, Tagged
+from kobert_pipeline.features.hypernyms import kind_of
+
 PLACE = ("에서", "에서는", "에", "에는", "으로", "로", "까지")
 SUBJECT, OBJECT, OTHER = ("이", "가", "은", "는", "께서"), ("을", "를"), ("와", "과", "의", "에게")
 AFTER_CONSONANT = {"가": "이", "는": "은", "를": "을", "와": "과", "로": "으로", "로는": "으로는", "로서": "으로서"}
@@ -39,19 +35,21 @@ CLAUSE_ENDS = (
     "자",
 )
 """Endings after which another clause begins."""
+PRONOUNS = ("그", "그녀", "그것", "이것", "이")
+YEAR_WORDS = ("몇 년", "몇 년도", "어느 해")
+"""Words that ask for a year."""
+HYPERNYM_SHARE = 0.4
+"""How many questions ask with the noun that says what the answer is, where one does: 어느 대학교, 어떤 밴드."""
+LONGEST_LEAD = 60
+"""Morphemes at the start of a sentence in which its topic is looked for, brackets included."""
 LONGEST_TOPIC = 12
 """Morphemes of a topic that is repeated in a question about a later clause."""
+ENDINGS = ("는가", "는가", "나요", "나", "을까", "을까", "습니까")
+"""Endings of questions about what is done; what stands twice is drawn twice as often."""
+UNFINISHED = ("통하", "위하", "의하", "대하", "관하", "따르", "인하", "걸치", "비롯하")
+"""Verbs that in 통해 or 위해 only join what is before them to another verb."""
 LEADING = ("MAJ", "SP", "JX", "EC", "SF", "SW", "SE")
 TRAILING = ("SF", "SP", "SSC", "SSO", "SE", "SW", "SS")
-
-
-class Tagged(NamedTuple):
-    """A morpheme of a context: its form and tag, and the characters `start` to `end` (exclusive)."""
-
-    form: str
-    tag: str
-    start: int
-    end: int
 
 
 class Morph(NamedTuple):
@@ -62,78 +60,21 @@ class Morph(NamedTuple):
     space: bool | None = None
 
 
-class Answer(NamedTuple):
-    """Characters `start` to `end` of a context, which are the morphemes `first` to `after` (exclusive) of a sentence;
-    `kind` is date, number, name or noun."""
-
-    start: int
-    end: int
-    kind: str
-    first: int
-    after: int
-
-
-def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
-    """What can be asked for in a sentence: dates, numbers with their units, and names and common nouns that a particle
-    or the copula follows."""
-    number = 0
-    while number < len(sentence):
-        found = _number_at(context, sentence, number) if sentence[number].tag == "SN" else _name_at(sentence, number)
-        if found:
-            yield found
-        number = found.after if found else number + 1
-
-
-def _number_at(context: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
-    """The date or the number with a unit that starts at a morpheme."""
-    start = sentence[first].start
-    # in the text itself, because the analyzer splits a date into numbers and units
-    if date := DATE.match(context, start):
-        after = first
-        while after < len(sentence) and sentence[after].end <= date.end():
-            after += 1
-        return Answer(start, date.end(), "date", first, after)
-    after = first + 1
-    if after < len(sentence) and sentence[after].tag in UNITS and _touches(sentence, after):
-        return Answer(start, sentence[after].end, "number", first, after + 1)
-    return None
-
-
-def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
-    """The name, or the common noun with the nouns before and after it, that starts at a morpheme, if it is one that a
-    question word can replace."""
-    if sentence[first].tag not in ("NNP", "SL", "NNG"):
-        return None
-    after = first + 1
-    while after < len(sentence) and sentence[after].tag in NAME_PARTS and _touches(sentence, after):
-        after += 1
-    if sentence[after - 1][:2] == ("적", "XSN"):  # 상대적 describes something, and is not its name
-        return None
-    kind = "name" if any(part.tag in ("NNP", "SL") for part in sentence[first:after]) else "noun"
-    followed = sentence[after].tag if after < len(sentence) else ""
-    # before a noun, a question word would ask for half of a name; one character is rarely a whole one
-    start, end, shortest = sentence[first].start, sentence[after - 1].end, SHORTEST_NOUN if kind == "noun" else 2
-    if (not followed.startswith("J") and followed != "VCP") or end - start < shortest:
-        return None
-    return Answer(start, end, kind, first, after)
-
-
-def _touches(sentence: Sequence[Tagged], number: int) -> bool:
-    """Whether at most a space is between a morpheme and the one before."""
-    return sentence[number].start - sentence[number - 1].end <= 1
-
-
-def in_place(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> list[Morph] | None:
+def in_place(
+    sentence: Sequence[Tagged], answer: Answer, rng: random.Random, topic: Sequence[Morph] = ()
+) -> list[Morph] | None:
     """The question for an answer as its morphemes, without the question mark; None where the rules do not apply. Only
-    the clause with the answer is asked about, with the topic of the sentence where it has none."""
+    the clause with the answer is asked about, with the topic of the sentence, or `topic`, where it has none."""
     asked, replaced = question_word(sentence, answer, rng)
-    return _with_question_ending(clause_with(asked, sentence, answer, answer.after + replaced), rng)
+    return _with_question_ending(clause_with(asked, sentence, answer, answer.after + replaced, topic), rng)
 
 
-def clause_with(asked: list[Morph], sentence: Sequence[Tagged], answer: Answer, after: int) -> list[Morph]:
+def clause_with(
+    asked: list[Morph], sentence: Sequence[Tagged], answer: Answer, after: int, topic: Sequence[Morph] = ()
+) -> list[Morph]:
     """The clause with the answer, where `asked` takes the place of the morphemes from the answer up to `after`
-    (exclusive), without brackets and without what is left of the clauses around it. Empty where the answer is in
-    brackets."""
+    (exclusive), without brackets and without what is left of the clauses around it. Where it has neither subject nor
+    topic, or a pronoun for one, `topic` comes first. Empty where the answer is in brackets."""
     places = _without_brackets(sentence, _clause(sentence, answer))
     found: list[Morph] = []
     for place in places if answer.first in places else []:
@@ -148,7 +89,30 @@ def clause_with(asked: list[Morph], sentence: Sequence[Tagged], answer: Answer, 
         found.pop(0)
     while found and found[-1].tag in TRAILING:
         found.pop()
-    return found
+    is_subject = answer.after < len(sentence) and sentence[answer.after].form in SUBJECT
+    return _with_topic(found, topic) if found and topic and not is_subject else found
+
+
+def _with_topic(clause: list[Morph], topic: Sequence[Morph]) -> list[Morph]:
+    """The clause with `topic` in place of a pronoun at its beginning, or before it where it has neither subject nor
+    topic."""
+    if clause[0].form in PRONOUNS and len(clause) > 1 and _is_topic(clause[1]):
+        return [*topic, *clause[1:]]
+    if any(morph.tag == "JKS" or _is_topic(morph) for morph in clause):
+        return clause
+    return [*topic, Morph("는", "JX"), clause[0]._replace(space=True), *clause[1:]]
+
+
+def topic_of(sentence: Sequence[Tagged]) -> list[Morph]:
+    """The topic that a sentence begins with, without brackets and its particle; empty where it begins with none, or
+    with a pronoun. In an encyclopedia the first sentence of an article begins with what the article is about."""
+    places = _without_brackets(sentence, list(range(min(len(sentence), LONGEST_LEAD))))
+    end = next((number for number, place in enumerate(places) if _is_topic(sentence[place])), 0)
+    parts = [sentence[place] for place in places[:end]]
+    if not 0 < end <= LONGEST_TOPIC or not all(part.tag in (*NAME_PARTS, "JKG") for part in parts):
+        return []
+    spaces = [None, *(after.start > before.end for before, after in pairwise(parts))]
+    return [Morph(part.form, part.tag, space) for part, space in zip(parts, spaces, strict=True)]
 
 
 def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> tuple[list[Morph], int]:
@@ -159,20 +123,36 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
         units = [Morph(*morpheme[:2]) for morpheme in sentence[answer.first + 1 : answer.after]]
         return ([Morph("얼마", "NNG")] if units[-1].tag in ("SW", "SL") else [Morph("몇", "MM"), *units]), 0
     if answer.kind == "date":
-        return [Morph("언제", "NP")], int(particle in ("에", "은", "는"))
+        return _word_for_date(sentence, answer, particle, rng)
+    if answer.hypernym and rng.random() < HYPERNYM_SHARE:
+        return [Morph(rng.choice(["어느", "어떤"]), "MM"), Morph(answer.hypernym, "NNG", True)], 0
     if answer.kind == "noun" and particle:
         # never 누구 or 어디: common nouns mostly name things
         return [Morph("무엇", "NP"), Morph(AFTER_CONSONANT.get(particle, particle), following.tag)], 1
-    if particle in PLACE:
+    kind = kind_of(answer.hypernym)
+    if particle in PLACE and kind != "person":
         return [Morph("어디", "NP")], 0
+    # a name does not say whether it is a person's
+    words = {"person": ["누구"], "place": ["어디"]}.get(kind, ["누구", "무엇", "어디"])
     if particle in SUBJECT:
-        # a name does not say whether it is a person's
-        return [rng.choice([Morph("누가", "NP"), Morph("무엇이", "NP"), Morph("어디가", "NP")])], 1
+        word = rng.choice(words)
+        return [Morph("누가", "NP")] if word == "누구" else [Morph(word, "NP"), Morph("가", "JKS")], 1
     if particle in OBJECT:
-        return [Morph("무엇", "NP"), Morph("을", "JKO")], 1
+        return [Morph(rng.choice(words if kind else ["무엇"]), "NP"), Morph("를", "JKO")], 1
     if particle in OTHER:
-        return [Morph("누구", "NP"), Morph("와" if particle == "과" else particle, following.tag)], 1
-    return [Morph("무엇", "NP")], 0
+        word = rng.choice(words if kind else ["누구"])
+        return [Morph(word, "NP"), Morph("와" if particle == "과" else particle, following.tag)], 1
+    return [Morph(words[0] if kind else "무엇", "NP")], 0
+
+
+def _word_for_date(
+    sentence: Sequence[Tagged], answer: Answer, particle: str, rng: random.Random
+) -> tuple[list[Morph], int]:
+    """As `question_word`, for a date: for a year alone, words that ask for a year, too."""
+    only_year = sentence[answer.after - 1].form == "년"
+    word = rng.choice(["언제", *YEAR_WORDS]) if only_year else "언제"
+    # 언제 takes no particle, but 몇 년에 does
+    return [Morph(word, "NP")], int(word == "언제" and particle in ("에", "은", "는"))
 
 
 def _clause(sentence: Sequence[Tagged], answer: Answer) -> list[int]:
@@ -194,7 +174,7 @@ def _clause(sentence: Sequence[Tagged], answer: Answer) -> list[int]:
     return [*range(topic + 1), *clause]
 
 
-def _is_topic(morpheme: Tagged) -> bool:
+def _is_topic(morpheme: Tagged | Morph) -> bool:
     return morpheme.tag == "JX" and morpheme.form in ("은", "는")
 
 
@@ -218,6 +198,8 @@ def _with_question_ending(found: list[Morph], rng: random.Random) -> list[Morph]
     tag, before = found[-1].tag, found[-2]
     if tag in ("EF", "EC"):
         is_adjective = before.tag.startswith(("VA", "XSA", "VCN")) and before.form not in ("있", "없")
-        ending = "ᆫ가" if before.tag == "VCP" or is_adjective else rng.choice(["는가", "나요", "나"])
+        if before.form in UNFINISHED:
+            return None
+        ending = "ᆫ가" if before.tag == "VCP" or is_adjective else rng.choice(ENDINGS)
         return [*found[:-1], Morph(ending, "EF")]
     return [*found, Morph("은", "JX")] if tag.startswith(("N", "XSN")) else None

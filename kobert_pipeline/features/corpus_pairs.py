@@ -28,7 +28,7 @@ class CorpusPairs(Options):
 
     kind: Literal["neighbours", "questions", "same"] = "neighbours"
     """`neighbours`: each paragraph with the next one; `questions`: a question, made as by `synthesize`, with its
-    paragraph, from which up to half of the time the sentence that is asked about is taken out; `same`: each paragraph
+    paragraph, from which now and then the sentence that is asked about is taken out; `same`: each paragraph
     with itself, so that only dropout makes its two vectors differ (SimCSE). The first two take documents whose order
     means something."""
     number: int = Field(100_000, gt=0)
@@ -36,6 +36,8 @@ class CorpusPairs(Options):
     test or that no question is made of; all there are if there are fewer."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
+    rules: Literal[2] = 2
+    """Version of the rules for questions, as in `synthesize`."""
 
 
 def run(

@@ -1,32 +1,40 @@
 """Training questions from the texts of the corpus, for those who have texts and no questions.
 
-At least half of the questions are asked about a sentence of their own context. For the others the sentence is taken out
-of the context, where another sentence has the answer and some of the words, so that a model learns to match words and
-not to copy (Lewis et al., ACL 2019, recommend the same against overlap).
+Most questions are asked about a sentence of their own context. For the others the sentence is taken out of the
+context, where another sentence has the answer and some of the words, so that a model learns to match words and not to
+copy (Lewis et al., ACL 2019, recommend the same against overlap).
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.candidates import Answer, Tagged, answers
 from kobert_pipeline.features.cleft import cleft
-from kobert_pipeline.features.cloze import Answer, Morph, Tagged, answers, in_place
+from kobert_pipeline.features.cloze import Morph, in_place, topic_of
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.progress import report
 
-SHORTEST, LONGEST = 150, 800
-"""Characters of a paragraph that becomes a context."""
+SHORTEST, LONGEST = 150, 1000
+"""Characters of a context."""
+ENOUGH = 300
+"""Shorter paragraphs are joined with those after them: KorQuAD's contexts have so many characters at least, and a model
+that learned from shorter ones alone hardly found the right sentence there (docs/results/questions.md)."""
 SHORTEST_SENTENCE = 8
 """Morphemes of a sentence that is asked about."""
 TRIES = 3
 """Answers that are tried per question of a paragraph."""
+ELSEWHERE_SHARE = 0.15
+"""How many questions are answered by another sentence than the one they were made of, where there is one."""
+FEWEST_WORDS, MOST_MORPHEMES = 3, 40
+"""A question has so many nouns and verbs at least, or it could be about anything, and so many morphemes at most."""
 SHARED_WORDS = 2
 """Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
 CONTENT = ("NN", "VV", "VA", "SN", "SL")
@@ -36,6 +44,8 @@ CLEFT_SHARE = 0.7
 NOUN_WEIGHT = 0.1
 """How likely a common noun is to be asked for, compared with a name, a date or a number. With 0.5 every third answer is
 one, and a model that learned from 12,000 questions answered people's questions worse (docs/results/questions.md)."""
+LEAD_CHARACTERS = 150
+"""Of the beginning of a document, in which its topic is looked for."""
 SEED = 1
 """Random seed of all choices."""
 
@@ -49,6 +59,8 @@ class Synthesis(Options):
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
+    rules: Literal[2] = 2
+    """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
 def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
@@ -58,13 +70,13 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
     contexts = list(paragraphs(options, corpus))
     # shuffled, because a limited number of questions must come from all of the corpus
     random.Random(SEED).shuffle(contexts)
-    for number, (identity, context) in enumerate(contexts):
+    for number, (identity, context, lead) in enumerate(contexts):
         if len(found) >= options.questions:
             break
         if number % 500 == 0:
             report("asking", len(found), options.questions, "questions")
         if not known.overlaps(context):
-            found += examples_of(identity, context, options.per_context)
+            found += examples_of(identity, context, options.per_context, lead)
     if not found:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -74,25 +86,34 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
     return found[: options.questions]
 
 
-def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str]]:
-    """The identity and the text of each paragraph of suitable length, of ordered documents of the sources."""
+def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str, str]]:
+    """The identity and the text of each paragraph of suitable length, of ordered documents of the sources, and the
+    beginning of its document."""
     for document in documents_from(corpus, options.sources):
         if document.ordered:
-            yield from paragraphs_of(document)
+            lead = document.text[:LEAD_CHARACTERS]
+            yield from ((identity, text, lead) for identity, text in paragraphs_of(document))
 
 
 def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
-    """The identity and the text of each paragraph of suitable length of a document."""
-    for number, line in enumerate(document.text.split("\n")):
-        if SHORTEST <= len(line) <= LONGEST:
-            yield f"{document.id}#{number}", line
+    """The identity and the text of each paragraph of suitable length of a document, short ones joined."""
+    context, first = "", 0
+    for number, line in enumerate([*document.text.split("\n"), ""]):
+        is_last = number == document.text.count("\n") + 1
+        if context and (is_last or len(context) >= ENOUGH or len(context) + 1 + len(line) > LONGEST):
+            if SHORTEST <= len(context) <= LONGEST:
+                yield f"{document.id}#{first}", context
+            context = ""
+        context, first = (f"{context} {line}", first) if context else (line, number)
 
 
-def examples_of(identity: str, context: str, count: int) -> list[Example]:
-    """Up to `count` questions about a paragraph, a function of its identity and text."""
+def examples_of(identity: str, context: str, count: int, lead: str = "") -> list[Example]:
+    """Up to `count` questions about a paragraph, a function of its identity and text, and of the beginning `lead` of
+    its document."""
     # a text as a seed gives the same numbers in every process, unlike its `hash`
     rng = random.Random(f"{SEED}\n{identity}")
     sentences = tagged_sentences(context)
+    topic = topic_of(tagged_sentences(lead)[0]) if lead.strip() else []
     candidates = [
         (number, answer)
         for number, sentence in enumerate(sentences)
@@ -106,12 +127,12 @@ def examples_of(identity: str, context: str, count: int) -> list[Example]:
     seen: set[str] = set()
     for number, answer in candidates[: count * TRIES]:
         text = context[answer.start : answer.end]
-        asked = question(sentences[number], answer, rng)
+        asked = question(sentences[number], answer, rng, topic)
         if len(found) == count or not asked or text in seen or text in asked:
             continue
         seen.add(text)
         shown, start = context, answer.start
-        if rng.random() < 0.5 and (elsewhere := other_sentence(context, sentences, number, answer)):
+        if rng.random() < ELSEWHERE_SHARE and (elsewhere := other_sentence(context, sentences, number, answer)):
             shown, start = elsewhere
         found.append(
             {
@@ -122,11 +143,13 @@ def examples_of(identity: str, context: str, count: int) -> list[Example]:
     return found
 
 
-def question(sentence: list[Tagged], answer: Answer, rng: random.Random) -> str:
-    """The question for an answer, "" where the rules do not apply."""
-    asked = cleft(sentence, answer, rng) if rng.random() < CLEFT_SHARE else None
-    asked = asked or in_place(sentence, answer, rng)
-    return joined(asked) + "?" if asked else ""
+def question(sentence: list[Tagged], answer: Answer, rng: random.Random, topic: Sequence[Morph] = ()) -> str:
+    """The question for an answer, "" where the rules do not apply; about `topic`, the subject of the whole document,
+    where the sentence names none."""
+    asked = cleft(sentence, answer, rng, topic) if rng.random() < CLEFT_SHARE else None
+    asked = asked or in_place(sentence, answer, rng, topic)
+    words = sum(morph.tag.startswith(CONTENT) for morph in asked or [])
+    return joined(asked) + "?" if asked and words >= FEWEST_WORDS and len(asked) <= MOST_MORPHEMES else ""
 
 
 def other_sentence(context: str, sentences: list[list[Tagged]], number: int, answer: Answer) -> tuple[str, int] | None:
