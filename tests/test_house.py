@@ -29,7 +29,7 @@ ROOMS = {
     "checkpoint": f"{GROUND} morphemes tokenizer training",
     "pretrain":   f"{GROUND} morphemes tokenizer shards training",
     "finetune":   f"{GROUND} tokenizer shards features training",
-    "publish":    f"{GROUND} morphemes tokenizer training checkpoint",
+    "publish":    f"{GROUND} morphemes tokenizer training checkpoint features.matches",
     "runs":       f"{GROUND}",
     "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
                   "runs.manifest",

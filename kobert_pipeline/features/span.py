@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.features.format import Features, flatten, row_starts
+from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Example, Task, without_leading_space
 from kobert_pipeline.morphemes.normalization import replace_surrogates
@@ -20,7 +21,8 @@ class SpanTask(Task):
     metric: ClassVar[str] = "f1"
     clean_training: ClassVar[bool] = True
     inference_options: ClassVar[tuple[str, ...]] = (
-        "stride", "max_answer_tokens", "max_question_tokens", "question_token",
+        "stride", "max_answer_tokens", "max_question_tokens", "question_token", "mark_matches",
+        "whole_words",
     )  # fmt: skip
 
     stride: int = Field(128, ge=0)
@@ -32,10 +34,20 @@ class SpanTask(Task):
     question_token: bool = False
     """Whether a [MASK] is appended to every question. The architecture splinter answers what this token asks for, as in
     its pretraining; without one it reads the question from [CLS]."""
+    # these two are in the fingerprint only where they have an effect, so that runs from before they existed stay valid
+    mark_matches: bool = Field(False, exclude_if=lambda value: not value)
+    """Whether the token types of the context say which of its tokens the question contains, and how many of them are
+    near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
+    compare words. For architectures with token types: bert, electra, albert, splinter."""
+
+    whole_words: bool = Field(False, exclude_if=lambda value: not value)
+    """Whether predicted answers begin and end where words do, as the tokenizer splits texts into words: morphemes with
+    tokenizers of this package. Others keep particles with nouns, and should not have this."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
-        `example` (n,) is the example of each window. The answer to a window that does not contain it is [CLS], 0."""
+        `example` (n,) is the example of each window; with `whole_words`, `word_borders` (tokens, 2) is 1 where a word
+        begins and where one ends. The answer to a window that does not contain it is [CLS], 0."""
         # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
         mark = f" {tokenizer.mask_token}" if self.question_token else ""
@@ -53,24 +65,31 @@ class SpanTask(Task):
             return_offsets_mapping=True,
         )
         example_of = encoded["overflow_to_sample_mapping"]
-        # offsets of the question would be mistaken for characters of the context
         offsets = [
-            [
-                without_leading_space(examples[example_of[i]]["context"], span) if side == 1 else (-1, -1)
-                for span, side in zip(row, encoded.sequence_ids(i), strict=True)
-            ]
-            for i, row in enumerate(encoded["offset_mapping"])
+            context_offsets(examples[example]["context"], row, encoded.sequence_ids(i))
+            for i, (row, example) in enumerate(zip(encoded["offset_mapping"], example_of, strict=True))
         ]
         spans = [answer_tokens(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
-        return {
+        arrays = {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
-            "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
+            "token_type_ids": flatten(self._token_types(encoded), np.uint8),
             "offsets": np.array([span for row in offsets for span in row], np.int32),
             "example": np.array(example_of, np.int64),
             "start_positions": np.array([start for start, _ in spans], np.int64),
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
+        if self.whole_words:
+            pairs = [pair for window in range(len(spans)) for pair in word_borders(encoded.word_ids(window))]
+            arrays["word_borders"] = np.array(pairs, np.uint8)
+        return arrays
+
+    def _token_types(self, encoded: Any) -> list[Any]:
+        """The token types of each window."""
+        if not self.mark_matches:
+            return list(encoded["token_type_ids"])
+        sides = [encoded.sequence_ids(window) for window in range(len(encoded["input_ids"]))]
+        return [match_types(*window).tolist() for window in zip(encoded["input_ids"], sides, strict=True)]
 
     def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:
         question = replace_surrogates(question)
@@ -110,7 +129,11 @@ class SpanTask(Task):
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
             spans = offsets[windows[i] : windows[i + 1]]
             # logits of a padded batch are longer than the window
-            span = best_span(start_logits[: len(spans)], end_logits[: len(spans)], spans, self.max_answer_tokens)
+            starts, ends = start_logits[: len(spans)], end_logits[: len(spans)]
+            if self.whole_words:
+                begins, finishes = features.arrays["word_borders"][windows[i] : windows[i + 1]].T
+                starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
+            span = best_span(starts, ends, spans, self.max_answer_tokens)
             example = int(example_of[i])
             if span and (example not in best or span[0] > best[example][0]):
                 best[example] = span
@@ -123,6 +146,24 @@ class SpanTask(Task):
     def content(self, example: Example) -> str:
         """The context."""
         return str(example["context"])
+
+
+def context_offsets(context: str, offsets: list[tuple[int, int]], sides: list[int | None]) -> list[tuple[int, int]]:
+    """The characters of each token of a window, without leading spaces; (-1, -1) for tokens outside the context, since
+    offsets of the question would be mistaken for characters of the context."""
+    return [
+        without_leading_space(context, span) if side == 1 else (-1, -1)
+        for span, side in zip(offsets, sides, strict=True)
+    ]
+
+
+def word_borders(word_ids: list[int | None]) -> list[tuple[bool, bool]]:
+    """For each token, whether a word begins with it, and whether one ends with it."""
+    around = [None, *word_ids, None]
+    return [
+        (word is not None and word != before, word is not None and word != after)
+        for before, word, after in zip(around, word_ids, around[2:], strict=False)
+    ]
 
 
 def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:
@@ -152,4 +193,6 @@ def best_span(
     allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
     scores[~allowed] = -np.inf
     first, last = np.unravel_index(int(scores.argmax()), scores.shape)
+    if scores[first, last] == -np.inf:  # no word of the context ends within `longest` tokens
+        return None
     return float(scores[first, last]), int(offsets[low + first, 0]), int(offsets[low + last, 1])

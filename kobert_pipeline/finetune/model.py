@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
@@ -105,6 +106,8 @@ def build(
     # GPT-2's token classifier reads this name, which its config lacks by default, and would else use 0.1
     config.classifier_dropout = plan.dropout
     model = auto.from_config(config) if from_scratch else _pretrained(auto, pretrained, config)
+    if isinstance(task, SpanTask) and task.mark_matches:
+        add_match_types(model)
     if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
     if frozen:
@@ -113,6 +116,23 @@ def build(
         model.pooler.requires_grad_(False)  # a part of the class that no loss reads
     keep_first_token(model)
     return model
+
+
+def add_match_types(model: Any) -> None:
+    """Give a model token types for `match_types`, which at first have the embedding of the context's. Raises UserError
+    where the model has no token types."""
+    embeddings: Any = getattr(model.base_model, "embeddings", None)
+    before = getattr(embeddings, "token_type_embeddings", None)
+    if before is None or before.num_embeddings < 2:
+        raise UserError(
+            f"mark_matches: the architecture {model.config.model_type} has no token types for question and context; "
+            "leave mark_matches out, or use bert, electra, albert or splinter"
+        )
+    missing = TYPES - before.num_embeddings
+    if missing > 0:
+        rows = torch.cat([before.weight.data, before.weight.data[1:2].expand(missing, -1)])
+        embeddings.token_type_embeddings = torch.nn.Embedding.from_pretrained(rows, freeze=False)
+        model.config.type_vocab_size = TYPES
 
 
 def _pretrained(auto: Any, folder: Path, config: Any) -> Any:

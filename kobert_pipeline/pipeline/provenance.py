@@ -148,7 +148,7 @@ def card_facts(
         counts=card_counts(manifests, config) | example_counts(options.source, related),
         results=results,
         paired=task is not None and task.paired,
-        null_threshold=null_threshold(config),
+        inference_options=fine_tuned_for(config)[1],
         evaluated=strip_local_paths(recipe.evaluation_files(options), data_dir),
         analyzer=segmenter.analyzer if segmenter else "",
         style=segmenter.style if segmenter else "",
@@ -223,13 +223,6 @@ def related_manifests(recipe: Recipe, run_dir: Path, source: str, features: str)
         for folder in folders
         if manifest.is_finished(folder)
     }
-
-
-def null_threshold(config: dict[str, Any]) -> float | None:
-    """For a model whose questions may have no answer: by how much the score of "no answer" must exceed that of the best
-    span to be predicted; None for other models."""
-    threshold = fine_tuned_for(config)[1].get("null_threshold")
-    return None if threshold is None else float(threshold)
 
 
 def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[str, str]:

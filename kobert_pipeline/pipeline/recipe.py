@@ -22,6 +22,7 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
+from kobert_pipeline.pipeline.architecture_fit import refuse_unfit_task
 from kobert_pipeline.publish.licences import NOT_STATED, refusal
 from kobert_pipeline.training.trackers import Tracker
 
@@ -156,11 +157,8 @@ class Recipe(Options):
                 f"{did_you_mean(features, self.features)}"
             )
         task, architecture = self.features[features].task, self.pretrain.architecture
-        if task.auto_class in architecture.unsupported_heads and self.checkpoint is None:
-            raise ValueError(
-                f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
-                f"(transformers' {task.auto_class}); choose another pretrain.architecture"
-            )
+        if self.checkpoint is None:
+            refuse_unfit_task(name, features, task, architecture)
         if tuned.earlier:
             self._check_init(name, tuned.earlier)
         if tuned.distill:

@@ -44,6 +44,9 @@ class Architecture(Plugin):
     unsupported_heads: ClassVar[tuple[str, ...]] = ()
     """The Auto classes, such as AutoModelForMultipleChoice, for which `transformers` has no model of this family."""
 
+    token_types: ClassVar[bool] = True
+    """Whether the embeddings distinguish token types, which `mark_matches` of a task needs."""
+
     num_hidden_layers: int = Field(4, gt=0)
     """Number of transformer layers."""
     hidden_size: int = Field(256, gt=0)

@@ -80,8 +80,8 @@ class CardFacts:
     """Whether it labels pairs of texts."""
     example: dict[str, Any] = field(default_factory=dict)
     """Texts of the task's own domain for the Python example, by their names in examples of the task."""
-    null_threshold: float | None = None
-    """A question is answered unless the null score exceeds the best span's by more; None if all are answered."""
+    inference_options: dict[str, Any] = field(default_factory=dict)
+    """Options of the task that the model must be used with, as its config has them."""
     gives_vectors: bool = False
     """Whether the folder has the files of `sentence-transformers`."""
     onnx_difference: float | None = None

@@ -17,7 +17,7 @@ from kobert_pipeline.markdown import (
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
 from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, without_known_licence
-from kobert_pipeline.publish.snippets import ONNX, PAIRED, UNANSWERABLE, USES, VECTORS, with_example
+from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS, span_example, with_example
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -84,8 +84,8 @@ def model_card(facts: CardFacts) -> str:
 def snippet(facts: CardFacts) -> str:
     """The Python example for the model's head."""
     text = PAIRED if facts.paired else USES[facts.auto_class]
-    if facts.null_threshold is not None:
-        text = UNANSWERABLE.replace("NULL_THRESHOLD", f"{facts.null_threshold:.6g}")
+    if facts.auto_class == "AutoModelForQuestionAnswering":
+        text = span_example(facts.inference_options)
     text = text.replace(", trust_remote_code=True", "") if facts.base else text
     return with_example(text, facts.example)
 

@@ -7,6 +7,8 @@ import json
 import re
 from typing import Any
 
+from kobert_pipeline.features.matches import LEVELS, NEAR
+
 EXAMPLE: dict[str, Any] = {
     "text": "오늘은 맑고 바람이 조금 분다.",
     "text_pair": "바람이 약간 부는 맑은 날이다.",
@@ -61,21 +63,33 @@ inside = torch.tensor([side == 1 for side in inputs.sequence_ids(0)])
 scores = outputs.start_logits[0][:, None] + outputs.end_logits[0][None, :]
 scores = scores.masked_fill(~(inside[:, None] & inside[None, :]).triu().tril(29), -torch.inf)
 start, end = divmod(int(scores.argmax()), len(offsets))"""
-UNANSWERABLE = (
-    SPAN
-    + """
+ANSWER = """
+print(context[offsets[start][0] : offsets[end][1]])"""
+ANSWER_OR_NONE = """
 null_score = outputs.start_logits[0, 0] + outputs.end_logits[0, 0]  # [CLS]: the context does not answer
 answered = null_score - scores.max() <= NULL_THRESHOLD
 print(context[offsets[start][0] : offsets[end][1]] if answered else "")"""
-)
+WHOLE_WORDS = """
+word_ids = inputs.word_ids(0)  # an answer begins and ends where words do
+begins = torch.tensor([word != before for before, word in zip([None, *word_ids], word_ids)])
+ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1:], None])])
+scores = scores.masked_fill(~(begins[:, None] & ends[None, :]), -torch.inf)"""
+MATCHES = """
+# token types of the context: 1 (few words of the question are near) to LEVELS, and as many for words of the question
+ids, sides = inputs.input_ids[0].tolist(), inputs.sequence_ids(0)
+places = [place for place, side in enumerate(sides) if side == 1]
+asked, read = {ids[place] for place, side in enumerate(sides) if side == 0}, [ids[place] for place in places]
+near = [asked & set(read[max(0, i - NEAR) : i + NEAR + 1]) for i in range(len(read))]
+sums = [sum(1 / read.count(token) for token in tokens) for tokens in near]
+levels = [min(int(LEVELS * one / max(*sums, 1e-9)), LEVELS - 1) for one in sums]
+types = [1 + level + LEVELS * (token in asked) for level, token in zip(levels, read)]
+inputs["token_type_ids"].zero_()[0, places] = torch.tensor(types)"""
 USES = {
     "AutoModelForSequenceClassification": """from transformers import pipeline
 
 classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
 print(classify(TEXT))""",
-    "AutoModelForQuestionAnswering": SPAN
-    + """
-print(context[offsets[start][0] : offsets[end][1]])""",
+    "AutoModelForQuestionAnswering": SPAN + ANSWER,
     "AutoModelForMultipleChoice": """import torch
 from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
@@ -104,3 +118,18 @@ print(write("[CLS]대한민국의 수도는", add_special_tokens=False, max_new_
 embed = pipeline("feature-extraction", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
 print(len(embed(TEXT)[0]))""",
 }
+
+
+def span_example(options: dict[str, Any]) -> str:
+    """The example of a model that answers questions, with the options of its task that it must be used with, such as
+    `max_answer_tokens`; those that are left out have their defaults."""
+    code = SPAN.replace("tril(29)", f"tril({options.get('max_answer_tokens', 30) - 1})")
+    if options.get("question_token"):
+        code = code.replace("tokenizer(question,", 'tokenizer(f"{question} {tokenizer.mask_token}",')
+    if options.get("mark_matches"):
+        matches = MATCHES.replace("NEAR", str(NEAR)).replace("LEVELS - 1", str(LEVELS - 1))
+        code = code.replace("\noutputs =", matches.replace("LEVELS", str(LEVELS)) + "\noutputs =")
+    if options.get("whole_words"):
+        code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
+    threshold = options.get("null_threshold")
+    return code + (ANSWER if threshold is None else ANSWER_OR_NONE.replace("NULL_THRESHOLD", f"{threshold:.6g}"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.span import best_span
+from kobert_pipeline.features.span import best_span, word_borders
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, SEP_ID
@@ -208,3 +208,36 @@ def test_perfect_logits_score_near_the_top(featurized: dict[int, Features]) -> N
         scores = task.score(task.predict(logits, features), features.examples)
         assert scores["exact_match"] >= 95, max_length
         assert scores["f1"] >= 98, max_length
+
+
+def test_answers_of_whole_words_begin_and_end_where_words_do(
+    examples: list, morpheme_tokenizer: MorphemeTokenizer
+) -> None:
+    """The best of all such spans, found by trying each, for random logits."""
+    rng = np.random.default_rng(1)
+    task: Any = Task.choose({"name": "korquad", "whole_words": True, "max_answer_tokens": 5})
+    features = Features(task.featurize(examples, morpheme_tokenizer, 64), examples)
+    starts = features.arrays["windows"]
+    logits = {
+        name: [rng.normal(size=length).astype(np.float32) for length in features.lengths]
+        for name in ("start_logits", "end_logits")
+    }
+    plain = task.model_copy(update={"whole_words": False}).best_spans(logits, features)
+    assert task.best_spans(logits, features) != plain
+    best: dict[int, tuple[float, int, int]] = {}
+    for window, (first, after) in enumerate(pairwise(starts)):
+        offsets, borders = (features.arrays[name][first:after] for name in ("offsets", "word_borders"))
+        example = int(features.arrays["example"][window])
+        for i in np.flatnonzero(borders[:, 0] & (offsets[:, 0] >= 0)):
+            for j in range(i, min(i + 5, len(offsets))):
+                score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j])
+                if offsets[j, 0] >= 0 and borders[j, 1] and (example not in best or score > best[example][0]):
+                    best[example] = (score, int(offsets[i, 0]), int(offsets[j, 1]))
+    assert task.best_spans(logits, features) == best
+    # in KorQuAD's way of writing, hardly an answer ends inside a word
+    text = "세종대왕은 훈민정음을 창제하였다."
+    words = {text[start:end] for start, end in morpheme_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]}
+    assert {"은", "을"} < words
+    assert word_borders([None, 0, 0, 1, None]) == [
+        (False, False), (True, False), (False, True), (True, True), (False, False),
+    ]  # fmt: skip

@@ -10,14 +10,19 @@ import transformers
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
+from kobert_pipeline.config import plugins
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.batching import padded
-from kobert_pipeline.finetune.model import EAGER_MAX_LENGTH, TaskModule, build, logits, predict
+from kobert_pipeline.finetune.model import EAGER_MAX_LENGTH, TaskModule, build, load, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
 from kobert_pipeline.pretrain.architectures.splinter import Splinter
 
@@ -196,3 +201,50 @@ def test_questions_begin_with_the_span_selection_layer_of_pretraining(tmp_path: 
     assert any(name.startswith("splinter_qass.") for name in taken)
     assert any(name.startswith("cls.") for name in pretrained)
     assert all(torch.equal(pretrained[name], weight) for name, weight in taken.items())
+
+
+def test_a_model_gets_the_token_types_of_matches(tmp_path: Path) -> None:
+    """At first they are the context's, so that the outputs are those of the model without them."""
+    task = Task.choose({"name": "korquad", "mark_matches": True})
+    ids, segments = torch.tensor([[2, 7, 3, 8, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1]])
+    for cls in (Bert, Splinter):
+        architecture = cls(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
+        head = "masked" if cls is Bert else "spans"
+        folder = tmp_path / cls.__name__
+        architecture.save(architecture.model(architecture.config(300), head), folder)
+        torch.manual_seed(0)
+        plain = build(Task.choose("korquad"), folder, False, FinetunePlan(), 16).eval()
+        torch.manual_seed(0)
+        model = build(task, folder, False, FinetunePlan(), 16).eval()
+        assert model.config.type_vocab_size == TYPES
+        with torch.no_grad():
+            expected = plain(ids, token_type_ids=segments).start_logits
+            torch.testing.assert_close(model(ids, token_type_ids=segments * (TYPES - 1)).start_logits, expected)
+        model.save_pretrained(tmp_path / "tuned")
+        again = load(tmp_path / "tuned")
+        types = [one.base_model.embeddings.token_type_embeddings.weight for one in (again, model)]
+        assert torch.equal(*types)
+        assert build(task, tmp_path / "tuned", False, FinetunePlan(), 16).config.type_vocab_size == TYPES
+        assert build(task, folder, True, FinetunePlan(), 16).config.type_vocab_size == TYPES
+
+
+def test_architectures_without_token_types_cannot_mark_matches(tmp_path: Path) -> None:
+    """Those that say so are those that `build` refuses, and a recipe names them before anything is trained."""
+    task = Task.choose({"name": "korquad", "mark_matches": True})
+    for name in plugins.contract("architectures").names():
+        architecture = Architecture.choose({"name": name, "num_hidden_layers": 1, "hidden_size": 32})
+        config = architecture.config(300)
+        config.save_pretrained(tmp_path / name)
+        recipe = {
+            "corpus": {"sources": [{"name": "text", "path": "a.txt"}]},
+            "pretrain": {"objective": {"name": "clm" if name == "gpt2" else "mlm"}, "architecture": {"name": name}},
+            "features": {"korquad": {"task": task.dump(), "train": "a.json"}},
+            "finetune": {"korquad": {}},
+        }
+        if architecture.token_types:
+            assert build(task, tmp_path / name, True, FinetunePlan(), 16).config.type_vocab_size == TYPES
+            continue
+        with pytest.raises(UserError, match=f"mark_matches: the architecture {config.model_type} has no token types"):
+            build(task, tmp_path / name, True, FinetunePlan(), 16)
+        with pytest.raises(ValueError, match=f"needs an architecture with token types, and {name} does not have them"):
+            Recipe.model_validate(recipe)

@@ -10,6 +10,7 @@ import torch
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import logits
 from kobert_pipeline.inference.checkpoint import load_tokenizer
@@ -50,6 +51,7 @@ def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
 OPTIONS: list[tuple[str, dict[str, int]]] = [
     ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}), ("bert",
     {"max_question_tokens": 3}), ("splinter", {}), ("splinter", {"question_token": True}),
+    ("bert", {"mark_matches": True}), ("bert", {"whole_words": True}),
 ]  # fmt: skip
 
 
@@ -59,7 +61,8 @@ def test_answers_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: An
         task = Task.choose({"name": "korquad"} | options)
         assert task.inference_state() == options
         state = {"korquad": {"max_length": 48} | options}
-        model, folder = saved("AutoModelForQuestionAnswering", architecture, task_specific_params=state)
+        types = {"type_vocab_size": TYPES} if "mark_matches" in options else {}
+        model, folder = saved("AutoModelForQuestionAnswering", architecture, task_specific_params=state, **types)
         features = Features(task.featurize(examples, tokenizer, 48), examples)
         expected = task.predict(logits(model, features, 64, "cpu"), features)
         found = predict(folder, CONTEXTS, QUESTION, tokenizer_folder=tiny.run_dir / "tokenizer")

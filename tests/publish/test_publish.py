@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from huggingface_hub import ModelCard
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json, write_json_with_digest
-from kobert_pipeline.pipeline.provenance import null_threshold, results_of, strip_local_paths
+from kobert_pipeline.finetune.model import add_match_types, load
+from kobert_pipeline.pipeline.provenance import results_of, strip_local_paths
 from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.export import export
 from kobert_pipeline.publish.model_card import snippet
+from kobert_pipeline.training.hf_config import fine_tuned_for
 
 KINDS = {
     "nsmc": "AutoModelForSequenceClassification",
@@ -271,13 +274,51 @@ def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
     write_json(
         folder / "config.json", config | {"task_specific_params": {"mrc": state | {"null_threshold": threshold}}}
     )
-    kept = null_threshold(read_json(folder / "config.json"))
-    facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", null_threshold=kept)
+    kept = fine_tuned_for(read_json(folder / "config.json"))[1]
+    facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", inference_options=kept)
     code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
     exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
     found = predict(folder, ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")[0]["answer"]
     assert capsys.readouterr().out.strip() == found
     assert bool(found) is answers
+
+
+def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> None:
+    """With every option that changes the inputs or the spans, and weights so large that each of them matters."""
+    from kobert_pipeline.inference.predict import predict
+
+    example = {
+        "question": "한글은 누가 언제 만들었는가?",
+        "context": "한글은 세종대왕이 1443년에 만들었다. 세종은 1446년 한글을 반포하였고, 학자 여덟 명이 책을 썼다.",
+    }
+    answers = set()
+    for number, options in enumerate(
+        [
+            {},
+            {"question_token": True},
+            {"mark_matches": True},
+            {"max_answer_tokens": 2, "mark_matches": True},
+            {"whole_words": True},
+        ]
+    ):
+        folder = shutil.copytree(
+            tiny.run_dir / "publish" / "korquad", tmp_path / str(number), ignore=shutil.ignore_patterns("manifest.json")
+        )
+        model = load(folder)
+        add_match_types(model)
+        torch.manual_seed(1)
+        for parameter in (model.qa_outputs.weight, model.base_model.embeddings.token_type_embeddings.weight):
+            torch.nn.init.normal_(parameter)
+        model.config.task_specific_params["korquad"] |= options
+        model.save_pretrained(folder)
+        kept = fine_tuned_for(read_json(folder / "config.json"))[1]
+        facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", inference_options=kept, example=example)
+        code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
+        exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
+        [found] = predict(folder, [example["context"]], example["question"])
+        assert capsys.readouterr().out.strip() == found["answer"] != "", options
+        answers.add(found["answer"])
+    assert len(answers) > 3
 
 
 def test_code_printed_in_the_card_runs_once_its_folder_is_named(elsewhere, tiny) -> None:

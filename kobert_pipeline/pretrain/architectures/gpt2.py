@@ -16,6 +16,7 @@ class Gpt2(Architecture):
 
     name: Literal["gpt2"] = "gpt2"
     heads: ClassVar[tuple[str, ...]] = ("causal",)
+    token_types: ClassVar[bool] = False
     unsupported_heads: ClassVar[tuple[str, ...]] = ("AutoModelForMultipleChoice",)
 
     def head_weights(self, vocab_size: int, head: str) -> int:

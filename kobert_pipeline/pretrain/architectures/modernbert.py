@@ -19,6 +19,7 @@ class ModernBert(Architecture):
 
     name: Literal["modernbert"] = "modernbert"
     heads: ClassVar[tuple[str, ...]] = ("masked",)
+    token_types: ClassVar[bool] = False
 
     local_attention: int = Field(128, gt=0)
     """Window of local attention in tokens, half of it on each side."""
