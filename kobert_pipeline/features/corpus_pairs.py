@@ -28,7 +28,7 @@ class CorpusPairs(Options):
 
     kind: Literal["neighbours", "questions", "same"] = "neighbours"
     """`neighbours`: each paragraph with the next one; `questions`: a question, made as by `synthesize`, with its
-    paragraph, from which now and then the sentence that is asked about is taken out; `same`: each paragraph
+    paragraph, from which up to 15 % of the time the sentence that is asked about is taken out; `same`: each paragraph
     with itself, so that only dropout makes its two vectors differ (SimCSE). The first two take documents whose order
     means something."""
     number: int = Field(100_000, gt=0)

@@ -1,9 +1,9 @@
 """Token types that say where a context has the words of its question.
 
-A model that was hardly pretrained has to learn what it means that two tokens are equal, which takes it longer than all
-else about questions. Chen et al. (ACL 2017, "Reading Wikipedia to answer open-domain questions") therefore tell their
-reader which words of the context occur in the question. Here each token is told that, too, and how many of the
-question's words are near it, because a word alone says little about where the answer is.
+A model that was hardly pretrained must first learn to notice that two tokens are equal, which takes it longer than
+anything else about questions. Chen et al. (ACL 2017, "Reading Wikipedia to answer open-domain questions") therefore
+tell their reader which words of the context occur in the question. Here each token is told that, too, and how many of
+the question's words are near it, because a word alone says little about where the answer is.
 """
 
 import numpy as np
@@ -12,6 +12,8 @@ NEAR = 16
 """Tokens on each side of a token that count as near it."""
 LEVELS = 4
 """Degrees of how many of the question's words are near."""
+ROUNDING = 1e-9
+"""More than sums of the same numbers in another order differ by."""
 TYPES = 1 + 2 * LEVELS
 """Token types: 0 outside the context; 1 (few or no words of the question are near) to `LEVELS` for tokens that the
 question does not contain; the next `LEVELS` likewise for those that it contains."""
@@ -37,6 +39,8 @@ def match_types(input_ids: list[int], sides: list[int | None]) -> np.ndarray:
             np.add.at(edges, np.minimum(places + NEAR + 1, len(context)), -1)
             sums += (np.cumsum(edges[:-1]) > 0) / len(places)
     types = np.zeros(len(ids), np.uint8)
-    levels = np.minimum(sums / max(sums.max(initial=0), 1e-9) * LEVELS, LEVELS - 1).astype(np.uint8)
+    # a share of exactly a half must not depend on the order of additions
+    shares = sums / max(sums.max(initial=0), ROUNDING) + ROUNDING
+    levels = np.minimum(shares * LEVELS, LEVELS - 1).astype(np.uint8)
     types[is_context] = 1 + levels + LEVELS * is_asked
     return types

@@ -38,7 +38,7 @@ class SpanTask(Task):
     mark_matches: bool = Field(False, exclude_if=lambda value: not value)
     """Whether the token types of the context say which of its tokens the question contains, and how many of them are
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
-    compare words. For architectures with token types: bert, electra, albert, splinter."""
+    compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
 
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
     """Whether predicted answers begin and end where words do, as the tokenizer splits texts into words: morphemes with
@@ -80,8 +80,8 @@ class SpanTask(Task):
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
         if self.whole_words:
-            pairs = [pair for window in range(len(spans)) for pair in word_borders(encoded.word_ids(window))]
-            arrays["word_borders"] = np.array(pairs, np.uint8)
+            word_ids = [encoded.word_ids(window) for window in range(len(spans))]
+            arrays["word_borders"] = word_borders(offsets, word_ids, example_of)
         return arrays
 
     def _token_types(self, encoded: Any) -> list[Any]:
@@ -122,8 +122,7 @@ class SpanTask(Task):
         return self.best_spans(logits, features)
 
     def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
-        """By example number, the best `best_span` over all its windows; examples without a token of context are
-        missing."""
+        """By example number, the best `best_span` over all its windows; examples without a span are missing."""
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
@@ -157,13 +156,27 @@ def context_offsets(context: str, offsets: list[tuple[int, int]], sides: list[in
     ]
 
 
-def word_borders(word_ids: list[int | None]) -> list[tuple[bool, bool]]:
-    """For each token, whether a word begins with it, and whether one ends with it."""
-    around = [None, *word_ids, None]
-    return [
-        (word is not None and word != before, word is not None and word != after)
-        for before, word, after in zip(around, word_ids, around[2:], strict=False)
-    ]
+def word_borders(
+    offsets: list[list[tuple[int, int]]], word_ids: list[list[int | None]], example_of: list[int]
+) -> np.ndarray:
+    """For each token of all windows, (tokens, 2): whether a word of the context begins with it, and whether one ends
+    with it. A word that the border of a window cuts ends in the next window."""
+    first: dict[tuple[int, int | None], int] = {}
+    last: dict[tuple[int, int | None], int] = {}
+    windows = list(zip(offsets, word_ids, example_of, strict=True))
+    for row, words, example in windows:
+        for (start, end), word in zip(row, words, strict=True):
+            if start >= 0:  # the question's words have the same ids
+                key = example, word
+                first[key], last[key] = min(first.get(key, start), start), max(last.get(key, end), end)
+    return np.array(
+        [
+            (start == first[example, word], end == last[example, word]) if start >= 0 else (False, False)
+            for row, words, example in windows
+            for (start, end), word in zip(row, words, strict=True)
+        ],
+        np.uint8,
+    )
 
 
 def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:

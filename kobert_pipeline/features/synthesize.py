@@ -34,7 +34,8 @@ TRIES = 3
 ELSEWHERE_SHARE = 0.15
 """How many questions are answered by another sentence than the one they were made of, where there is one."""
 FEWEST_WORDS, MOST_MORPHEMES = 3, 40
-"""A question has so many nouns and verbs at least, or it could be about anything, and so many morphemes at most."""
+"""A question has so many nouns, verbs and numbers at least, its question word not always left out, or it could be about
+anything; and so many morphemes at most."""
 SHARED_WORDS = 2
 """Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
 CONTENT = ("NN", "VV", "VA", "SN", "SL")
@@ -98,8 +99,9 @@ def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str, str
 def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
     """The identity and the text of each paragraph of suitable length of a document, short ones joined."""
     context, first = "", 0
-    for number, line in enumerate([*document.text.split("\n"), ""]):
-        is_last = number == document.text.count("\n") + 1
+    lines = document.text.split("\n")
+    for number, line in enumerate([*lines, ""]):
+        is_last = number == len(lines)
         if context and (is_last or len(context) >= ENOUGH or len(context) + 1 + len(line) > LONGEST):
             if SHORTEST <= len(context) <= LONGEST:
                 yield f"{document.id}#{first}", context

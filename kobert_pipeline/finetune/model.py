@@ -126,7 +126,7 @@ def add_match_types(model: Any) -> None:
     if before is None or before.num_embeddings < 2:
         raise UserError(
             f"mark_matches: the architecture {model.config.model_type} has no token types for question and context; "
-            "leave mark_matches out, or use bert, electra, albert or splinter"
+            "leave mark_matches out, or use bert, roberta, electra, albert or splinter"
         )
     missing = TYPES - before.num_embeddings
     if missing > 0:

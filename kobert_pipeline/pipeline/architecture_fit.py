@@ -1,5 +1,6 @@
 """What an architecture cannot be fine-tuned for, refused before anything is trained."""
 
+from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.pretrain.architecture import Architecture
 
@@ -12,7 +13,7 @@ def refuse_unfit_task(name: str, features: str, task: Task, architecture: Archit
             f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
             f"(transformers' {task.auto_class}); choose another pretrain.architecture"
         )
-    if getattr(task, "mark_matches", False) and not architecture.token_types:
+    if isinstance(task, SpanTask) and task.mark_matches and not architecture.token_types:
         raise ValueError(
             f"features.{features}.task.mark_matches needs an architecture with token types, and {architecture.name} "
             "does not have them; leave it out, or choose another pretrain.architecture, such as bert"

@@ -81,7 +81,7 @@ class CardFacts:
     example: dict[str, Any] = field(default_factory=dict)
     """Texts of the task's own domain for the Python example, by their names in examples of the task."""
     inference_options: dict[str, Any] = field(default_factory=dict)
-    """Options of the task that the model must be used with, as its config has them."""
+    """What its config says of its task: the options that it must be used with, and `max_length`."""
     gives_vectors: bool = False
     """Whether the folder has the files of `sentence-transformers`."""
     onnx_difference: float | None = None

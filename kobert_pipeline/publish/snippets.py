@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from kobert_pipeline.features.matches import LEVELS, NEAR
+from kobert_pipeline.features.matches import LEVELS, NEAR, ROUNDING
 
 EXAMPLE: dict[str, Any] = {
     "text": "오늘은 맑고 바람이 조금 분다.",
@@ -81,7 +81,7 @@ places = [place for place, side in enumerate(sides) if side == 1]
 asked, read = {ids[place] for place, side in enumerate(sides) if side == 0}, [ids[place] for place in places]
 near = [asked & set(read[max(0, i - NEAR) : i + NEAR + 1]) for i in range(len(read))]
 sums = [sum(1 / read.count(token) for token in tokens) for tokens in near]
-levels = [min(int(LEVELS * one / max(*sums, 1e-9)), LEVELS - 1) for one in sums]
+levels = [min(int(LEVELS * (one / max(*sums, ROUNDING) + ROUNDING)), LEVELS - 1) for one in sums]
 types = [1 + level + LEVELS * (token in asked) for level, token in zip(levels, read)]
 inputs["token_type_ids"].zero_()[0, places] = torch.tensor(types)"""
 USES = {
@@ -89,7 +89,7 @@ USES = {
 
 classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
 print(classify(TEXT))""",
-    "AutoModelForQuestionAnswering": SPAN + ANSWER,
+    "AutoModelForQuestionAnswering": SPAN + ANSWER,  # with options: `span_example`
     "AutoModelForMultipleChoice": """import torch
 from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
@@ -121,14 +121,15 @@ print(len(embed(TEXT)[0]))""",
 
 
 def span_example(options: dict[str, Any]) -> str:
-    """The example of a model that answers questions, with the options of its task that it must be used with, such as
-    `max_answer_tokens`; those that are left out have their defaults."""
+    """The example of a model that answers questions about texts of one window, with the options of its task that it
+    must be used with, such as `max_answer_tokens`; those that are left out have their defaults."""
     code = SPAN.replace("tril(29)", f"tril({options.get('max_answer_tokens', 30) - 1})")
     if options.get("question_token"):
         code = code.replace("tokenizer(question,", 'tokenizer(f"{question} {tokenizer.mask_token}",')
     if options.get("mark_matches"):
         matches = MATCHES.replace("NEAR", str(NEAR)).replace("LEVELS - 1", str(LEVELS - 1))
-        code = code.replace("\noutputs =", matches.replace("LEVELS", str(LEVELS)) + "\noutputs =")
+        matches = matches.replace("LEVELS", str(LEVELS)).replace("ROUNDING", str(ROUNDING))
+        code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
         code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
     threshold = options.get("null_threshold")

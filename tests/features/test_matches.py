@@ -24,7 +24,7 @@ def by_definition(question: list[int], context: list[int]) -> list[int]:
         for place in range(len(context))
     ]
     most = max(sums, default=0)
-    # a share that is a hair below a border because sums are added in another order belongs above it
+    # a share that is a hair below a border because the sums are rounded is on it
     levels = [min(int(one / most * LEVELS + 1e-9), LEVELS - 1) if most else 0 for one in sums]
     return [1 + level + LEVELS * (word in question) for level, word in zip(levels, context, strict=True)]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.span import best_span, word_borders
+from kobert_pipeline.features.span import best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, SEP_ID
@@ -234,10 +234,19 @@ def test_answers_of_whole_words_begin_and_end_where_words_do(
                 if offsets[j, 0] >= 0 and borders[j, 1] and (example not in best or score > best[example][0]):
                     best[example] = (score, int(offsets[i, 0]), int(offsets[j, 1]))
     assert task.best_spans(logits, features) == best
-    # in KorQuAD's way of writing, hardly an answer ends inside a word
-    text = "세종대왕은 훈민정음을 창제하였다."
-    words = {text[start:end] for start, end in morpheme_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]}
-    assert {"은", "을"} < words
-    assert word_borders([None, 0, 0, 1, None]) == [
-        (False, False), (True, False), (False, True), (True, True), (False, False),
-    ]  # fmt: skip
+
+
+def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: MorphemeTokenizer) -> None:
+    """Borders of words do not depend on the length of the windows."""
+    context = "블라디보스토크에서 훈민정음을 " * 12
+    example = {"id": "1", "group": "", "question": "누구인가?", "context": context, "answers": []}
+    task: Any = Task.choose({"name": "korquad", "whole_words": True, "stride": 3})
+    borders: list[set[Any]] = []
+    for length in (32, 384):
+        features = task.featurize([example], morpheme_tokenizer, length)
+        rows = zip(features["offsets"].tolist(), features["word_borders"].tolist(), strict=True)
+        borders.append({(*span, *pair) for span, pair in rows if span[0] >= 0})
+        assert not features["word_borders"][features["offsets"][:, 0] < 0].any()
+    assert len(features["windows"]) == 2
+    assert borders[0] == borders[1]
+    assert {border[2:] for border in borders[0]} == {(0, 0), (1, 0), (0, 1), (1, 1)}
