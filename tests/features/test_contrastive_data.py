@@ -17,7 +17,7 @@ from table_files import write_table
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, write_documents
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features import corpus_pairs, stage
+from kobert_pipeline.features import corpus_pairs, stage, synthesize
 from kobert_pipeline.features.corpus_pairs import CorpusPairs, candidates_of, example_of
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.tasks.contrastive import Contrastive, ranks
@@ -196,14 +196,17 @@ WAR = (
 )
 
 
-def test_questions_are_paired_with_their_paragraphs(tmp_path: Path) -> None:
+def test_questions_are_paired_with_their_paragraphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of documents whose order means something, also for dev; a paragraph with nothing to ask about has none."""
+    monkeypatch.setattr(synthesize, "ELSEWHERE_SHARE", 0.5)  # else hardly one of seven
     folder = tmp_path / "corpus"
     folder.mkdir()
     graves = "{}의 무덤은 고향의 뒷산에서 나그네가 찾아냈다."
     names = ("권율", "곽재우", "김시민", "조헌", "고경명", "사명당", "신립")
     texts = [f"{WAR.replace('이순신', name)} {graves.format(name)}" for name in names]
-    asked = [Document(f"d{n}", "wiki.txt", f"{text}\n{paragraph('d', n) * 5}") for n, text in enumerate(texts)]
+    # so long that it is not joined with the next one
+    nothing = [paragraph("d", n) * (1 + synthesize.ENOUGH // len(paragraph("d", n))) for n in range(len(texts))]
+    asked = [Document(f"d{n}", "wiki.txt", f"{nothing[n]}\n{text}") for n, text in enumerate(texts)]
     gathered = Document("r", "reviews.txt", WAR, ordered=False)
     write_documents(folder / "part-00000.parquet", [*asked, gathered])
     train, dev = corpus_pairs.run(CorpusPairs(kind="questions"), folder, NOTHING, 0.4, 1)
