@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from kobert_pipeline.features.candidates import Answer, Tagged
-from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Morph, clause_with
+from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Morph, clause_with, is_year
 from kobert_pipeline.features.hypernyms import kind_of
 
 ENDINGS = ("인가", "인가", "인가요", "일까", "야", "입니까", "", "")
@@ -29,8 +29,7 @@ def cleft(
     """The question for an answer as its morphemes, without the question mark; None where the rules do not apply. Where
     the clause has no topic, it is about `topic`."""
     particle = sentence[answer.after].form if answer.after < len(sentence) else ""
-    only_year = answer.kind == "date" and sentence[answer.after - 1].form == "년"
-    heads = heads_of("year" if only_year else answer.kind, particle, answer.hypernym)
+    heads = heads_of("year" if is_year(sentence, answer) else answer.kind, particle, answer.hypernym)
     rest = clause_with([], sentence, answer, answer.after + 1, topic)
     # an answer before a relative clause may belong to that one, and not to the predicate that the cleft turns into one
     is_relative = any(morpheme.tag == "ETM" for morpheme in sentence[answer.after :])
@@ -52,14 +51,8 @@ def cleft(
     # as one noun, because Kiwi would contract 누구 and 인가 to 누군가, which means somebody
     asked = [Morph(word + ("이야" if (word, ending) == ("무엇", "야") else ending), "NNG")] if ending else []
     if answer.kind == "name" and word != "무엇" and rng.random() < NAME_SHARE:
-        named = [Morph("의", "JKG"), Morph("이름", "NNG", True)]
-        return [
-            *described,
-            Morph(noun, "NNG", True),
-            *named,
-            Morph("은", "JX"),
-            *(asked and [Morph("무엇인가", "NNG")]),
-        ]
+        described += [Morph(noun, "NNG", True), Morph("의", "JKG")]
+        noun, asked = "이름", asked and [Morph("무엇인가", "NNG")]
     return [*described, Morph(noun, "NNG", True), Morph("은", "JX"), *asked]
 
 

@@ -145,12 +145,16 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
     return [Morph(words[0] if kind else "무엇", "NP")], 0
 
 
+def is_year(sentence: Sequence[Tagged], answer: Answer) -> bool:
+    """Whether an answer is a date of a year alone."""
+    return answer.kind == "date" and sentence[answer.after - 1].form == "년"
+
+
 def _word_for_date(
     sentence: Sequence[Tagged], answer: Answer, particle: str, rng: random.Random
 ) -> tuple[list[Morph], int]:
     """As `question_word`, for a date: for a year alone, words that ask for a year, too."""
-    only_year = sentence[answer.after - 1].form == "년"
-    word = rng.choice(["언제", *YEAR_WORDS]) if only_year else "언제"
+    word = rng.choice(["언제", *YEAR_WORDS]) if is_year(sentence, answer) else "언제"
     # 언제 takes no particle, but 몇 년에 does
     return [Morph(word, "NP")], int(word == "언제" and particle in ("에", "은", "는"))
 
