@@ -14,6 +14,8 @@ from kobert_pipeline.cli.input_lines import file_batches, refuse_missing, refuse
 from kobert_pipeline.errors import UserError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kobert_pipeline.inference.similar import Scores
 
 Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
@@ -26,6 +28,8 @@ By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
 TopK = Annotated[int, typer.Option(min=1, help="Texts shown per query.")]
 BM25_WEIGHT = "Share of BM25 in hybrid, from 0 to 1."
 Bm25Weight = Annotated[float, typer.Option(min=0, max=1, help=BM25_WEIGHT)]
+VECTORS = "The texts' vectors, as kobert embed --out FILE.npy wrote them; searched in the file, not embedded again."
+Vectors = Annotated[Path | None, typer.Option(metavar="FILE.npy", help=VECTORS)]
 HYBRID = "The pooling whose cosines hybrid adds to BM25; default: that of training, or mean."
 HybridPooling = Annotated[str | None, typer.Option(metavar="POOLING", help=HYBRID)]
 
@@ -41,33 +45,35 @@ def similar(
     weights: Weights = None,
     bm25_weight: Bm25Weight = 0.5,
     hybrid_pooling: HybridPooling = None,
+    vectors: Vectors = None,
     tokenizer: TokenizerFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rank texts by their similarity to a query, by vectors, by BM25 over morphemes, or by both; or measure how well
-    that finds the right ones (--gold).
+    """Rank texts by their similarity to a query, by vectors, BM25 or both; or measure how well that works (--gold).
 
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
     _refuse_conflicts(queries, candidates, gold)
+    _refuse_conflicts_of_methods(by or [], hybrid_pooling, weights, vectors, gold)
     numbers = parse_layers(layers)
 
-    from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown
+    from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
 
     refuse_unknown(by or [], hybrid_pooling)
-    if weights and "weighted" not in (*(by or []), hybrid_pooling):
-        raise UserError("--weights is for the pooling weighted; give --by weighted, or leave --weights out")
     lines_of = {name: list(chain.from_iterable(file_batches([name]))) for name in candidates or []}
     texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
+    if vectors:
+        ranked = top_of_stored(vectors, len(texts), lambda: embedder_of(by[0] if by else None), asked, top_k)
+        _print_ranking(ranked, asked, lines_of, as_json)
+        return
     trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
-    methods = list(dict.fromkeys(by or [trained]))
-    found = rankers(texts, methods, embedder_of, hybrid_pooling or trained, bm25_weight)
+    found = rankers(texts, list(dict.fromkeys(by or [trained])), embedder_of, hybrid_pooling or trained, bm25_weight)
     if gold:
         _print_evaluation(found, asked, right, len(texts), as_json)
     else:
-        places = [(name, number) for name, lines in lines_of.items() for number in range(1, len(lines) + 1)]
-        _print_ranking(found, asked, texts, places, top_k, as_json)
+        ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
+        _print_ranking(ranked, asked, lines_of, as_json)
 
 
 def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, gold: Path | None) -> None:
@@ -77,6 +83,20 @@ def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, g
         raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json")
     refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
     refuse_tables(candidates or [])
+
+
+def _refuse_conflicts_of_methods(
+    by: list[str], hybrid_pooling: str | None, weights: Path | None, vectors: Path | None, gold: Path | None
+) -> None:
+    if weights and "weighted" not in (*by, hybrid_pooling):
+        raise UserError("--weights is for the pooling weighted; give --by weighted, or leave --weights out")
+    if not vectors:
+        return
+    if gold:
+        raise UserError("--vectors is for ranking the texts of --in; leave it out with --gold")
+    if len(by) > 1 or {"bm25", "hybrid"} & set(by):
+        raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
+    refuse_missing([str(vectors)])
 
 
 def _print_evaluation(
@@ -100,27 +120,24 @@ def _print_evaluation(
 
 
 def _print_ranking(
-    found: dict[str, "Scores"],
+    ranked: dict[str, tuple["np.ndarray", "np.ndarray"]],
     queries: list[str],
-    texts: list[str],
-    places: list[tuple[str, int]],
-    top_k: int,
+    lines_of: dict[str, list[str]],
     as_json: bool,
 ) -> None:
-    """`places`: file and line of each text."""
-    from kobert_pipeline.inference.similar import top
-
-    several = len({name for name, _ in places}) > 1
-    for method, scores in found.items():
-        numbers, values = top(scores, queries, top_k)
+    """`ranked`: by method, the numbers and the scores of the best texts of each query; `lines_of`: the texts of each
+    file."""
+    places = [(name, number) for name, lines in lines_of.items() for number in range(1, len(lines) + 1)]
+    texts, several = list(chain(*lines_of.values())), len(lines_of) > 1
+    for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
-            ranked = list(enumerate(zip(best, of_best, strict=True), 1))
+            of_query = list(enumerate(zip(best, of_best, strict=True), 1))
             if as_json:
                 rows = [
                     {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
                     | ({"file": places[number][0]} if several else {})
                     | {"line": places[number][1], "text": texts[number]}
-                    for rank, (number, value) in ranked
+                    for rank, (number, value) in of_query
                 ]
                 print(*(json.dumps(row, ensure_ascii=False) for row in rows), sep="\n")
                 continue
@@ -129,6 +146,6 @@ def _print_ranking(
                 ["rank", "score", "line", "text"],
                 [
                     [str(rank), f"{value:.3f}", ":".join(map(str, places[number][not several :])), texts[number]]
-                    for rank, (number, value) in ranked
+                    for rank, (number, value) in of_query
                 ],
             )

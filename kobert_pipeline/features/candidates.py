@@ -1,5 +1,5 @@
-"""What can be asked for in a sentence: dates, numbers with their units, and names and common nouns, found by Kiwi's
-tags."""
+"""What can be asked for in a sentence: dates, numbers with their units, titles in quotes, and names and common nouns,
+found by Kiwi's tags."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,13 +7,18 @@ from typing import NamedTuple
 
 from kobert_pipeline.features.hypernyms import NO_HYPERNYMS, kind_of
 
-DATE = re.compile(r"\d{3,4}년(?!대)(?: \d{1,2}월(?: \d{1,2}일)?)?|\d{1,2}월 \d{1,2}일|\d{1,2}세기")
+DATE = re.compile(r"\d{3,4}년(?![대도])(?: ?\d{1,2}월(?: ?\d{1,2}일)?)?|\d{1,2}월 ?\d{1,2}일|\d{1,2}세기")
+YEAR = re.compile(r"\d{3,4}년")
 NAME_PARTS = ("NNP", "SL", "NNG", "XSN", "SN")
 """Tags of what a name may consist of."""
 SHORTEST_NOUN = 3
 """Characters of a common noun that can be an answer: shorter ones, such as 이후 or 경우, often name nothing."""
-UNITS = ("NNB", "NNG", "NR", "SL", "SW")
-"""Tags of what a number may be followed by."""
+UNITS = ("NNB", "NNG", "SL", "SW")
+"""Tags of what a number may count or measure."""
+
+
+MOST_TITLE_MORPHEMES = 10
+"""Morphemes between quotes: more are not a title but what somebody said."""
 
 
 class Tagged(NamedTuple):
@@ -27,8 +32,9 @@ class Tagged(NamedTuple):
 
 class Answer(NamedTuple):
     """Characters `start` to `end` of a context. A question word takes the place of the morphemes `first` to `after`
-    (exclusive) of a sentence, which may begin before `start`: of 소설가 김동인, 김동인 is the answer. `kind` is date,
-    number, name or noun; `hypernym` a noun for what the answer is, such as 소설가, "" where none is known."""
+    (exclusive) of a sentence, which may be more than the answer: of 소설가 김동인(金東仁), 김동인 is it. `kind` is
+    date, year, number, title, name or noun; `hypernym` a noun for what the answer is, such as 소설가, "" where none is
+    known."""
 
     start: int
     end: int
@@ -39,14 +45,17 @@ class Answer(NamedTuple):
 
 
 def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
-    """What can be asked for in a sentence: dates, numbers with their units, and names and common nouns that a particle
-    or the copula follows."""
+    """What can be asked for in a sentence: dates, and the years in them, numbers with their units, and titles, names
+    and common nouns that a particle or the copula follows."""
     number = 0
     while number < len(sentence):
-        found = _number_at(context, sentence, number) if sentence[number].tag == "SN" else _name_at(sentence, number)
+        kind_at = {"SN": _number_at, "SSO": _title_at}.get(sentence[number].tag, _name_at)
+        found = kind_at(context, sentence, number)
         # an answer that begins inside a word, such as 구약 in 신구약, would be half of one
         if found and (found.start == 0 or not context[found.start - 1].isalnum()):
             yield found
+            if found.kind == "date" and (year := YEAR.match(context, found.start)):
+                yield found._replace(end=year.end(), kind="year")
         number = found.after if found else number + 1
 
 
@@ -58,14 +67,41 @@ def _number_at(context: str, sentence: Sequence[Tagged], first: int) -> Answer |
         after = first
         while after < len(sentence) and sentence[after].end <= date.end():
             after += 1
-        return Answer(start, date.end(), "date", first, after)
+        return Answer(start, date.end(), "year" if YEAR.fullmatch(date.group()) else "date", first, after)
     after = first + 1
+    while after < len(sentence) and _touches(sentence, after) and is_numeral(sentence, after):
+        after += 1
     if after < len(sentence) and sentence[after].tag in UNITS and _touches(sentence, after):
-        return Answer(start, sentence[after].end, "number", first, after + 1)
-    return None
+        after += 1
+        if after < len(sentence) and sentence[after].form == "째" and _touches(sentence, after):
+            after += 1
+    return Answer(start, sentence[after - 1].end, "number", first, after) if after > first + 1 else None
 
 
-def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
+def is_numeral(sentence: Sequence[Tagged], number: int) -> bool:
+    """Whether a morpheme after a number belongs to it and is no unit: 억, 5000 and 만 of 3억 5000만, and 여 of 20여."""
+    form, tag = sentence[number][:2]
+    return tag == "NR" or (form, tag) == ("여", "XSN") or (tag == "SN" and sentence[number - 1].tag == "NR")
+
+
+def _title_at(_: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
+    """What is between quotes that start at a morpheme, such as 무한도전 in <무한도전>, if a question word can replace
+    it."""
+    last = next((place for place in range(first, len(sentence)) if sentence[place].tag == "SSC"), first)
+    inside = sentence[first + 1 : last]
+    is_said = any(morpheme.tag in ("EF", "SF", "SSO") for morpheme in inside)
+    if sentence[first].form == "(" or is_said or not 0 < len(inside) <= MOST_TITLE_MORPHEMES:
+        return None
+    start, end, after = inside[0].start, inside[-1].end, after_brackets(sentence, last + 1)
+    if not _can_be_replaced(sentence, after) or end - start < 2:
+        return None
+    before = sentence[first - 1] if first and _touches(sentence, first) else None
+    if before and before.tag == "NNG" and before.form not in NO_HYPERNYMS:
+        return Answer(start, end, "title", first - 1, after, before.form)
+    return Answer(start, end, "title", first, after)
+
+
+def _name_at(_: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
     """The name, or the common noun with the nouns before and after it, that starts at a morpheme, if it is one that a
     question word can replace."""
     if sentence[first].tag not in ("NNP", "SL", "NNG"):
@@ -75,22 +111,36 @@ def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
         after += 1
     if sentence[after - 1][:2] == ("적", "XSN"):  # 상대적 describes something, and is not its name
         return None
-    followed = sentence[after].tag if after < len(sentence) else ""
-    if not followed.startswith("J") and followed != "VCP":  # before a noun, it would be half of a name
+    end = after_brackets(sentence, after)
+    if not _can_be_replaced(sentence, end):
         return None
     if any(part.tag in ("NNP", "SL") for part in sentence[first:after]):
         answer = _name_in(sentence, first, after)
     else:
         answer = Answer(sentence[first].start, sentence[after - 1].end, "noun", first, after)
     # one character is rarely a whole name
-    return answer if answer.end - answer.start >= (SHORTEST_NOUN if answer.kind == "noun" else 2) else None
+    is_long = answer.end - answer.start >= (SHORTEST_NOUN if answer.kind == "noun" else 2)
+    return answer._replace(after=end) if is_long else None
+
+
+def _can_be_replaced(sentence: Sequence[Tagged], after: int) -> bool:
+    """Whether a particle or the copula is at `after`: before a noun, an answer would be half of a name."""
+    return after < len(sentence) and (sentence[after].tag.startswith("J") or sentence[after].tag == "VCP")
+
+
+def after_brackets(sentence: Sequence[Tagged], number: int) -> int:
+    """The place after the round brackets at `number`, which hold another spelling of what is before them; `number`
+    where there are none."""
+    if number == len(sentence) or sentence[number].form != "(" or sentence[number].start > sentence[number - 1].end:
+        return number
+    return next((place + 1 for place in range(number, len(sentence)) if sentence[place].form == ")"), number)
 
 
 def _name_in(sentence: Sequence[Tagged], first: int, after: int) -> Answer:
     """The name among the morphemes `first` to `after` (exclusive), without the common nouns that say what it is."""
     names = [number for number in range(first, after) if sentence[number].tag in ("NNP", "SL")]
     last, end = sentence[after - 1], after
-    hypernym = last.form if last.tag == "NNG" else ""
+    hypernym = last.form if last.tag == "NNG" and last.form not in NO_HYPERNYMS else ""
     # 심준보 판사: his office is no part of the name, but it is one of 세종대왕
     if kind_of(hypernym) == "person" and last.start > sentence[after - 2].end:
         end = names[-1] + 1

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from kobert_pipeline.features.candidates import Answer, Tagged
-from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Morph, clause_with, is_year
+from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Morph, clause_with, particle_after
 from kobert_pipeline.features.hypernyms import kind_of
 
 ENDINGS = ("인가", "인가", "인가요", "일까", "야", "입니까", "", "")
@@ -28,8 +28,10 @@ def cleft(
 ) -> list[Morph] | None:
     """The question for an answer as its morphemes, without the question mark; None where the rules do not apply. Where
     the clause has no topic, it is about `topic`."""
-    particle = sentence[answer.after].form if answer.after < len(sentence) else ""
-    heads = heads_of("year" if is_year(sentence, answer) else answer.kind, particle, answer.hypernym)
+    particle = particle_after(sentence, answer)
+    heads = heads_of(answer.kind, particle, answer.hypernym)
+    if answer.kind == "year" and sentence[answer.after - 1].form != "년":  # the text has the month, too
+        heads = [head for head in heads if head[0] in ("해", "연도")]
     rest = clause_with([], sentence, answer, answer.after + 1, topic)
     # an answer before a relative clause may belong to that one, and not to the predicate that the cleft turns into one
     is_relative = any(morpheme.tag == "ETM" for morpheme in sentence[answer.after :])
@@ -50,7 +52,7 @@ def cleft(
     ending = rng.choice(ENDINGS)
     # as one noun, because Kiwi would contract 누구 and 인가 to 누군가, which means somebody
     asked = [Morph(word + ("이야" if (word, ending) == ("무엇", "야") else ending), "NNG")] if ending else []
-    if answer.kind == "name" and word != "무엇" and rng.random() < NAME_SHARE:
+    if answer.kind in ("name", "title") and word != "무엇" and rng.random() < NAME_SHARE:
         described += [Morph(noun, "NNG", True), Morph("의", "JKG")]
         noun, asked = "이름", asked and [Morph("무엇인가", "NNG")]
     return [*described, Morph(noun, "NNG", True), Morph("은", "JX"), *asked]
@@ -66,10 +68,16 @@ def heads_of(kind: str, particle: str, hypernym: str = "") -> list[tuple[str, st
         return [("때", "언제"), ("것", "언제")] if particle == "에" else []
     if kind == "number" or particle not in (*SUBJECT, *OBJECT, *PLACE):
         return []
+    kind_of_name = kind_of(hypernym)
+    if kind_of_name == "person" and particle in PLACE:
+        return []
     if hypernym:
-        word, other = {"person": ("누구", "사람"), "place": ("어디", "곳")}.get(kind_of(hypernym), ("무엇", "것"))
-        return [(hypernym, word), (hypernym, word), (other, word)]
-    if kind == "noun" or particle in OBJECT:
+        word = {"person": "누구", "place": "어디"}.get(kind_of_name, "무엇")
+        other = (
+            ("사람", "누구") if kind_of_name == "person" else ("곳", "어디") if particle in PLACE else ("것", "무엇")
+        )
+        return [(hypernym, word), (hypernym, word), ("곳", "어디") if kind_of_name == "place" else other]
+    if kind in ("noun", "title") or particle in OBJECT:
         return [("것", "무엇")] if particle not in PLACE else []
     if particle in PLACE:
         return [("곳", "어디")]

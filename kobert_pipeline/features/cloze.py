@@ -7,13 +7,14 @@ joins the morphemes again).
 
 import random
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
-from kobert_pipeline.features.candidates import NAME_PARTS, Answer, Tagged
+from kobert_pipeline.features.candidates import NAME_PARTS, Answer, Tagged, is_numeral
 from kobert_pipeline.features.hypernyms import kind_of
 
 PLACE = ("에서", "에서는", "에", "에는", "으로", "로", "까지")
+INSIDE = ("에서", "에서는", "에", "에는")
+"""Particles of places that never follow a person."""
 SUBJECT, OBJECT, OTHER = ("이", "가", "은", "는", "께서"), ("을", "를"), ("와", "과", "의", "에게")
 AFTER_CONSONANT = {"가": "이", "는": "은", "를": "을", "와": "과", "로": "으로", "로는": "으로는", "로서": "으로서"}
 """The forms of particles after a consonant, as in 무엇, for those that a vowel came before."""
@@ -66,6 +67,8 @@ def in_place(
     """The question for an answer as its morphemes, without the question mark; None where the rules do not apply. Only
     the clause with the answer is asked about, with the topic of the sentence, or `topic`, where it has none."""
     asked, replaced = question_word(sentence, answer, rng)
+    if not asked:
+        return None
     return _with_question_ending(clause_with(asked, sentence, answer, answer.after + replaced, topic), rng)
 
 
@@ -89,7 +92,7 @@ def clause_with(
         found.pop(0)
     while found and found[-1].tag in TRAILING:
         found.pop()
-    is_subject = answer.after < len(sentence) and sentence[answer.after].form in SUBJECT
+    is_subject = particle_after(sentence, answer) in SUBJECT
     return _with_topic(found, topic) if found and topic and not is_subject else found
 
 
@@ -106,30 +109,38 @@ def _with_topic(clause: list[Morph], topic: Sequence[Morph]) -> list[Morph]:
 def topic_of(sentence: Sequence[Tagged]) -> list[Morph]:
     """The topic that a sentence begins with, without brackets and its particle; empty where it begins with none, or
     with a pronoun. In an encyclopedia the first sentence of an article begins with what the article is about."""
+    places = topic_places(sentence)
+    # a space after the morpheme that is really before it: a bracket that is left out leaves none
+    spaces = [None, *(sentence[place].start > sentence[place - 1].end for place in places[1:])]
+    return [Morph(*sentence[place][:2], space) for place, space in zip(places, spaces, strict=False)]
+
+
+def topic_places(sentence: Sequence[Tagged]) -> list[int]:
+    """The numbers of the morphemes of `topic_of`."""
     places = _without_brackets(sentence, list(range(min(len(sentence), LONGEST_LEAD))))
     end = next((number for number, place in enumerate(places) if _is_topic(sentence[place])), 0)
-    parts = [sentence[place] for place in places[:end]]
-    if not 0 < end <= LONGEST_TOPIC or not all(part.tag in (*NAME_PARTS, "JKG") for part in parts):
+    if not 0 < end <= LONGEST_TOPIC or not all(sentence[place].tag in (*NAME_PARTS, "JKG") for place in places[:end]):
         return []
-    spaces = [None, *(after.start > before.end for before, after in pairwise(parts))]
-    return [Morph(part.form, part.tag, space) for part, space in zip(parts, spaces, strict=True)]
+    return places[:end]
 
 
 def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> tuple[list[Morph], int]:
-    """The morphemes that take the answer's place, and how many after the answer they replace, too (its particle)."""
+    """The morphemes that take the answer's place, and how many after the answer they replace, too (its particle). No
+    morphemes where no question word fits."""
     following = sentence[answer.after] if answer.after < len(sentence) else Tagged("", "", 0, 0)
-    particle = following.form if following.tag.startswith("J") else ""
+    particle = particle_after(sentence, answer)
     if answer.kind == "number":
-        units = [Morph(*morpheme[:2]) for morpheme in sentence[answer.first + 1 : answer.after]]
-        return ([Morph("얼마", "NNG")] if units[-1].tag in ("SW", "SL") else [Morph("몇", "MM"), *units]), 0
-    if answer.kind == "date":
+        return _word_for_number(sentence, answer), 0
+    if answer.kind in ("date", "year"):
         return _word_for_date(sentence, answer, particle, rng)
     if answer.hypernym and rng.random() < HYPERNYM_SHARE:
         return [Morph(rng.choice(["어느", "어떤"]), "MM"), Morph(answer.hypernym, "NNG", True)], 0
-    if answer.kind == "noun" and particle:
-        # never 누구 or 어디: common nouns mostly name things
+    if answer.kind in ("noun", "title") and particle:
+        # never 누구 or 어디: common nouns mostly name things, and so do titles
         return [Morph("무엇", "NP"), Morph(AFTER_CONSONANT.get(particle, particle), following.tag)], 1
     kind = kind_of(answer.hypernym)
+    if kind == "person" and particle in INSIDE:
+        return [], 0
     if particle in PLACE and kind != "person":
         return [Morph("어디", "NP")], 0
     # a name does not say whether it is a person's
@@ -140,21 +151,34 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
     if particle in OBJECT:
         return [Morph(rng.choice(words if kind else ["무엇"]), "NP"), Morph("를", "JKO")], 1
     if particle in OTHER:
-        word = rng.choice(words if kind else ["누구"])
+        word = rng.choice(words)
         return [Morph(word, "NP"), Morph("와" if particle == "과" else particle, following.tag)], 1
-    return [Morph(words[0] if kind else "무엇", "NP")], 0
+    # as a common noun before the copula, because Kiwi would contract 누구 and 인가 to 누군가, which means somebody
+    return [Morph(words[0] if kind else "무엇", "NNG" if following.tag == "VCP" else "NP")], 0
 
 
-def is_year(sentence: Sequence[Tagged], answer: Answer) -> bool:
-    """Whether an answer is a date of a year alone."""
-    return answer.kind == "date" and sentence[answer.after - 1].form == "년"
+def particle_after(sentence: Sequence[Tagged], answer: Answer) -> str:
+    """The particle that follows an answer; "" where none does, as before the copula 이."""
+    is_particle = answer.after < len(sentence) and sentence[answer.after].tag.startswith("J")
+    return sentence[answer.after].form if is_particle else ""
+
+
+def _word_for_number(sentence: Sequence[Tagged], answer: Answer) -> list[Morph]:
+    """The morphemes that ask for a number: 몇 with the unit, or 얼마 where it has a sign for one, or none."""
+    places = range(answer.first + 1, answer.after)
+    units = [Morph(*sentence[place][:2]) for place in places if not is_numeral(sentence, place)]
+    if not units or units[-1].tag in ("SW", "SL"):
+        return [Morph("얼마", "NNG")]
+    return [Morph("몇", "MM"), *units]
 
 
 def _word_for_date(
     sentence: Sequence[Tagged], answer: Answer, particle: str, rng: random.Random
 ) -> tuple[list[Morph], int]:
-    """As `question_word`, for a date: for a year alone, words that ask for a year, too."""
-    word = rng.choice(["언제", *YEAR_WORDS]) if is_year(sentence, answer) else "언제"
+    """As `question_word`, for a date: for a year words that ask for one, too, or only those where the text has the
+    month as well."""
+    of_date = sentence[answer.after - 1].form != "년"
+    word = rng.choice(["언제"] * (not of_date) + list(YEAR_WORDS)) if answer.kind == "year" else "언제"
     # 언제 takes no particle, but 몇 년에 does
     return [Morph(word, "NP")], int(word == "언제" and particle in ("에", "은", "는"))
 

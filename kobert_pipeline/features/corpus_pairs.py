@@ -5,7 +5,7 @@ questions that are made from paragraphs by rules, or a text with itself, whose t
 import heapq
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -13,14 +13,23 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.synthesize import LEAD_CHARACTERS, examples_of, paragraphs_of
 from kobert_pipeline.features.synthesize import SHORTEST as SHORTEST_ASKED
-from kobert_pipeline.features.synthesize import examples_of, paragraphs_of
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import digest, in_split
 from kobert_pipeline.progress import report, track
 
 SHORTEST = 30
 """Characters of a paragraph; shorter ones are headings and the like, and left out."""
+
+
+class Candidate(NamedTuple):
+    """A text and its pair, or None and the beginning `lead` of its document where a question is to be made."""
+
+    identity: str
+    text: str
+    pair: str | None
+    lead: str = ""
 
 
 class CorpusPairs(Options):
@@ -36,7 +45,7 @@ class CorpusPairs(Options):
     test or that no question is made of; all there are if there are fewer."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[2] = 2
+    rules: Literal[3] = 3
     """Version of the rules for questions, as in `synthesize`."""
 
 
@@ -58,11 +67,11 @@ def run(
         report(f"pairing {split}")
         texts = (candidate for document in documents for candidate in candidates_of(document, kind))
         # those with the smallest hashes: a random choice that needs no memory for the others
-        drawn = heapq.nsmallest(number, texts, key=lambda candidate: digest(candidate[0]))
+        drawn = heapq.nsmallest(number, texts, key=lambda candidate: digest(candidate.identity))
         candidates = track(drawn, f"pairing {split}", len(drawn), "pairs")
         # before a question is made: what is left of a paragraph without a sentence may overlap nothing any more
-        clear = (one for one in candidates if not any(text and known.overlaps(text) for text in one[1:]))
-        found[split] = [pair for pair in (example_of(*candidate) for candidate in clear) if pair]
+        clear = (one for one in candidates if not any(text and known.overlaps(text) for text in (one.text, one.pair)))
+        found[split] = [pair for pair in map(example_of, clear) if pair]
     if not found["train"]:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -73,24 +82,25 @@ def run(
     return found["train"], found["dev"]
 
 
-def candidates_of(document: Document, kind: str) -> Iterator[tuple[str, str, str | None]]:
-    """The identity, the text and its pair of each pair of a document; of the kind questions each paragraph to ask
-    about, without a pair."""
+def candidates_of(document: Document, kind: str) -> Iterator[Candidate]:
+    """The pairs of a document; of the kind questions each paragraph to ask about."""
     if kind != "same" and not document.ordered:
         return
     if kind == "questions":
-        yield from ((f"corpus-{identity}", paragraph, None) for identity, paragraph in paragraphs_of(document))
+        lead = document.text[:LEAD_CHARACTERS]
+        yield from (Candidate(f"corpus-{name}", paragraph, None, lead) for name, paragraph in paragraphs_of(document))
         return
     lines = [line for line in document.text.split("\n") if len(line) >= SHORTEST]
     pairs = zip(lines, lines if kind == "same" else lines[1:], strict=False)
-    yield from ((f"corpus-{document.id}#{number}", text, pair) for number, (text, pair) in enumerate(pairs))
+    yield from (Candidate(f"corpus-{document.id}#{number}", text, pair) for number, (text, pair) in enumerate(pairs))
 
 
-def example_of(identity: str, text: str, pair: str | None) -> Example | None:
+def example_of(candidate: Candidate) -> Example | None:
     """A candidate as an example of the task contrastive; None for a paragraph that no question is made of. A function
     of the candidate alone: questions are made only of those that were drawn, since analysis takes a while."""
+    identity, text, pair, lead = candidate
     if pair is None:
-        if not (made := examples_of(identity, text, 1)):
+        if not (made := examples_of(identity, text, 1, lead)):
             return None
         text, pair = made[0]["question"], made[0]["context"]
     return {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}

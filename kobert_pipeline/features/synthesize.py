@@ -6,9 +6,10 @@ copy (Lewis et al., ACL 2019, recommend the same against overlap).
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import Field
@@ -19,8 +20,9 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.candidates import Answer, Tagged, answers
 from kobert_pipeline.features.cleft import cleft
 from kobert_pipeline.features.cloze import Morph, in_place, topic_of
+from kobert_pipeline.features.name_kinds import NameKinds
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.progress import report
+from kobert_pipeline.progress import report, track
 
 SHORTEST, LONGEST = 150, 1000
 """Characters of a context."""
@@ -34,8 +36,8 @@ TRIES = 3
 ELSEWHERE_SHARE = 0.15
 """How many questions are answered by another sentence than the one they were made of, where there is one."""
 FEWEST_WORDS, MOST_MORPHEMES = 3, 40
-"""A question has so many nouns, verbs and numbers at least, its question word not always left out, or it could be about
-anything; and so many morphemes at most."""
+"""A question shares so many nouns, verbs and numbers at least with its sentence and topic, or it could be about
+anything; and has so many morphemes at most."""
 SHARED_WORDS = 2
 """Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
 CONTENT = ("NN", "VV", "VA", "SN", "SL")
@@ -45,6 +47,8 @@ CLEFT_SHARE = 0.7
 NOUN_WEIGHT = 0.1
 """How likely a common noun is to be asked for, compared with a name, a date or a number. With 0.5 every third answer is
 one, and a model that learned from 12,000 questions answered people's questions worse (docs/results/questions.md)."""
+UNKNOWN_WEIGHT = 0.3
+"""The same for a name of which the corpus does not say what it is, so that 누구 or 어디 would be a guess."""
 LEAD_CHARACTERS = 150
 """Of the beginning of a document, in which its topic is looked for."""
 SEED = 1
@@ -60,7 +64,7 @@ class Synthesis(Options):
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[2] = 2
+    rules: Literal[3] = 3
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
@@ -69,6 +73,7 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
     (an `EvaluationTexts`) are left out. Raises UserError where no question can be made."""
     found: list[Example] = []
     contexts = list(paragraphs(options, corpus))
+    nouns = nouns_of_names(contexts)
     # shuffled, because a limited number of questions must come from all of the corpus
     random.Random(SEED).shuffle(contexts)
     for number, (identity, context, lead) in enumerate(contexts):
@@ -77,7 +82,7 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
         if number % 500 == 0:
             report("asking", len(found), options.questions, "questions")
         if not known.overlaps(context):
-            found += examples_of(identity, context, options.per_context, lead)
+            found += examples_of(identity, context, options.per_context, lead, nouns)
     if not found:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -99,9 +104,9 @@ def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str, str
 def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
     """The identity and the text of each paragraph of suitable length of a document, short ones joined."""
     context, first = "", 0
-    lines = document.text.split("\n")
-    for number, line in enumerate([*lines, ""]):
-        is_last = number == len(lines)
+    lines = [(number, line) for number, line in enumerate(document.text.split("\n")) if line]
+    for number, line in [*lines, (-1, "")]:
+        is_last = number < 0
         if context and (is_last or len(context) >= ENOUGH or len(context) + 1 + len(line) > LONGEST):
             if SHORTEST <= len(context) <= LONGEST:
                 yield f"{document.id}#{first}", context
@@ -109,25 +114,30 @@ def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
         context, first = (f"{context} {line}", first) if context else (line, number)
 
 
-def examples_of(identity: str, context: str, count: int, lead: str = "") -> list[Example]:
-    """Up to `count` questions about a paragraph, a function of its identity and text, and of the beginning `lead` of
-    its document."""
+def nouns_of_names(contexts: list[tuple[str, str, str]]) -> dict[str, str]:
+    """What the names in the paragraphs are, {name: a noun for it}."""
+    kinds, last_lead = NameKinds(), ""
+    for _, context, lead in track(contexts, "reading names", len(contexts), "paragraphs"):
+        for sentence in tagged_sentences(context):
+            kinds.add_mentions(context, sentence)
+        if lead != last_lead and lead.strip():
+            kinds.add_article(lead, tagged_sentences(lead)[0])
+        last_lead = lead
+    return kinds.nouns()
+
+
+def examples_of(
+    identity: str, context: str, count: int, lead: str = "", nouns: Mapping[str, str] = MappingProxyType({})
+) -> list[Example]:
+    """Up to `count` questions about a paragraph, a function of its identity and text, of the beginning `lead` of its
+    document, and of `nouns` for names."""
     # a text as a seed gives the same numbers in every process, unlike its `hash`
     rng = random.Random(f"{SEED}\n{identity}")
     sentences = tagged_sentences(context)
     topic = topic_of(tagged_sentences(lead)[0]) if lead.strip() else []
-    candidates = [
-        (number, answer)
-        for number, sentence in enumerate(sentences)
-        if len(sentence) >= SHORTEST_SENTENCE
-        for answer in answers(context, sentence)
-    ]
-    # a random order in which a noun comes early by its weight: a key u ** (1 / weight) (Efraimidis and Spirakis 2006)
-    exponents = {"noun": 1 / NOUN_WEIGHT}
-    candidates.sort(key=lambda candidate: rng.random() ** exponents.get(candidate[1].kind, 1), reverse=True)
     found: list[Example] = []
     seen: set[str] = set()
-    for number, answer in candidates[: count * TRIES]:
+    for number, answer in candidates(context, sentences, nouns, rng)[: count * TRIES]:
         text = context[answer.start : answer.end]
         asked = question(sentences[number], answer, rng, topic)
         if len(found) == count or not asked or text in seen or text in asked:
@@ -145,12 +155,35 @@ def examples_of(identity: str, context: str, count: int, lead: str = "") -> list
     return found
 
 
+def candidates(
+    context: str, sentences: list[list[Tagged]], nouns: Mapping[str, str], rng: random.Random
+) -> list[tuple[int, Answer]]:
+    """What can be asked for in a paragraph, with the number of its sentence, in a random order in which an answer comes
+    early by its weight."""
+    found = [
+        (number, answer._replace(hypernym=answer.hypernym or nouns.get(context[answer.start : answer.end], "")))
+        for number, sentence in enumerate(sentences)
+        if len(sentence) >= SHORTEST_SENTENCE
+        for answer in answers(context, sentence)
+    ]
+    # a key u ** (1 / weight) (Efraimidis and Spirakis 2006)
+    return sorted(found, key=lambda candidate: rng.random() ** (1 / weight_of(candidate[1])), reverse=True)
+
+
+def weight_of(answer: Answer) -> float:
+    """How likely an answer is to be asked for, compared with a date."""
+    if answer.kind == "noun":
+        return NOUN_WEIGHT
+    return UNKNOWN_WEIGHT if answer.kind == "name" and not answer.hypernym else 1
+
+
 def question(sentence: list[Tagged], answer: Answer, rng: random.Random, topic: Sequence[Morph] = ()) -> str:
     """The question for an answer, "" where the rules do not apply; about `topic`, the subject of the whole document,
     where the sentence names none."""
     asked = cleft(sentence, answer, rng, topic) if rng.random() < CLEFT_SHARE else None
     asked = asked or in_place(sentence, answer, rng, topic)
-    words = sum(morph.tag.startswith(CONTENT) for morph in asked or [])
+    own = {tagged.form for tagged in sentence} | {morph.form for morph in topic}
+    words = sum(morph.tag.startswith(CONTENT) and morph.form in own for morph in asked or [])
     return joined(asked) + "?" if asked and words >= FEWEST_WORDS and len(asked) <= MOST_MORPHEMES else ""
 
 

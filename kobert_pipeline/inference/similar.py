@@ -16,6 +16,7 @@ from kobert_pipeline.finetune.pooling import POOLINGS
 from kobert_pipeline.inference.bm25 import Bm25
 from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.embed import LAST, Embedder
+from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
 QUERIES_AT_ONCE = 256
@@ -101,12 +102,6 @@ def cosines(texts: Sequence[str], embedder: TextEmbedder) -> Scores:
     return lambda queries: normalized(embedder.embed(queries)) @ vectors.T
 
 
-def normalized(vectors: np.ndarray) -> np.ndarray:
-    """The vectors with length 1, (n, d); those of zeros stay."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-
-
 def standard_scores(scores: np.ndarray) -> np.ndarray:
     """Each row with mean 0 and standard deviation 1; zeros where all its scores are equal."""
     centered = scores - scores.mean(1, keepdims=True)
@@ -124,6 +119,21 @@ def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray,
         found.append((best, np.take_along_axis(rows, best, 1)))
     numbers, values = (np.concatenate(list(chain(part))) for part in zip(*found, strict=True))
     return numbers, values
+
+
+def top_of_stored(
+    path: Path, texts: int, embedder_of: Callable[[], Embedder], queries: Sequence[str], count: int
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """{pooling: as `top`}, by the cosines of the vectors of `texts` texts that are in a file already. Raises UserError
+    where their number is another, or their width is not that of the embedder's."""
+    vectors, embedder = open_vectors(path, texts), embedder_of()
+    asked = embedder.embed(queries)
+    if asked.shape[1] != vectors.shape[1]:
+        raise UserError(
+            f"{path} has vectors of {vectors.shape[1]:,} numbers, and those of the query have {asked.shape[1]:,}; give "
+            "the checkpoint, --by and --layers with which it was written"
+        )
+    return {embedder.pooling: nearest(vectors, asked, count)}
 
 
 def ranks(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> np.ndarray:

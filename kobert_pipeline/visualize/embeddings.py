@@ -1,8 +1,8 @@
 """Sentence vectors of every layer in two dimensions.
 
-Each layer has a projection of its own (PCA), whose axes may point anywhere. It is rotated or mirrored onto the layer
-before (orthogonal Procrustes, Schönemann 1966), so that points do not jump from layer to layer because an axis has
-turned over.
+Each layer has a projection of its own (PCA or t-SNE), whose axes may point anywhere. It is rotated or mirrored onto the
+layer before (orthogonal Procrustes, Schönemann 1966), so that points do not jump from layer to layer because an axis
+has turned over.
 """
 
 import os
@@ -21,6 +21,11 @@ from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.embed import Embedder
 
 POOLINGS = ("mean", "cls", "max")
+PROJECTIONS = ("pca", "tsne")
+PERPLEXITY = 30
+"""Neighbours that t-SNE keeps near, about; a third of the texts where there are fewer than three times as many."""
+NEIGHBOURS = 5
+"""Nearest points in the picture that trustworthiness looks at."""
 NO_VARIANCE = 1e-12
 """Squared distance below which vectors differ by rounding only, as those of [CLS] in the embeddings."""
 VECTORS, METADATA = "vectors.tsv", "metadata.tsv"
@@ -60,13 +65,18 @@ class LabelledTexts:
         return dict(Counter(self.labels or ()).most_common())
 
 
+def refuse_unknown(option: str, value: str, allowed: Sequence[str]) -> None:
+    """Raise UserError for a value that an option does not have."""
+    if value not in allowed:
+        raise UserError(f"{option} {value!r:.40}{did_you_mean(value, allowed)}")
+
+
 def layer_vectors(
     folder: Path, texts: Sequence[str], pooling: str = "mean", tokenizer_folder: Path | None = None
 ) -> tuple[np.ndarray, int]:
     """The vectors of texts in every layer of a checkpoint, (layers + 1, n, H), the embeddings first; and how many texts
     were truncated."""
-    if pooling not in POOLINGS:
-        raise UserError(f"--pooling {pooling!r:.40}{did_you_mean(pooling, POOLINGS)}")
+    refuse_unknown("--pooling", pooling, POOLINGS)
     located = folder if tokenizer_folder else locate(str(folder))
     model, tokenizer = load(located, tokenizer_folder)
     count = encoder_of(model).config.num_hidden_layers + 1
@@ -77,21 +87,28 @@ def layer_vectors(
 
 @dataclass(frozen=True)
 class Projection:
-    """`points` (L, n, 2), each layer scaled to the same spread, and `explained` (L,): the share of a layer's variance
-    that its two dimensions keep."""
+    """`points` (L, n, 2), each layer scaled to the same spread, and `kept` (L,): of `pca` the share of a layer's
+    variance that its two dimensions keep, of `tsne` the trustworthiness of neighbours in the picture, 1 at best (Venna
+    and Kaski 2001)."""
 
     points: np.ndarray
-    explained: np.ndarray
+    kept: np.ndarray
+    kind: str = "pca"
 
     @classmethod
-    def of(cls, vectors: np.ndarray) -> "Projection":
-        """The projection of vectors (L, n, H), each layer onto its first two principal components."""
-        layers, explained = list[np.ndarray](), list[float]()
+    def of(cls, vectors: np.ndarray, kind: str = "pca") -> "Projection":
+        """The projection of vectors (L, n, H), layer by layer: onto the first two principal components (`pca`), or by
+        t-SNE, which starts from them in the first layer and from the layer before in all others (`tsne`)."""
+        layers, kept = list[np.ndarray](), list[float]()
+        neighbours: np.ndarray | None = None
         for layer in vectors.astype(np.float64):
             points, share = principal_components(layer)
+            if kind == "tsne" and points.any():
+                neighbours, share = tsne(layer, neighbours)
+                points = spread(neighbours - neighbours.mean(0))
             layers.append(aligned(points, layers[-1]) if layers else points)
-            explained.append(share)
-        return cls(np.stack(layers), np.array(explained))
+            kept.append(share)
+        return cls(np.stack(layers), np.array(kept), kind)
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
@@ -104,7 +121,27 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
     variance = (singular**2).sum()
     if variance <= len(vectors) * NO_VARIANCE:
         return np.zeros_like(points), 1.0
-    return points / np.sqrt((points**2).sum(1).mean()), float((singular[:2] ** 2).sum() / variance)
+    return spread(points), float((singular[:2] ** 2).sum() / variance)
+
+
+def tsne(vectors: np.ndarray, before: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Vectors (n, H) as points (n, 2) whose neighbours are those of the vectors (van der Maaten and Hinton, JMLR 2008),
+    and the trustworthiness of their neighbours. It starts from the points of the layer before, or from PCA."""
+    from sklearn.manifold import TSNE, trustworthiness
+
+    count = len(vectors)
+    # exaggeration at first finds clusters, but would scatter those of the layer before
+    start, exaggeration = ("pca", 12) if before is None else (before, 1)
+    perplexity = min(PERPLEXITY, (count - 1) / 3)
+    found = TSNE(2, perplexity=perplexity, init=start, early_exaggeration=exaggeration, random_state=0)
+    points = found.fit_transform(vectors)
+    share = trustworthiness(vectors, points, n_neighbors=max(1, min(NEIGHBOURS, (count - 1) // 2)))
+    return points, float(share)
+
+
+def spread(points: np.ndarray) -> np.ndarray:
+    """Points (n, 2), scaled to a mean squared distance of 1 from the origin."""
+    return points / np.sqrt((points**2).sum(1).mean())
 
 
 def aligned(points: np.ndarray, reference: np.ndarray) -> np.ndarray:

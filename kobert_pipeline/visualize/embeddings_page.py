@@ -13,9 +13,8 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a
 OTHER = "#888888"
 
 BODY = """<h1>Sentence vectors of {name}</h1>
-<p class="faint">{count:,} texts, {pooling} pooling. Each layer is projected onto its two principal components, scaled
-to the same spread, and rotated or mirrored onto the layer before. Distances between clusters may be lost in two
-dimensions: the share of the variance that is kept is given.</p>
+<p class="faint">{count:,} texts, {pooling} pooling. Each layer is {projected}, scaled to the same spread, and rotated
+or mirrored onto the layer before. {warning}</p>
 <div class="controls">
 <label class="wide"><span id="named">Layer</span>
 <input type="range" id="layer" min="0" max="{last}" value="{last}" step="1"></label>
@@ -26,9 +25,25 @@ dimensions: the share of the variance that is kept is given.</p>
 <div><svg id="picture" role="img" aria-label="Points, one for each text" lang="ko"></svg></div>
 """
 
+PROJECTED = {
+    "pca": (
+        "projected onto its two principal components",
+        "Distances between clusters may be lost in two dimensions: the share of the variance that is kept is given.",
+        "of the variance in two dimensions",
+    ),
+    "tsne": (
+        "projected by t-SNE, which starts from the layer before",
+        "Neighbours are kept; sizes of clusters and distances between them mean nothing. How far neighbours can be "
+        "trusted is given.",
+        "trustworthiness of neighbours",
+    ),
+}
+"""{projection: how it is made, what to beware of, and what `kept` is a share of}."""
+
 
 def embeddings_page(name: str, found: LabelledTexts, projection: Projection, pooling: str) -> str:
     """The page of the texts and their points in every layer; the last one is shown first."""
+    projected, warning, kept_of = PROJECTED[projection.kind]
     counts = found.counts()
     numbers = {label: number for number, label in enumerate(counts)}
     data = {
@@ -38,7 +53,11 @@ def embeddings_page(name: str, found: LabelledTexts, projection: Projection, poo
         "counts": list(counts.values()),
         "colours": [COLOURS[number] if number < len(COLOURS) else OTHER for number in range(max(len(counts), 1))],
         "points": np.round(projection.points, 4).tolist(),
-        "explained": np.round(projection.explained, 4).tolist(),
+        "kept": np.round(projection.kept, 4).tolist(),
+        "kept_of": kept_of,
     }
-    body = BODY.format(name=escape(name), count=len(found.texts), pooling=pooling, last=len(projection.points) - 1)
+    body = BODY.format(
+        name=escape(name), count=len(found.texts), pooling=pooling, last=len(projection.points) - 1,
+        projected=projected, warning=warning,
+    )  # fmt: skip
     return page(f"Sentence vectors of {name}", body, "embeddings.js", data)

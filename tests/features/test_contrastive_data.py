@@ -174,7 +174,7 @@ def documents(folder: Path) -> Path:
 
 
 def pairs_of(document: Document, kind: str) -> list[tuple[str, str]]:
-    examples = [example_of(*candidate) for candidate in candidates_of(document, kind)]
+    examples = [example_of(candidate) for candidate in candidates_of(document, kind)]
     return [(example["text"], example["text_pair"]) for example in examples if example]
 
 

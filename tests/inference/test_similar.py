@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ from sklearn.metrics import ndcg_score
 import kobert_pipeline as kobert_package
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.inference.bm25 import Bm25, content_morphemes
+from kobert_pipeline.inference.nearest import nearest, normalized
 from kobert_pipeline.inference.similar import ranks, standard_scores, top
 from kobert_pipeline.inference.token_weights import K1, B
 
+VECTORS = ("--vectors", "texts.npy")
 TEXTS = [
     "배우들의 연기가 정말 좋았다.",
     "연기는 좋은데 이야기가 지루하다.",
@@ -48,6 +51,22 @@ def test_ranks_and_the_best_equal_plain_loops(queries: int, texts: int, seed: in
     for row, best, of_best in zip(scores, numbers.tolist(), values.tolist(), strict=True):
         assert best == sorted(range(texts), key=lambda number: (-row[number], number))[:3]
         assert of_best == [row[number] for number in best]
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 9), st.integers(0, 2**32))
+def test_search_in_blocks_equals_the_plain_one(texts: int, count: int, block: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-1, 2, (texts, 4)).astype(np.float32)  # many are equal, and some are zeros
+    # products with these are exact, so that cosines that should be equal are
+    queries = np.array([[0, 1, 0, 0], [1, 1, -1, 1], [0, 0, 0, 0]], np.float32)
+    lengths = np.linalg.norm(vectors, axis=1)
+    scores = normalized(queries) @ vectors.T / np.where(lengths, lengths, 1)
+    numbers, cosines = top(lambda _: scores, numbered(3), count)
+    np.testing.assert_allclose(scores, normalized(queries) @ normalized(vectors).T, atol=1e-6)
+    with patch("kobert_pipeline.inference.nearest.BLOCK", block):
+        found = nearest(vectors, queries, count)
+    np.testing.assert_array_equal(found[0], numbers)
+    np.testing.assert_allclose(found[1], cosines, atol=1e-6)
 
 
 def test_scores_of_a_ranking_equal_scikit_learn() -> None:
@@ -122,6 +141,27 @@ def test_the_ranking_is_by_the_cosine_of_the_vectors(place: Path, kobert: Callab
     assert shown.out.count("(by bm25)") == 2 and "음악이 아름다운 영화" in shown.out
 
 
+def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]) -> None:
+    asked = ("similar", "mlm", TEXTS[1], "음악", "--in", "texts.txt", "--by", "max", "--top-k", 3, "--json")
+    assert kobert("embed", "mlm", "texts.txt", "--pooling", "max", "--out", "texts.npy").code == 0
+    found = [[json.loads(line) for line in kobert(*asked, *more).out.splitlines()] for more in ([], VECTORS)]
+    scores = [[row.pop("score") for row in rows] for rows in found]
+    assert found[0] == found[1] and len(found[0]) == 6
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3)
+    (place / "other.txt").write_text("한 줄", encoding="utf-8")
+    np.save(place / "double.npy", np.zeros((5, 32)))
+    np.save(place / "narrow.npy", np.zeros((5, 8), np.float32))
+    for more, said in (
+        ((*VECTORS, "--in", "other.txt"), "texts.npy has 5 vectors for 6 texts; embed the same files again"),
+        (("--vectors", "double.npy"), "double.npy holds no vectors of float32"),
+        (("--vectors", "narrow.npy"), "narrow.npy has vectors of 8 numbers, and those of the query have 32"),
+        (("--vectors", "texts.txt"), "texts.txt is no file of vectors"),
+        (("--vectors", "no.npy"), "no.npy is not a file"),
+        ((*VECTORS, "--by", "bm25"), "ranked by one pooling"),
+    ):
+        assert said in kobert(*asked, *more).complaint
+
+
 def test_questions_find_their_contexts(place: Path, kobert: Callable[..., Any], corpora: Path) -> None:
     methods = ["mean", "first-last", "bm25", "hybrid"]
     given = [part for method in methods for part in ("--by", method)]
@@ -138,6 +178,7 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["연기"], "--in FILE"),
         (["--in", "texts.txt"], "give a QUERY"),
         (["연기", "--gold", corpora / "qa_dev.json"], "brings queries and texts of its own"),
+        (["--gold", corpora / "qa_dev.json", *VECTORS], "leave it out with --gold"),
         (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
         (["연기", "--in", corpora / "qa_dev.json"], "is not one text per line"),
         (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),

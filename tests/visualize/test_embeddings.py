@@ -61,7 +61,30 @@ def test_equal_vectors_are_at_the_centre() -> None:
     vectors = np.stack([np.ones((5, 4)), np.random.default_rng(4).normal(size=(5, 4))])
     found = Projection.of(vectors)
     assert not found.points[0].any() and found.points[1].any()
-    assert np.isfinite(found.points).all() and np.isfinite(found.explained).all()
+    assert np.isfinite(found.points).all() and np.isfinite(found.kept).all()
+    assert not Projection.of(vectors, "tsne").points[0].any()
+
+
+def test_tsne_keeps_neighbours_that_two_components_lose() -> None:
+    """Sixteen clusters on the axes of as many dimensions; from one layer to the next, which is nearly the same, points
+    hardly move."""
+    rng = np.random.default_rng(6)
+    labels = np.repeat(np.arange(16), 6)
+    cloud = np.eye(16)[labels] + rng.normal(size=(96, 16)) * 0.1
+    layers = np.stack([cloud, cloud + rng.normal(size=cloud.shape) * 0.001])
+    found = Projection.of(layers, "tsne")
+
+    def neighbours_share_a_label(points: np.ndarray) -> float:
+        distances = np.linalg.norm(points[:, None] - points[None], axis=2) + np.eye(96) * 1e9
+        return float((labels[distances.argmin(1)] == labels).mean())
+
+    assert neighbours_share_a_label(found.points[0]) == 1 > neighbours_share_a_label(Projection.of(layers).points[0])
+    assert (found.kept > Projection.of(layers).kept).all() and (found.kept <= 1).all()
+    np.testing.assert_array_equal(found.points, Projection.of(layers, "tsne").points)
+    np.testing.assert_allclose((found.points**2).sum(2).mean(1), 1, rtol=1e-5)
+    assert np.abs(np.diff(found.points, axis=0)).max() < 0.5
+    # with so few texts that no cluster is left
+    assert np.isfinite(Projection.of(layers[:, :3], "tsne").points).all()
 
 
 def test_vectors_of_layers_are_those_of_embed(tiny: Any) -> None:
@@ -126,6 +149,9 @@ def test_rare_labels_share_a_colour(tmp_path: Path) -> None:
     found = LabelledTexts([f"글 {i}" for i in range(len(labels))], labels)
     vectors = np.random.default_rng(5).normal(size=(2, len(labels), 4))
     write_page(tmp_path / "e.html", embeddings_page("x", found, Projection.of(vectors), "mean"))
+    write_page(tmp_path / "t.html", embeddings_page("x", found, Projection.of(vectors, "tsne"), "mean"))
+    for name, measure in (("e", "of the variance in two dimensions"), ("t", "trustworthiness of neighbours")):
+        assert Page(tmp_path / f"{name}.html").data["kept_of"] == measure
     (state,) = Page(tmp_path / "e.html").states()
     colours = dict(zip(labels, [one["fill"] for one in state["picture"]], strict=True))
     assert list(colours.values()) == [*COLOURS, OTHER, OTHER]
@@ -157,4 +183,5 @@ def test_what_cannot_be_shown_is_refused_in_one_sentence(written: Path, tiny: An
     assert "--pooling 'first-last' (allowed: cls, max, mean)" in complaint(
         "--out", written / "f.html", "--pooling", "first-last"
     )
+    assert "--projection 'umap' (allowed: pca, tsne)" in complaint("--out", written / "f.html", "--projection", "umap")
     assert {path: path.read_bytes() for path in written.rglob("*") if path.is_file()} == before

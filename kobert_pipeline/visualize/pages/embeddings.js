@@ -77,8 +77,8 @@ function start(data) {
       circles[i].setAttribute("display", data.labels !== null && hidden.has(data.labels[i]) ? "none" : "inline");
     });
     const kind = number === 0 ? "embeddings" : `layer ${number}`;
-    const share = (100 * data.explained[number]).toFixed(1);
-    find("named").textContent = `Layer: ${kind}, ${share}% of the variance in two dimensions`;
+    const share = (100 * data.kept[number]).toFixed(1);
+    find("named").textContent = `Layer: ${kind}, ${share}% ${data.kept_of}`;
     layer.setAttribute("aria-valuetext", kind);
     const i = word.value === "" ? null : Number(word.value);
     const label = i === null || data.labels === null ? "" : `${data.names[data.labels[i]]}: `;
