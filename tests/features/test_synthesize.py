@@ -16,6 +16,7 @@ from kobert_pipeline.features import synthesize
 from kobert_pipeline.features.candidates import Tagged, answers
 from kobert_pipeline.features.cleft import cleft
 from kobert_pipeline.features.cloze import in_place, topic_of
+from kobert_pipeline.features.name_kinds import NameKinds
 from kobert_pipeline.features.synthesize import (
     Synthesis,
     examples_of,
@@ -64,6 +65,24 @@ def questions(text: str, seed: int = 1, form: Any = in_place) -> dict[str, str]:
           "안익수": "최진철은 소설가 김동인을 (누구와|(어느|어떤) 감독과) 함께 만났(PAST)"}),
         ("이 밴드는 1980년대에 노래했다.", {"1980년대": "이 밴드는 몇 년대에 노래했(PAST)"}),
         ("비교적 작은 배우가 상대적으로 큰 무대에 올랐다.", {}),
+        # before the copula, where Kiwi would contract 누구 and 인가 to somebody
+        ("이 책을 쓴 사람은 소설가 김동인이다.", {"김동인": "이 책을 쓴 사람은 (누구인가|(어느|어떤) 소설가인가)"}),
+        ("이 나라는 인구 300만 명을 넘었다.", {"300만 명": "이 나라는 인구 몇 명을 넘었(PAST)"}),
+        ("이 회사는 3억 5000만 원을 3번째로 20여 명에게 주었다.",
+         {"3억 5000만 원": "이 회사는 몇 원을 3번째로 20여 명에게 (줬|주었)(PAST)",
+          "3번째": "이 회사는 3억 5000만 원을 몇 번째로 20여 명에게 (줬|주었)(PAST)",
+          "20여 명": "이 회사는 3억 5000만 원을 3번째로 몇 명에게 (줬|주었)(PAST)"}),
+        ("이 회사는 돈 300만을 벌었다.", {"300만": "이 회사는 돈 얼마를 벌었(PAST)"}),
+        # the year alone, too, but never by 언제, which would ask for the day
+        ("김유신은 1443년 5월 3일에 태어났다.",
+         {"1443년 5월 3일": "김유신은 언제 태어났(PAST)",
+          "1443년": "김유신은 (몇 년|몇 년도|어느 해)에 태어났(PAST)"}),
+        ("김유신은 1443년도에 태어났다.", {"1443년도": "김유신은 몇 년도에 태어났(PAST)"}),
+        # titles in quotes, and names before another spelling in brackets
+        ("김유신은 영화 《좋은 날의 꿈》(1997년)을 만들었다.",
+         {"좋은 날의 꿈": "김유신은 (무엇을|(어느|어떤) 영화를) 만들었(PAST)"}),
+        ("김유신은 “좋은 날이다.”라고 말했다.", {"김유신": "(누가|무엇이|어디가) “좋은 날이다.”라고 말했(PAST)"}),
+        ("경주에서는 김유신(金庾信)을 기렸다.", {"김유신": "경주에서는 무엇을 기렸(PAST)"}),
     ],
 )  # fmt: skip
 def test_the_question_word_fits_the_answer_and_its_particle(statement: str, expected: dict[str, str]) -> None:
@@ -72,6 +91,41 @@ def test_the_question_word_fits_the_answer_and_its_particle(statement: str, expe
         assert bool(found) == bool(expected), found
         for answer, form in expected.items():
             assert re.fullmatch(form.replace("PAST", "는가|나요?|을까|습니까") + r"\?", found[answer]), found[answer]
+
+
+def test_the_corpus_says_what_its_names_are() -> None:
+    kinds = NameKinds()
+    for article in (
+        "박민수(朴民秀, 1912년 3월 1일 ~ 1954년)는 대한민국의 배우이자 가수이다.",
+        "라온(Raon)은 경기도의 도시이다.",
+        "그는 학자이다.",
+        "다온은 게임의 일종이다.",
+    ):
+        kinds.add_article(article, tagged_sentences(article)[0])
+    mentions = "소설가 정해윤이 썼다. 소설가 정해윤은 미르강에서 태어났다. 미르강에서 놀았다. 소설가 최바른이 왔다."
+    for sentence in tagged_sentences(mentions):
+        kinds.add_mentions(mentions, sentence)
+    nouns = kinds.nouns()
+    assert nouns == {"박민수": "배우", "라온": "도시", "정해윤": "소설가", "미르강": "곳"}
+    text = "이 영화는 1972년에 다른 배우들과 함께 박민수를 널리 알렸다."
+
+    def asked(known: dict[str, str]) -> set[str]:
+        found = [examples_of(f"d#{number}", text, 9, "", known) for number in range(60)]
+        return {one["question"] for made in found for one in made if one["answers"][0][0] == "박민수"}
+
+    for known, word in (
+        (nouns, r"(누구|(어느|어떤) 배우)를 널리 알|알린 (배우|사람)[은는의]"),
+        ({}, r"무엇을 널리 알|것은"),
+    ):
+        found = asked(known)
+        assert len(found) > 2 and all(re.search(word, one) for one in found), found
+
+
+def test_nobody_is_inside_a_person() -> None:
+    statement = "그는 소설가 김동인에서 필명을 땄다."
+    asked = {questions(statement, seed, form)["김동인"] for seed in range(40) for form in (in_place, cleft)}
+    assert "" in asked
+    assert all(re.fullmatch("그는 (어느|어떤) 소설가에서 필명을 땄.*", one) for one in asked - {""}), asked
 
 
 def test_years_are_asked_for_in_several_ways() -> None:
@@ -101,6 +155,8 @@ def test_a_sentence_without_a_subject_is_about_the_topic_of_its_document() -> No
     answer = next(iter(answers("네덜란드가 평화 회의를 열었다.", sentence)))
     asked = in_place(sentence, answer, random.Random(1), topic)
     assert asked and "특사" not in joined(asked)
+    brackets = "헤이그(Den Haag) 특사(1907년)는 고종이 보낸 밀사이다."
+    assert joined(topic_of(tagged_sentences(brackets)[0])) == "헤이그 특사"
     for lead in ("그는 학자이다.", "비가 온다.", ""):
         assert not any(topic_of(sentence) for sentence in tagged_sentences(lead))
 
@@ -118,6 +174,13 @@ def test_subjects_are_asked_for_with_a_word_for_people_things_or_places() -> Non
          {"세종대왕": "1443년에 훈민정음을 창제한 (사람|대왕)(은|의 이름은)( (누구|무엇)(인가요?|일까|야|입니까))?\\?",
           "1443년": "세종대왕이 훈민정음을 창제한 (때는|것은|해는|연도는)( 언제(인가요?|일까|야|입니까))?\\?",
           "훈민정음": "세종대왕이 1443년에 창제한 것은( 무엇(인가요?|일까|이야|입니까))?\\?"}),
+        ("이 사람은 서울 법원에서 다시 벌을 받았다.",
+         {"서울 법원": "이 사람이 다시 벌을 받은 (법원|곳)(은|의 이름은).*"}),
+        ("김유신은 1443년 5월 3일에 서라벌에서 태어났다.",
+         {"김유신": "1443년 5월 3일에 서라벌에서 태어난 (사람|인물|것|곳)(은|의 이름은).*",
+          "1443년 5월 3일": "김유신이 서라벌에서 태어난 (때는|것은).*",
+          "1443년": "김유신이 서라벌에서 태어난 (해는|연도는).*",
+          "서라벌": "김유신이 1443년 5월 3일에 태어난 곳(은|의 이름은).*"}),
         ("한국에서는 경주가 가장 아름다웠다.",
          {"한국": "경주가 가장 아름다웠던 곳(은|의 이름은).*",
           "경주": "한국에서 가장 아름다웠던 (사람|인물|것|곳)(은|의 이름은).*"}),
