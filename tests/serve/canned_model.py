@@ -23,13 +23,16 @@ LAYERS, HEADS = 4, 2
 class CannedModel:
     """Answers every path with `ROWS`; with the name `pairs` it labels pairs and does nothing else."""
 
-    max_length, mask_token, torch_only = 64, "[MASK]", ()
+    max_length, longest_text, mask_token, torch_only = 64, 64, "[MASK]", ()
 
     def __init__(self, name: str, folder: str) -> None:
         self.name, self.paired = name, name == "pairs"
         others = ["answer", "tag", "fill-mask", "similar", "tokenize", "attention"]
         self.endpoints = [f"/v1/{path}" for path in ["classify", *([] if self.paired else others)]]
         self.scores = [] if self.paired else [{"dataset": "nsmc (test)", "metric": "accuracy", "value": 84.73}]
+
+    def refuse_unfit_ids(self, rows: Sequence[list[int]]) -> None:
+        assert not rows, "the page sends texts"
 
     def predict(self, examples: list[dict[str, Any]]) -> list[dict[str, Any]]:
         def row(example: dict[str, Any]) -> dict[str, Any]:
