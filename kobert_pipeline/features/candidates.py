@@ -3,6 +3,8 @@ found by Kiwi's tags."""
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 from kobert_pipeline.features.hypernyms import NO_HYPERNYMS, kind_of
@@ -42,6 +44,23 @@ class Answer(NamedTuple):
     first: int
     after: int
     hypernym: str = ""
+
+
+def tagged_sentences(context: str) -> list[list[Tagged]]:
+    """The morphemes of each sentence with Kiwi's tags."""
+    from kobert_pipeline.morphemes.analyzers.kiwi import instance
+
+    tokens = instance().tokenize(context)
+    return [
+        [Tagged(token.form, token.tag, token.start, token.end) for token in of_sentence]
+        for _, of_sentence in groupby(tokens, key=lambda token: token.sent_position)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def phrases(context: str) -> list[tuple[int, int]]:
+    """The characters of all that can be asked for in a context. Kept, because questions share contexts."""
+    return [(found.start, found.end) for sentence in tagged_sentences(context) for found in answers(context, sentence)]
 
 
 def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:

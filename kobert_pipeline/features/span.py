@@ -2,16 +2,20 @@
 answers`, where answers are `[text, start]` in characters of the raw context, from 0. Tokens are mapped to text only by
 their offsets, since joined tokens would not give the raw text."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field
 
+from kobert_pipeline.features.candidates import phrases
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Example, Task, without_leading_space
 from kobert_pipeline.morphemes.normalization import replace_surrogates
+
+MOST_PHRASE_TOKENS = 255
+"""Tokens of the longest phrase: a length is stored in a byte."""
 
 
 class SpanTask(Task):
@@ -22,7 +26,7 @@ class SpanTask(Task):
     clean_training: ClassVar[bool] = True
     inference_options: ClassVar[tuple[str, ...]] = (
         "stride", "max_answer_tokens", "max_question_tokens", "question_token", "mark_matches",
-        "whole_words",
+        "whole_words", "phrase_bonus",
     )  # fmt: skip
 
     stride: int = Field(128, ge=0)
@@ -34,7 +38,7 @@ class SpanTask(Task):
     question_token: bool = False
     """Whether a [MASK] is appended to every question. The architecture splinter answers what this token asks for, as in
     its pretraining; without one it reads the question from [CLS]."""
-    # these two are in the fingerprint only where they have an effect, so that runs from before they existed stay valid
+    # in the fingerprint only where they have an effect, so that runs from before they existed stay valid
     mark_matches: bool = Field(False, exclude_if=lambda value: not value)
     """Whether the token types of the context say which of its tokens the question contains, and how many of them are
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
@@ -44,10 +48,17 @@ class SpanTask(Task):
     """Whether predicted answers begin and end where words do, as the tokenizer splits texts into words: morphemes with
     tokenizers of this package. Others keep particles with nouns, and should not have this."""
 
+    phrase_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
+    """Added to the score, a sum of two logits, of every answer that is a phrase by Kiwi's tags: a date, a number with
+    its unit, a title, a name or nouns before a particle, those that `synthesize` asks for. Starts and ends are chosen
+    independently, so a model with little training joins what does not belong together; 4 makes it choose phrases
+    wherever it is not sure of something else."""
+
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
         `example` (n,) is the example of each window; with `whole_words`, `word_borders` (tokens, 2) is 1 where a word
-        begins and where one ends. The answer to a window that does not contain it is [CLS], 0."""
+        begins and where one ends; with `phrase_bonus`, `phrases` (tokens, 2) are the numbers of tokens of up to two
+        phrases that begin there, 0 for none. The answer to a window that does not contain it is [CLS], 0."""
         # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
         mark = f" {tokenizer.mask_token}" if self.question_token else ""
@@ -79,9 +90,19 @@ class SpanTask(Task):
             "start_positions": np.array([start for start, _ in spans], np.int64),
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
+        return arrays | self._arrays_for_predictions(examples, encoded, offsets)
+
+    def _arrays_for_predictions(
+        self, examples: list[Example], encoded: Any, offsets: list[list[tuple[int, int]]]
+    ) -> dict[str, np.ndarray]:
+        """`word_borders` and `phrases`, as far as the options need them."""
+        arrays, example_of = {}, encoded["overflow_to_sample_mapping"]
         if self.whole_words:
-            word_ids = [encoded.word_ids(window) for window in range(len(spans))]
+            word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
             arrays["word_borders"] = word_borders(offsets, word_ids, example_of)
+        if self.phrase_bonus:
+            found = [phrases(replace_surrogates(example["context"])) for example in examples]
+            arrays["phrases"] = phrase_lengths(offsets, [found[example] for example in example_of])
         return arrays
 
     def _token_types(self, encoded: Any) -> list[Any]:
@@ -101,6 +122,10 @@ class SpanTask(Task):
         offsets = encoded["offset_mapping"]
         # the end of the last token that fits, in characters: the question is encoded again, with its context
         return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
+
+    def in_training(self) -> Self:
+        """Without phrases, which the analyzer finds in each context and only predictions use."""
+        return self.model_copy(update={"phrase_bonus": 0})
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`start_positions` and `end_positions`, (n,)."""
@@ -132,7 +157,10 @@ class SpanTask(Task):
             if self.whole_words:
                 begins, finishes = features.arrays["word_borders"][windows[i] : windows[i + 1]].T
                 starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
-            span = best_span(starts, ends, spans, self.max_answer_tokens)
+            bonus = None
+            if self.phrase_bonus:
+                bonus = features.arrays["phrases"][windows[i] : windows[i + 1]], self.phrase_bonus
+            span = best_span(starts, ends, spans, self.max_answer_tokens, bonus)
             example = int(example_of[i])
             if span and (example not in best or span[0] > best[example][0]):
                 best[example] = span
@@ -192,16 +220,43 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     return (first[0], last[-1]) if first and last else (0, 0)
 
 
+def phrase_lengths(offsets: list[list[tuple[int, int]]], found: list[list[tuple[int, int]]]) -> np.ndarray:
+    """For each token of all windows, (tokens, 2): the numbers of tokens of up to two of the window's phrases, given by
+    their characters, that begin with it. Phrases that do not begin and end where tokens do are left out."""
+    rows = []
+    for window, spans in zip(offsets, found, strict=True):
+        lengths = [[0, 0] for _ in window]
+        first = {start: place for place, (start, end) in reversed(list(enumerate(window))) if end > start}
+        last = {end: place for place, (start, end) in enumerate(window) if end > start}
+        for start, end in spans:
+            tokens = last[end] - first[start] + 1 if start in first and end in last else 0
+            free = lengths[first[start]].count(0) if 0 < tokens <= MOST_PHRASE_TOKENS else 0
+            if free:
+                lengths[first[start]][2 - free] = tokens
+        rows += lengths
+    return np.array(rows, np.uint8).reshape(-1, 2)
+
+
 def best_span(
-    start_logits: np.ndarray, end_logits: np.ndarray, offsets: np.ndarray, longest: int
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    offsets: np.ndarray,
+    longest: int,
+    phrase_bonus: tuple[np.ndarray, float] | None = None,
 ) -> tuple[float, int, int] | None:
     """The best (score, first character, end character) of a span of at most `longest` tokens inside the context, or
-    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2)."""
+    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and with a bonus for phrases their
+    lengths (L, 2)."""
     inside = np.flatnonzero(offsets[:, 0] >= 0)
     if not len(inside):
         return None
     low, high = inside[0], inside[-1] + 1  # (L,) -context-> (C,): the context is one run
     scores = start_logits[low:high, None].astype(np.float64) + end_logits[None, low:high]  # (C,) + (C,) -> (C, C)
+    if phrase_bonus:
+        lengths, bonus = phrase_bonus
+        for column in lengths[low:high].T.astype(int):
+            places = np.flatnonzero(column)
+            scores[places, places + column[places] - 1] += bonus
     # start <= end, and at most `longest` tokens: a band above the diagonal
     allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
     scores[~allowed] = -np.inf

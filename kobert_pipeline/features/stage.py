@@ -167,11 +167,12 @@ def with_plain(options: FeaturesOptions, examples: list[Example], tokenizer: Any
 def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:
     """The features of a split, made from some examples at a time."""
     arrays, sizes, all_examples = [], list[int](), [example for examples, _ in parts for example in examples]
+    task = options.task.in_training() if split == "train" else options.task
     for examples, tokenizer in parts:
         for start in range(0, len(examples), EXAMPLES_AT_ONCE):
             report(f"encoding {split}", sum(sizes), len(all_examples), "examples")
             some = examples[start : start + EXAMPLES_AT_ONCE]
-            arrays.append(options.task.featurize(some, tokenizer, options.max_length))
+            arrays.append(task.featurize(some, tokenizer, options.max_length))
             sizes.append(len(some))
     report(f"encoding {split}", len(all_examples), len(all_examples), "examples")
     return Features(concatenate(arrays, sizes), all_examples)

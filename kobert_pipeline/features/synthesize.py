@@ -7,7 +7,6 @@ copy (Lewis et al., ACL 2019, recommend the same against overlap).
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from pydantic import Field
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.candidates import Answer, Tagged, answers
+from kobert_pipeline.features.candidates import Answer, Tagged, answers, tagged_sentences
 from kobert_pipeline.features.cleft import cleft
 from kobert_pipeline.features.cloze import Morph, in_place, topic_of
 from kobert_pipeline.features.name_kinds import NameKinds
@@ -202,17 +201,6 @@ def other_sentence(context: str, sentences: list[list[Tagged]], number: int, ans
             moved = len(context) - len(shown) if place > start else 0
             return (shown, place - moved) if shown[place - moved :].startswith(text) else None
     return None
-
-
-def tagged_sentences(context: str) -> list[list[Tagged]]:
-    """The morphemes of each sentence with Kiwi's tags."""
-    from kobert_pipeline.morphemes.analyzers.kiwi import instance
-
-    tokens = instance().tokenize(context)
-    return [
-        [Tagged(token.form, token.tag, token.start, token.end) for token in of_sentence]
-        for _, of_sentence in groupby(tokens, key=lambda token: token.sent_position)
-    ]
 
 
 def joined(morphemes: list[Morph]) -> str:

@@ -91,6 +91,10 @@ class Task(Plugin):
     def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, which may come from several files, do not fit together."""
 
+    def in_training(self) -> Self:
+        """The task that makes the features of the training set, without what only predictions need."""
+        return self
+
     def refuse_in_training(self, examples: list[Example]) -> None:
         """Raise UserError for examples that are good for dev and test alone."""
 

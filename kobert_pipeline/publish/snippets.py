@@ -74,6 +74,9 @@ word_ids = inputs.word_ids(0)  # an answer begins and ends where words do
 begins = torch.tensor([word != before for before, word in zip([None, *word_ids], word_ids)])
 ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1:], None])])
 scores = scores.masked_fill(~(begins[:, None] & ends[None, :]), -torch.inf)"""
+PHRASES = """
+# kobert predict and kobert serve also add BONUS to the scores of phrases (dates, numbers, titles, names, nouns before a
+# particle), which the analyzer Kiwi finds; this example does not, so some of its answers are others"""
 MATCHES = """
 # token types of the context: 1 (few words of the question are near) to LEVELS, and as many for words of the question
 ids, sides = inputs.input_ids[0].tolist(), inputs.sequence_ids(0)
@@ -132,5 +135,7 @@ def span_example(options: dict[str, Any]) -> str:
         code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
         code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
+    if bonus := options.get("phrase_bonus"):
+        code = code.replace("\nstart, end =", PHRASES.replace("BONUS", f"{bonus:g}") + "\nstart, end =")
     threshold = options.get("null_threshold")
     return code + (ANSWER if threshold is None else ANSWER_OR_NONE.replace("NULL_THRESHOLD", f"{threshold:.6g}"))

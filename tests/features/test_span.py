@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kobert_pipeline.features.candidates import phrases
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.span import best_span
+from kobert_pipeline.features.span import answer_tokens, best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, SEP_ID
@@ -234,6 +235,44 @@ def test_answers_of_whole_words_begin_and_end_where_words_do(
                 if offsets[j, 0] >= 0 and borders[j, 1] and (example not in best or score > best[example][0]):
                     best[example] = (score, int(offsets[i, 0]), int(offsets[j, 1]))
     assert task.best_spans(logits, features) == best
+
+
+def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
+    """The best of all spans, found by trying each, for random logits; training features have no phrases."""
+    rng = np.random.default_rng(2)
+    dated = {"id": "d", "group": "", "question": "언제?", "context": "그는 1443년 5월 3일에 났다.", "answers": []}
+    examples = [*examples, dated]
+    task: Any = Task.choose({"name": "korquad", "phrase_bonus": 3.0, "max_answer_tokens": 8})
+    features = Features(task.featurize(examples, morpheme_tokenizer, 64), examples)
+    starts = features.arrays["windows"]
+    logits = {
+        name: [rng.normal(size=length + 2).astype(np.float32) for length in features.lengths]
+        for name in ("start_logits", "end_logits")
+    }
+    best: dict[int, tuple[float, int, int]] = {}
+    chosen = [set(phrases(example["context"])) for example in examples]
+    for window, (first, after) in enumerate(pairwise(starts)):
+        offsets, example = features.arrays["offsets"][first:after].tolist(), int(features.arrays["example"][window])
+        inside = [i for i, (start, _) in enumerate(offsets) if start >= 0]
+        # the tokens that a phrase would have as the answer of a training example
+        context = examples[example]["context"]
+        tokens = {answer_tokens(offsets, [[context[start:end], start]]) for start, end in chosen[example]}
+        for i, j in ((i, j) for i in inside for j in inside if i <= j < i + 8):
+            span = offsets[i][0], offsets[j][1]
+            score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j])
+            score += 3 * ((i, j) in tokens and span in chosen[example])
+            if example not in best or score > best[example][0]:
+                best[example] = (score, *span)
+    found = task.best_spans(logits, features)
+    assert found == best
+    assert sum(found[i][1:] in chosen[i] for i in found) > len(found) * 0.6
+    date = {dated["context"][start:end] for start, end in chosen[-1]}
+    assert date == {"1443년", "1443년 5월 3일"}
+    # both begin with the same token
+    assert (features.arrays["phrases"][starts[-2] :] > 0).all(1).sum() == 1
+    trained = task.in_training().featurize(examples, morpheme_tokenizer, 64)
+    assert "phrases" not in trained
+    assert all(np.array_equal(trained[name], features.arrays[name]) for name in trained)
 
 
 def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: MorphemeTokenizer) -> None:

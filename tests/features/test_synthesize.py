@@ -13,7 +13,7 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import synthesize
-from kobert_pipeline.features.candidates import Tagged, answers
+from kobert_pipeline.features.candidates import Tagged, answers, tagged_sentences
 from kobert_pipeline.features.cleft import cleft
 from kobert_pipeline.features.cloze import in_place, topic_of
 from kobert_pipeline.features.name_kinds import NameKinds
@@ -23,7 +23,6 @@ from kobert_pipeline.features.synthesize import (
     joined,
     other_sentence,
     question,
-    tagged_sentences,
 )
 from kobert_pipeline.pipeline.recipe import Recipe
 
