@@ -17,8 +17,6 @@ SHORTEST_NOUN = 3
 """Characters of a common noun that can be an answer: shorter ones, such as 이후 or 경우, often name nothing."""
 UNITS = ("NNB", "NNG", "SL", "SW")
 """Tags of what a number may count or measure."""
-
-
 MOST_TITLE_MORPHEMES = 10
 """Morphemes between quotes: more are not a title but what somebody said."""
 
@@ -58,9 +56,17 @@ def tagged_sentences(context: str) -> list[list[Tagged]]:
 
 
 @lru_cache(maxsize=1024)
-def phrases(context: str) -> list[tuple[int, int]]:
-    """The characters of all that can be asked for in a context. Kept, because questions share contexts."""
-    return [(found.start, found.end) for sentence in tagged_sentences(context) for found in answers(context, sentence)]
+def phrases(context: str) -> tuple[tuple[int, int], ...]:
+    """The characters of all that can be asked for in a context, also in brackets, where no question is made of it.
+    Kept, because questions share contexts."""
+    found = dict[tuple[int, int], None]()
+    for sentence in tagged_sentences(context):
+        opened = [number for number, morpheme in enumerate(sentence) if morpheme.form == "("]
+        closed = [after_brackets(sentence, number, touching=False) for number in opened]
+        inside = [sentence[first + 1 : after] for first, after in zip(opened, closed, strict=True)]
+        for part in (sentence, *inside):
+            found |= {(answer.start, answer.end): None for answer in answers(context, part)}
+    return tuple(found)
 
 
 def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
@@ -147,10 +153,12 @@ def _can_be_replaced(sentence: Sequence[Tagged], after: int) -> bool:
     return after < len(sentence) and (sentence[after].tag.startswith("J") or sentence[after].tag == "VCP")
 
 
-def after_brackets(sentence: Sequence[Tagged], number: int) -> int:
-    """The place after the round brackets at `number`, which hold another spelling of what is before them; `number`
-    where there are none."""
-    if number == len(sentence) or sentence[number].form != "(" or sentence[number].start > sentence[number - 1].end:
+def after_brackets(sentence: Sequence[Tagged], number: int, touching: bool = True) -> int:
+    """The place after the round brackets at `number`; `number` where there are none, or, with `touching`, none without
+    a space before them, which hold another spelling of what is before them."""
+    if number == len(sentence) or sentence[number].form != "(":
+        return number
+    if touching and sentence[number].start > sentence[number - 1].end:
         return number
     return next((place + 1 for place in range(number, len(sentence)) if sentence[place].form == ")"), number)
 

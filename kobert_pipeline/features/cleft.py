@@ -72,11 +72,10 @@ def heads_of(kind: str, particle: str, hypernym: str = "") -> list[tuple[str, st
     if kind_of_name == "person" and particle in PLACE:
         return []
     if hypernym:
-        word = {"person": "누구", "place": "어디"}.get(kind_of_name, "무엇")
-        other = (
-            ("사람", "누구") if kind_of_name == "person" else ("곳", "어디") if particle in PLACE else ("것", "무엇")
-        )
-        return [(hypernym, word), (hypernym, word), ("곳", "어디") if kind_of_name == "place" else other]
+        known = {"person": ("사람", "누구"), "place": ("곳", "어디")}
+        other = known.get(kind_of_name, ("곳", "어디") if particle in PLACE else ("것", "무엇"))
+        word = other[1] if kind_of_name else "무엇"
+        return [(hypernym, word), (hypernym, word), other]
     if kind in ("noun", "title") or particle in OBJECT:
         return [("것", "무엇")] if particle not in PLACE else []
     if particle in PLACE:

@@ -220,7 +220,7 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     return (first[0], last[-1]) if first and last else (0, 0)
 
 
-def phrase_lengths(offsets: list[list[tuple[int, int]]], found: list[list[tuple[int, int]]]) -> np.ndarray:
+def phrase_lengths(offsets: list[list[tuple[int, int]]], found: list[tuple[tuple[int, int], ...]]) -> np.ndarray:
     """For each token of all windows, (tokens, 2): the numbers of tokens of up to two of the window's phrases, given by
     their characters, that begin with it. Phrases that do not begin and end where tokens do are left out."""
     rows = []

@@ -275,6 +275,12 @@ def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokeni
     assert all(np.array_equal(trained[name], features.arrays[name]) for name in trained)
 
 
+def test_phrases_are_also_in_brackets() -> None:
+    context = "김유신(金庾信, 595년 3월 1일 ~ 673년)은 서라벌에서 난 장군이다. 이 책 (1970년)은 얇다."
+    found = [context[start:end] for start, end in phrases(context)]
+    assert found == ["김유신", "서라벌", "595년 3월 1일", "595년", "673년", "1970년"]
+
+
 def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: MorphemeTokenizer) -> None:
     """Borders of words do not depend on the length of the windows."""
     context = "블라디보스토크에서 훈민정음을 " * 12
