@@ -94,7 +94,7 @@ def _refuse_conflicts_of_methods(
         return
     if gold:
         raise UserError("--vectors is for ranking the texts of --in; leave it out with --gold")
-    if len(by) > 1 or {"bm25", "hybrid"} & set(by):
+    if len(by) > 1 or {"bm25", "hybrid"} & set(by) or hybrid_pooling:
         raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
     refuse_missing([str(vectors)])
 

@@ -61,12 +61,21 @@ def phrases(context: str) -> tuple[tuple[int, int], ...]:
     Kept, because questions share contexts."""
     found = dict[tuple[int, int], None]()
     for sentence in tagged_sentences(context):
-        opened = [number for number, morpheme in enumerate(sentence) if morpheme.form == "("]
-        closed = [after_brackets(sentence, number, touching=False) for number in opened]
-        inside = [sentence[first + 1 : after] for first, after in zip(opened, closed, strict=True)]
-        for part in (sentence, *inside):
+        for part in (sentence, *_in_brackets(sentence)):
             found |= {(answer.start, answer.end): None for answer in answers(context, part)}
     return tuple(found)
+
+
+def _in_brackets(sentence: list[Tagged]) -> Iterator[list[Tagged]]:
+    """What is in round brackets, those in other brackets included."""
+    depth, first = 0, 0
+    for number, morpheme in enumerate(sentence):
+        if morpheme.form == "(":
+            depth, first = depth + 1, first if depth else number + 1
+        elif morpheme.form == ")" and depth:
+            depth -= 1
+            if not depth:
+                yield sentence[first:number]
 
 
 def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
@@ -112,10 +121,11 @@ def is_numeral(sentence: Sequence[Tagged], number: int) -> bool:
 def _title_at(_: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
     """What is between quotes that start at a morpheme, such as 무한도전 in <무한도전>, if a question word can replace
     it."""
-    last = next((place for place in range(first, len(sentence)) if sentence[place].tag == "SSC"), first)
+    after = min(first + MOST_TITLE_MORPHEMES + 2, len(sentence))
+    last = next((place for place in range(first + 1, after) if sentence[place].tag in ("SSC", "SSO")), first)
     inside = sentence[first + 1 : last]
-    is_said = any(morpheme.tag in ("EF", "SF", "SSO") for morpheme in inside)
-    if sentence[first].form == "(" or is_said or not 0 < len(inside) <= MOST_TITLE_MORPHEMES:
+    is_said = any(morpheme.tag in ("EF", "SF") for morpheme in inside)
+    if sentence[first].form == "(" or not inside or is_said or sentence[last].tag == "SSO":
         return None
     start, end, after = inside[0].start, inside[-1].end, after_brackets(sentence, last + 1)
     if not _can_be_replaced(sentence, after) or end - start < 2:
@@ -153,12 +163,10 @@ def _can_be_replaced(sentence: Sequence[Tagged], after: int) -> bool:
     return after < len(sentence) and (sentence[after].tag.startswith("J") or sentence[after].tag == "VCP")
 
 
-def after_brackets(sentence: Sequence[Tagged], number: int, touching: bool = True) -> int:
-    """The place after the round brackets at `number`; `number` where there are none, or, with `touching`, none without
-    a space before them, which hold another spelling of what is before them."""
-    if number == len(sentence) or sentence[number].form != "(":
-        return number
-    if touching and sentence[number].start > sentence[number - 1].end:
+def after_brackets(sentence: Sequence[Tagged], number: int) -> int:
+    """The place after the round brackets at `number`, which hold another spelling of what is before them; `number`
+    where there are none."""
+    if number == len(sentence) or sentence[number].form != "(" or sentence[number].start > sentence[number - 1].end:
         return number
     return next((place + 1 for place in range(number, len(sentence)) if sentence[place].form == ")"), number)
 

@@ -35,8 +35,8 @@ TRIES = 3
 ELSEWHERE_SHARE = 0.15
 """How many questions are answered by another sentence than the one they were made of, where there is one."""
 FEWEST_WORDS, MOST_MORPHEMES = 3, 40
-"""A question shares so many nouns, verbs and numbers at least with its sentence and topic, or it could be about
-anything; and has so many morphemes at most."""
+"""A question has at least three nouns, verbs and numbers of its sentence or topic, or it could be about anything. It
+has at most 40 morphemes."""
 SHARED_WORDS = 2
 """Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
 CONTENT = ("NN", "VV", "VA", "SN", "SL")
@@ -48,6 +48,8 @@ NOUN_WEIGHT = 0.1
 one, and a model that learned from 12,000 questions answered people's questions worse (docs/results/questions.md)."""
 UNKNOWN_WEIGHT = 0.3
 """The same for a name of which the corpus does not say what it is, so that 누구 or 어디 would be a guess."""
+MOST_READ = 30_000
+"""Paragraphs that are read for what names are, which takes about two minutes; of more, a random choice."""
 LEAD_CHARACTERS = 150
 """Of the beginning of a document, in which its topic is looked for."""
 SEED = 1
@@ -116,7 +118,9 @@ def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
 def nouns_of_names(contexts: list[tuple[str, str, str]]) -> dict[str, str]:
     """What the names in the paragraphs are, {name: a noun for it}."""
     kinds, last_lead = NameKinds(), ""
-    for _, context, lead in track(contexts, "reading names", len(contexts), "paragraphs"):
+    numbers = sorted(random.Random(SEED).sample(range(len(contexts)), min(MOST_READ, len(contexts))))
+    for number in track(numbers, "reading names", len(numbers), "paragraphs"):
+        _, context, lead = contexts[number]
         for sentence in tagged_sentences(context):
             kinds.add_mentions(context, sentence)
         if lead != last_lead and lead.strip():

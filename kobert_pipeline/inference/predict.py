@@ -240,8 +240,8 @@ def format_choice(task: Task, example: Example, prediction: Any, logits: np.ndar
 
 def format_answers(predicted: Predicted) -> list[dict[str, Any]]:
     """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
-    span, None for an empty context. With a null threshold (SQuAD 2.0), the answer is "" where `null_score` exceeds
-    `score` by more than the threshold."""
+    span, and `phrase_bonus` where that is a phrase; None for an empty context. With a null threshold (SQuAD 2.0), the
+    answer is "" where `null_score` exceeds `score` by more than the threshold."""
     task = predicted.task
     assert isinstance(task, SpanTask)
     best = task.best_spans(predicted.logits, predicted.features)

@@ -135,7 +135,9 @@ def span_example(options: dict[str, Any]) -> str:
         code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
         code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
-    if bonus := options.get("phrase_bonus"):
+    if bonus := options.get("phrase_bonus", 0):
         code = code.replace("\nstart, end =", PHRASES.replace("BONUS", f"{bonus:g}") + "\nstart, end =")
     threshold = options.get("null_threshold")
+    if threshold is not None:
+        threshold += bonus  # which the best span has in nearly all cases where there is an answer
     return code + (ANSWER if threshold is None else ANSWER_OR_NONE.replace("NULL_THRESHOLD", f"{threshold:.6g}"))

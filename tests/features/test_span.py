@@ -279,6 +279,8 @@ def test_phrases_are_also_in_brackets() -> None:
     context = "김유신(金庾信, 595년 3월 1일 ~ 673년)은 서라벌에서 난 장군이다. 이 책 (1970년)은 얇다."
     found = [context[start:end] for start, end in phrases(context)]
     assert found == ["김유신", "서라벌", "595년 3월 1일", "595년", "673년", "1970년"]
+    nested = "김유신은 (595년 (을묘년) 3월 1일에) 났다. " + "(" * 3000 + ")"
+    assert [nested[start:end] for start, end in phrases(nested)] == ["김유신", "595년", "3월 1일"]
 
 
 def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: MorphemeTokenizer) -> None:

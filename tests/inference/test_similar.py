@@ -65,6 +65,7 @@ def test_search_in_blocks_equals_the_plain_one(texts: int, count: int, block: in
     np.testing.assert_allclose(scores, normalized(queries) @ normalized(vectors).T, atol=1e-6)
     with patch("kobert_pipeline.inference.nearest.BLOCK", block):
         found = nearest(vectors, queries, count)
+        assert [part.shape for part in nearest(vectors, queries[:0], count)] == [(0, min(count, texts))] * 2
     np.testing.assert_array_equal(found[0], numbers)
     np.testing.assert_allclose(found[1], cosines, atol=1e-6)
 
@@ -150,6 +151,8 @@ def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]
     assert scores[0] == pytest.approx(scores[1], abs=1e-3)
     (place / "other.txt").write_text("한 줄", encoding="utf-8")
     np.save(place / "double.npy", np.zeros((5, 32)))
+    np.save(place / "inf.npy", np.full((5, 32), np.inf, np.float32))
+    (place / "zipped.npy").write_bytes(b"PK\x03\x04 and nothing")
     np.save(place / "narrow.npy", np.zeros((5, 8), np.float32))
     for more, said in (
         ((*VECTORS, "--in", "other.txt"), "texts.npy has 5 vectors for 6 texts; embed the same files again"),
@@ -157,6 +160,10 @@ def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]
         (("--vectors", "narrow.npy"), "narrow.npy has vectors of 8 numbers, and those of the query have 32"),
         (("--vectors", "texts.txt"), "texts.txt is no file of vectors"),
         (("--vectors", "no.npy"), "no.npy is not a file"),
+        (("--vectors", "-"), "- is no file of vectors"),
+        (("--vectors", "zipped.npy"), "zipped.npy is no file of vectors"),
+        (("--vectors", "inf.npy"), "is not finite; embed the texts again"),
+        ((*VECTORS, "--hybrid-pooling", "mean"), "ranked by one pooling"),
         ((*VECTORS, "--by", "bm25"), "ranked by one pooling"),
     ):
         assert said in kobert(*asked, *more).complaint
