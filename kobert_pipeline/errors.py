@@ -7,7 +7,7 @@ import difflib
 import errno
 import os
 import resource
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 MAX_NAMES, MAX_NAME_LENGTH = 100, 80
 """Limits of the names that a message lists, and of their characters: they may come from a hostile file."""
@@ -31,6 +31,12 @@ class Damaged(UserError):
 
 class NotOurs(UserError):
     """A folder contains files that kobert did not write, so nothing in it is changed or deleted."""
+
+
+def refuse_unknown(option: str, value: str, allowed: Collection[str]) -> None:
+    """Raise UserError for a value that an option does not have."""
+    if value not in allowed:
+        raise UserError(f"{option} {value!r:.40}{did_you_mean(value, allowed)}")
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:

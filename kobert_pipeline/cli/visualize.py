@@ -11,7 +11,7 @@ import typer
 from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
 from kobert_pipeline.cli.formatting import Commands
 from kobert_pipeline.cli.input_lines import file_batches, refuse_missing
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, refuse_unknown
 from kobert_pipeline.files import refuse_unwritable
 
 HELP = """Draw attention, tokens, sentence vectors by layer or learning curves, each in one file.
@@ -53,10 +53,10 @@ def attention(
     """
     refuse_unwritable(out, "--out", (".html", ".png", ".svg"))
 
-    from kobert_pipeline.visualize.attention import Attention, refuse_unknown_unit
+    from kobert_pipeline.visualize.attention import UNITS, Attention
     from kobert_pipeline.visualize.attention_page import write
 
-    refuse_unknown_unit(unit)
+    refuse_unknown("--unit", unit, UNITS)
     found = Attention.load(checkpoint, [text] if pair is None else [text, pair], tokenizer)
     write(out, found, layer, head, unit)
     if found.notice:
@@ -108,7 +108,7 @@ def embeddings(
     from kobert_pipeline.visualize.embeddings_page import embeddings_page
     from kobert_pipeline.visualize.page import label_of, write_page
 
-    found.refuse_unknown("--projection", projection, found.PROJECTIONS)
+    refuse_unknown("--projection", projection, found.PROJECTIONS)
     if projector:
         found.refuse_existing(projector)
     texts = found.LabelledTexts.of(file, chain.from_iterable(file_batches([str(file)])), limit)

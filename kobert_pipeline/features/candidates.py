@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kobert_pipeline.features.hypernyms import NO_HYPERNYMS, kind_of
 
 DATE = re.compile(r"\d{3,4}년(?![대도])(?: ?\d{1,2}월(?: ?\d{1,2}일)?)?|\d{1,2}월 ?\d{1,2}일|\d{1,2}세기")
+"""Neither 1980년대 (a decade) nor 1980년도, where 년도 is the unit that a question repeats."""
 YEAR = re.compile(r"\d{3,4}년")
 NAME_PARTS = ("NNP", "SL", "NNG", "XSN", "SN")
 """Tags of what a name may consist of."""
@@ -59,11 +60,9 @@ def tagged_sentences(context: str) -> list[list[Tagged]]:
 def phrases(context: str) -> tuple[tuple[int, int], ...]:
     """The characters of all that can be asked for in a context, also in brackets, where no question is made of it.
     Kept, because questions share contexts."""
-    found = dict[tuple[int, int], None]()
-    for sentence in tagged_sentences(context):
-        for part in (sentence, *_in_brackets(sentence)):
-            found |= {(answer.start, answer.end): None for answer in answers(context, part)}
-    return tuple(found)
+    parts = [part for sentence in tagged_sentences(context) for part in (sentence, *_in_brackets(sentence))]
+    # what is in brackets may be found in its sentence as well
+    return tuple(dict.fromkeys((found.start, found.end) for part in parts for found in answers(context, part)))
 
 
 def _in_brackets(sentence: list[Tagged]) -> Iterator[list[Tagged]]:
@@ -83,8 +82,10 @@ def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
     and common nouns that a particle or the copula follows."""
     number = 0
     while number < len(sentence):
-        kind_at = {"SN": _number_at, "SSO": _title_at}.get(sentence[number].tag, _name_at)
-        found = kind_at(context, sentence, number)
+        if sentence[number].tag == "SN":
+            found = _number_at(context, sentence, number)
+        else:
+            found = (_title_at if sentence[number].tag == "SSO" else _name_at)(sentence, number)
         # an answer that begins inside a word, such as 구약 in 신구약, would be half of one
         if found and (found.start == 0 or not context[found.start - 1].isalnum()):
             yield found
@@ -118,7 +119,7 @@ def is_numeral(sentence: Sequence[Tagged], number: int) -> bool:
     return tag == "NR" or (form, tag) == ("여", "XSN") or (tag == "SN" and sentence[number - 1].tag == "NR")
 
 
-def _title_at(_: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
+def _title_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
     """What is between quotes that start at a morpheme, such as 무한도전 in <무한도전>, if a question word can replace
     it."""
     after = min(first + MOST_TITLE_MORPHEMES + 2, len(sentence))
@@ -136,7 +137,7 @@ def _title_at(_: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
     return Answer(start, end, "title", first, after)
 
 
-def _name_at(_: str, sentence: Sequence[Tagged], first: int) -> Answer | None:
+def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
     """The name, or the common noun with the nouns before and after it, that starts at a morpheme, if it is one that a
     question word can replace."""
     if sentence[first].tag not in ("NNP", "SL", "NNG"):

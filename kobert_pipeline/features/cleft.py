@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 
 from kobert_pipeline.features.candidates import Answer, Tagged
-from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Morph, clause_with, particle_after
-from kobert_pipeline.features.hypernyms import kind_of
+from kobert_pipeline.features.cloze import OBJECT, PLACE, SUBJECT, Morph, clause_with, is_part_of_date, particle_after
+from kobert_pipeline.features.hypernyms import A_PERSON, A_PLACE, kind_of
 
 ENDINGS = ("인가", "인가", "인가요", "일까", "야", "입니까", "", "")
 """What may follow the question word of a cleft; nothing: it ends before that word (훈민정음을 창제한 사람은?)."""
@@ -30,7 +30,7 @@ def cleft(
     the clause has no topic, it is about `topic`."""
     particle = particle_after(sentence, answer)
     heads = heads_of(answer.kind, particle, answer.hypernym)
-    if answer.kind == "year" and sentence[answer.after - 1].form != "년":  # the text has the month, too
+    if is_part_of_date(sentence, answer):
         heads = [head for head in heads if head[0] in ("해", "연도")]
     rest = clause_with([], sentence, answer, answer.after + 1, topic)
     # an answer before a relative clause may belong to that one, and not to the predicate that the cleft turns into one
@@ -72,8 +72,8 @@ def heads_of(kind: str, particle: str, hypernym: str = "") -> list[tuple[str, st
     if kind_of_name == "person" and particle in PLACE:
         return []
     if hypernym:
-        known = {"person": ("사람", "누구"), "place": ("곳", "어디")}
-        other = known.get(kind_of_name, ("곳", "어디") if particle in PLACE else ("것", "무엇"))
+        known = {"person": (A_PERSON, "누구"), "place": (A_PLACE, "어디")}
+        other = known.get(kind_of_name, (A_PLACE, "어디") if particle in PLACE else ("것", "무엇"))
         word = other[1] if kind_of_name else "무엇"
         return [(hypernym, word), (hypernym, word), other]
     if kind in ("noun", "title") or particle in OBJECT:

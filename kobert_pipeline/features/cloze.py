@@ -127,8 +127,7 @@ def topic_places(sentence: Sequence[Tagged]) -> list[int]:
 def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random) -> tuple[list[Morph], int]:
     """The morphemes that take the answer's place, and how many after the answer they replace, too (its particle). No
     morphemes where no question word fits."""
-    following = sentence[answer.after] if answer.after < len(sentence) else Tagged("", "", 0, 0)
-    particle = particle_after(sentence, answer)
+    following, particle = following_morpheme(sentence, answer), particle_after(sentence, answer)
     if answer.kind == "number":
         return _word_for_number(sentence, answer), 0
     if answer.kind in ("date", "year"):
@@ -159,8 +158,18 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
 
 def particle_after(sentence: Sequence[Tagged], answer: Answer) -> str:
     """The particle that follows an answer; "" where none does, as before the copula 이."""
-    is_particle = answer.after < len(sentence) and sentence[answer.after].tag.startswith("J")
-    return sentence[answer.after].form if is_particle else ""
+    following = following_morpheme(sentence, answer)
+    return following.form if following.tag.startswith("J") else ""
+
+
+def following_morpheme(sentence: Sequence[Tagged], answer: Answer) -> Tagged:
+    """The morpheme after an answer; an empty one at the end of the sentence."""
+    return sentence[answer.after] if answer.after < len(sentence) else Tagged("", "", 0, 0)
+
+
+def is_part_of_date(sentence: Sequence[Tagged], answer: Answer) -> bool:
+    """Whether an answer is a year of which the text has the month, too, so that 언제 would not ask for it."""
+    return answer.kind == "year" and sentence[answer.after - 1].form != "년"
 
 
 def _word_for_number(sentence: Sequence[Tagged], answer: Answer) -> list[Morph]:
@@ -177,8 +186,8 @@ def _word_for_date(
 ) -> tuple[list[Morph], int]:
     """As `question_word`, for a date: for a year words that ask for one, too, or only those where the text has the
     month as well."""
-    of_date = sentence[answer.after - 1].form != "년"
-    word = rng.choice(["언제"] * (not of_date) + list(YEAR_WORDS)) if answer.kind == "year" else "언제"
+    words = ["언제"] if not is_part_of_date(sentence, answer) else []
+    word = rng.choice([*words, *YEAR_WORDS]) if answer.kind == "year" else "언제"
     # 언제 takes no particle, but 몇 년에 does
     return [Morph(word, "NP")], int(word == "언제" and particle in ("에", "은", "는"))
 

@@ -24,7 +24,7 @@ _NO_HYPERNYMS = """
 외 등 동안 해 말 일종 이름 용어 단어 총칭 명칭 통칭 예 뜻 날 수 사람들 것 하나 중 본명 별명
 """
 
-PERSON, PLACE = "사람", "곳"
+A_PERSON, A_PLACE = "사람", "곳"
 """Nouns for people and places of which nothing more is known."""
 PERSONS, PLACES = frozenset(_PERSONS.split()), frozenset(_PLACES.split())
 NO_HYPERNYMS = frozenset(_NO_HYPERNYMS.split())

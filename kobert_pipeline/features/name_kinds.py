@@ -2,7 +2,7 @@
 people and places, but a name alone does not say what it names.
 
 The first sentence of an article says it (앨런 튜링은 영국의 수학자이다; after Hearst, COLING 1992), and so do a noun
-before a name (수학자 앨런 튜링), years of birth behind it, and 에서, which follows places.
+before a name (수학자 앨런 튜링), years of birth after it, and 에서, which follows places.
 """
 
 from collections import Counter, defaultdict
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from kobert_pipeline.features.candidates import Tagged, after_brackets, answers
 from kobert_pipeline.features.cloze import topic_places
-from kobert_pipeline.features.hypernyms import NO_HYPERNYMS, PERSON, PLACE, kind_of
+from kobert_pipeline.features.hypernyms import A_PERSON, A_PLACE, NO_HYPERNYMS, kind_of
 
 ARTICLE = 3
 """What an article about a name counts, compared with a mention."""
 MENTIONS = 2
-"""A name whose kind only mentions show has so many of them at least."""
+"""How often a name must be mentioned as something where it has no article: once may be a slip of the analyzer."""
 
 
 class NameKinds:
@@ -32,7 +32,7 @@ class NameKinds:
         end = next((place for place in places if place + 1 not in places), places[-1])
         name = text[sentence[0].start : sentence[end].end]
         if _has_years(sentence, end + 1):
-            self._counts[name][PERSON] += ARTICLE
+            self._counts[name][A_PERSON] += ARTICLE
         copula = next((n for n in range(places[-1] + 2, len(sentence)) if sentence[n].tag == "VCP"), 0)
         noun = sentence[copula - 1]
         if copula and noun.tag == "NNG" and noun.form not in NO_HYPERNYMS:
@@ -46,7 +46,7 @@ class NameKinds:
             if answer.kind == "name" and kind_of(answer.hypernym) and not name.endswith(answer.hypernym):
                 self._counts[name][answer.hypernym] += 1
             elif answer.kind == "name" and sentence[answer.after].form.startswith("에서"):
-                self._counts[name][PLACE] += 1
+                self._counts[name][A_PLACE] += 1
 
     def nouns(self) -> dict[str, str]:
         """{name: a noun for what it is}, 사람 or 곳 where no better one is known."""

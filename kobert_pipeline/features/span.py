@@ -124,8 +124,8 @@ class SpanTask(Task):
         return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
 
     def in_training(self) -> Self:
-        """Without phrases, which the analyzer finds in each context and only predictions use."""
-        return self.model_copy(update={"phrase_bonus": 0})
+        """Without borders of words and phrases, for which the analyzer would read each context once more."""
+        return self.model_copy(update={"whole_words": False, "phrase_bonus": 0})
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`start_positions` and `end_positions`, (n,)."""
@@ -226,6 +226,7 @@ def phrase_lengths(offsets: list[list[tuple[int, int]]], found: list[tuple[tuple
     rows = []
     for window, spans in zip(offsets, found, strict=True):
         lengths = [[0, 0] for _ in window]
+        # of tokens that share characters the outer ones, as in `answer_tokens`
         first = {start: place for place, (start, end) in reversed(list(enumerate(window))) if end > start}
         last = {end: place for place, (start, end) in enumerate(window) if end > start}
         for start, end in spans:

@@ -16,8 +16,8 @@ BLOCK = 65_536
 
 
 def open_vectors(path: Path, count: int) -> np.ndarray:
-    """The vectors in a file of NumPy, (N, d), memory-mapped. Raises UserError where it is none, or has not `count` of
-    them."""
+    """The vectors in a file of NumPy, (N, d), memory-mapped. Raises UserError where it is not one, or does not
+    have `count` of them."""
     try:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError, BadZipFile):
@@ -33,6 +33,8 @@ def nearest(vectors: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.nd
     """The numbers and the cosines of the `count` vectors (N, d) that are most similar to each query (Q, d), best first:
     (Q, count) each. Of equal cosines the first vector wins; a vector of zeros has the cosine 0 with all others. Raises
     UserError for vectors that are not finite."""
+    if not np.isfinite(queries).all():
+        raise UserError("the vector of a query is not finite; the model's weights may be damaged")
     count = min(count, len(vectors))
     numbers = np.empty((len(queries), 0), np.int64)
     cosines = np.empty((len(queries), 0), np.float32)
@@ -43,8 +45,8 @@ def nearest(vectors: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.nd
         block = vectors[start : start + BLOCK]
         # dividing scores by lengths is cheaper than dividing vectors
         lengths = np.sqrt(np.einsum("nd,nd->n", block, block))
-        if not np.isfinite(lengths).all() or not np.isfinite(asked).all():
-            raise UserError("a vector that is searched in or for is not finite; embed the texts again")
+        if not np.isfinite(lengths).all():
+            raise UserError("a vector in the file is not finite; embed the texts again")
         scores = np.divide(
             asked @ block.T, lengths, out=np.zeros((len(asked), len(block)), np.float32), where=lengths > 0
         )

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from kobert_pipeline.checkpoint.source import locate
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, refuse_not_finite
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.checkpoint import load
@@ -105,12 +105,6 @@ class Attention:
         """The weights (U, U) of one layer and head, by their indices; of the mean of all heads with None."""
         weights = self.weights[layer].mean(0) if head is None else self.weights[layer, head]
         return sum_to_units(weights, self.units[unit])
-
-
-def refuse_unknown_unit(unit: str) -> None:
-    """Raise UserError unless there is such a unit."""
-    if unit not in UNITS:
-        raise UserError(f"--unit {unit!r:.40}{did_you_mean(unit, UNITS)}")
 
 
 def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:

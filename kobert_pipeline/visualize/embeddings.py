@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from kobert_pipeline.checkpoint.source import locate
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.errors import UserError, refuse_unknown
 from kobert_pipeline.files import atomic_write
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.checkpoint import load
@@ -63,12 +63,6 @@ class LabelledTexts:
     def counts(self) -> dict[str, int]:
         """{label: number of texts}, the most frequent first."""
         return dict(Counter(self.labels or ()).most_common())
-
-
-def refuse_unknown(option: str, value: str, allowed: Sequence[str]) -> None:
-    """Raise UserError for a value that an option does not have."""
-    if value not in allowed:
-        raise UserError(f"{option} {value!r:.40}{did_you_mean(value, allowed)}")
 
 
 def layer_vectors(
