@@ -21,6 +21,9 @@ UNITS = ("NNB", "NNG", "SL", "SW")
 MOST_TITLE_MORPHEMES = 10
 """Morphemes between quotes: more are not a title but what somebody said."""
 
+MOST_IN_BRACKETS = 100
+"""Morphemes of another spelling in brackets."""
+
 
 class Tagged(NamedTuple):
     """A morpheme of a context: its form and tag, and the characters `start` to `end` (exclusive)."""
@@ -60,21 +63,27 @@ def tagged_sentences(context: str) -> list[list[Tagged]]:
 def phrases(context: str) -> tuple[tuple[int, int], ...]:
     """The characters of all that can be asked for in a context, also in brackets, where no question is made of it.
     Kept, because questions share contexts."""
-    parts = [part for sentence in tagged_sentences(context) for part in (sentence, *_in_brackets(sentence))]
+    parts: list[list[Tagged]] = []
+    for sentence in tagged_sentences(context):
+        parts += [sentence, *(sentence[first + 1 : after] for first, after in brackets(sentence))]
     # what is in brackets may be found in its sentence as well
-    return tuple(dict.fromkeys((found.start, found.end) for part in parts for found in answers(context, part)))
+    found = (answer for part in parts for answer in answers(context, part))
+    return tuple(dict.fromkeys((answer.start, answer.end) for answer in found))
 
 
-def _in_brackets(sentence: list[Tagged]) -> Iterator[list[Tagged]]:
-    """What is in round brackets, those in other brackets included."""
+def brackets(sentence: Sequence[Tagged]) -> Iterator[tuple[int, int]]:
+    """The places of round brackets, from the opening one to after the one that closes it, or to the end of the sentence
+    where none does. Those in other brackets are part of these."""
     depth, first = 0, 0
     for number, morpheme in enumerate(sentence):
         if morpheme.form == "(":
-            depth, first = depth + 1, first if depth else number + 1
+            depth, first = depth + 1, first if depth else number
         elif morpheme.form == ")" and depth:
             depth -= 1
             if not depth:
-                yield sentence[first:number]
+                yield first, number + 1
+    if depth:
+        yield first, len(sentence)
 
 
 def answers(context: str, sentence: Sequence[Tagged]) -> Iterator[Answer]:
@@ -105,6 +114,8 @@ def _number_at(context: str, sentence: Sequence[Tagged], first: int) -> Answer |
         return Answer(start, date.end(), "year" if YEAR.fullmatch(date.group()) else "date", first, after)
     after = first + 1
     while after < len(sentence) and _touches(sentence, after) and is_numeral(sentence, after):
+        if DATE.match(context, sentence[after].start):  # 30만 2010년
+            break
         after += 1
     if after < len(sentence) and sentence[after].tag in UNITS and _touches(sentence, after):
         after += 1
@@ -133,7 +144,11 @@ def _title_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
         return None
     before = sentence[first - 1] if first and _touches(sentence, first) else None
     if before and before.tag == "NNG" and before.form not in NO_HYPERNYMS:
-        return Answer(start, end, "title", first - 1, after, before.form)
+        first -= 1
+        # 어느 앨범 takes the place of all of 정규 앨범 《…》
+        while first and sentence[first - 1].tag in ("NNG", "NNP", "XPN") and _touches(sentence, first):
+            first -= 1
+        return Answer(start, end, "title", first, after, before.form)
     return Answer(start, end, "title", first, after)
 
 
@@ -144,6 +159,8 @@ def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
         return None
     after = first + 1
     while after < len(sentence) and sentence[after].tag in NAME_PARTS and _touches(sentence, after):
+        if _is_measured(sentence, after):
+            return None
         after += 1
     if sentence[after - 1][:2] == ("적", "XSN"):  # 상대적 describes something, and is not its name
         return None
@@ -159,6 +176,14 @@ def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
     return answer._replace(after=end) if is_long else None
 
 
+def _is_measured(sentence: Sequence[Tagged], number: int) -> bool:
+    """Whether a number with a unit is at a morpheme, and a common noun before it says what is measured: 시속 100km."""
+    measured, unit = sentence[number - 1].tag == "NNG", number + 1
+    if sentence[number].tag != "SN" or not measured or unit == len(sentence):
+        return False
+    return sentence[unit].tag in ("NNB", "NR", "SL", "SW") and _touches(sentence, unit)
+
+
 def _can_be_replaced(sentence: Sequence[Tagged], after: int) -> bool:
     """Whether a particle or the copula is at `after`: before a noun, an answer would be half of a name."""
     return after < len(sentence) and (sentence[after].tag.startswith("J") or sentence[after].tag == "VCP")
@@ -169,7 +194,8 @@ def after_brackets(sentence: Sequence[Tagged], number: int) -> int:
     where there are none."""
     if number == len(sentence) or sentence[number].form != "(" or sentence[number].start > sentence[number - 1].end:
         return number
-    return next((place + 1 for place in range(number, len(sentence)) if sentence[place].form == ")"), number)
+    after = number + next(brackets(sentence[number : number + MOST_IN_BRACKETS]))[1]
+    return after if sentence[after - 1].form == ")" else number
 
 
 def _name_in(sentence: Sequence[Tagged], first: int, after: int) -> Answer:

@@ -73,8 +73,10 @@ def heads_of(kind: str, particle: str, hypernym: str = "") -> list[tuple[str, st
         return []
     if hypernym:
         known = {"person": (A_PERSON, "누구"), "place": (A_PLACE, "어디")}
+        word = known[kind_of_name][1] if kind_of_name else "무엇"
+        if not kind_of_name and particle in PLACE and kind != "name":
+            return [(hypernym, word)]  # 에서 follows films and sciences, too, which are no places
         other = known.get(kind_of_name, (A_PLACE, "어디") if particle in PLACE else ("것", "무엇"))
-        word = other[1] if kind_of_name else "무엇"
         return [(hypernym, word), (hypernym, word), other]
     if kind in ("noun", "title") or particle in OBJECT:
         return [("것", "무엇")] if particle not in PLACE else []

@@ -9,8 +9,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kobert_pipeline.features.candidates import NAME_PARTS, Answer, Tagged, is_numeral
-from kobert_pipeline.features.hypernyms import kind_of
+from kobert_pipeline.features.candidates import NAME_PARTS, Answer, Tagged, brackets, is_numeral
+from kobert_pipeline.features.hypernyms import A_PERSON, kind_of
 
 PLACE = ("에서", "에서는", "에", "에는", "으로", "로", "까지")
 INSIDE = ("에서", "에서는", "에", "에는")
@@ -132,10 +132,13 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
         return _word_for_number(sentence, answer), 0
     if answer.kind in ("date", "year"):
         return _word_for_date(sentence, answer, particle, rng)
-    if answer.hypernym and rng.random() < HYPERNYM_SHARE:
+    # 누가 asks for what is known as a person and no more, rather than 어느 사람
+    if answer.hypernym not in ("", A_PERSON) and rng.random() < HYPERNYM_SHARE:
         return [Morph(rng.choice(["어느", "어떤"]), "MM"), Morph(answer.hypernym, "NNG", True)], 0
     if answer.kind in ("noun", "title") and particle:
         # never 누구 or 어디: common nouns mostly name things, and so do titles
+        if particle in SUBJECT:  # a question word is never a topic
+            return [Morph("무엇", "NP"), Morph("이", "JKS")], 1
         return [Morph("무엇", "NP"), Morph(AFTER_CONSONANT.get(particle, particle), following.tag)], 1
     kind = kind_of(answer.hypernym)
     if kind == "person" and particle in INSIDE:
@@ -150,7 +153,8 @@ def question_word(sentence: Sequence[Tagged], answer: Answer, rng: random.Random
     if particle in OBJECT:
         return [Morph(rng.choice(words if kind else ["무엇"]), "NP"), Morph("를", "JKO")], 1
     if particle in OTHER:
-        word = rng.choice(words)
+        # 에게 follows what is alive
+        word = "누구" if particle == "에게" and not kind else rng.choice(words)
         return [Morph(word, "NP"), Morph("와" if particle == "과" else particle, following.tag)], 1
     # as a common noun before the copula, because Kiwi would contract 누구 and 인가 to 누군가, which means somebody
     return [Morph(words[0] if kind else "무엇", "NNG" if following.tag == "VCP" else "NP")], 0
@@ -187,6 +191,8 @@ def _word_for_date(
     """As `question_word`, for a date: for a year words that ask for one, too, or only those where the text has the
     month as well."""
     words = ["언제"] if not is_part_of_date(sentence, answer) else []
+    if following_morpheme(sentence, answer).form == "경":  # 몇 년경, but neither 언제경 nor 몇 년도경
+        return [Morph(YEAR_WORDS[0], "NP")] if answer.kind == "year" else [], 0
     word = rng.choice([*words, *YEAR_WORDS]) if answer.kind == "year" else "언제"
     # 언제 takes no particle, but 몇 년에 does
     return [Morph(word, "NP")], int(word == "언제" and particle in ("에", "은", "는"))
@@ -217,14 +223,8 @@ def _is_topic(morpheme: Tagged | Morph) -> bool:
 
 def _without_brackets(sentence: Sequence[Tagged], places: list[int]) -> list[int]:
     """The places without those in round brackets, which hold spellings in other scripts and years of birth."""
-    depth, found = 0, []
-    for place in places:
-        form, tag = sentence[place][:2]
-        depth += tag == "SSO" and form == "("
-        if not depth:
-            found.append(place)
-        depth -= depth > 0 and tag == "SSC" and form == ")"
-    return found
+    inside = {place for first, after in brackets(sentence) for place in range(first, after)}
+    return [place for place in places if place not in inside]
 
 
 def _with_question_ending(found: list[Morph], rng: random.Random) -> list[Morph] | None:

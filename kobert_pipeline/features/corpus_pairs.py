@@ -3,7 +3,7 @@ questions that are made from paragraphs by rules, or a text with itself, whose t
 (Gao et al., *SimCSE*, EMNLP 2021)."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.synthesize import LEAD_CHARACTERS, examples_of, paragraphs_of
+from kobert_pipeline.features.synthesize import LEAD_CHARACTERS, examples_of, nouns_of_names, paragraphs_of
 from kobert_pipeline.features.synthesize import SHORTEST as SHORTEST_ASKED
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import digest, in_split
@@ -45,7 +45,7 @@ class CorpusPairs(Options):
     test or that no question is made of; all there are if there are fewer."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[3] = 3
+    rules: Literal[4] = 4
     """Version of the rules for questions, as in `synthesize`."""
 
 
@@ -68,10 +68,11 @@ def run(
         texts = (candidate for document in documents for candidate in candidates_of(document, kind))
         # those with the smallest hashes: a random choice that needs no memory for the others
         drawn = heapq.nsmallest(number, texts, key=lambda candidate: digest(candidate.identity))
-        candidates = track(drawn, f"pairing {split}", len(drawn), "pairs")
         # before a question is made: what is left of a paragraph without a sentence may overlap nothing any more
-        clear = (one for one in candidates if not any(text and known.overlaps(text) for text in (one.text, one.pair)))
-        found[split] = [pair for pair in map(example_of, clear) if pair]
+        clear = [one for one in drawn if not any(text and known.overlaps(text) for text in (one.text, one.pair))]
+        nouns = nouns_of_names([(one.identity, one.text, one.lead) for one in clear if one.pair is None])
+        made = (example_of(one, nouns) for one in track(clear, f"pairing {split}", len(clear), "pairs"))
+        found[split] = [pair for pair in made if pair]
     if not found["train"]:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -95,12 +96,13 @@ def candidates_of(document: Document, kind: str) -> Iterator[Candidate]:
     yield from (Candidate(f"corpus-{document.id}#{number}", text, pair) for number, (text, pair) in enumerate(pairs))
 
 
-def example_of(candidate: Candidate) -> Example | None:
+def example_of(candidate: Candidate, nouns: Mapping[str, str]) -> Example | None:
     """A candidate as an example of the task contrastive; None for a paragraph that no question is made of. A function
-    of the candidate alone: questions are made only of those that were drawn, since analysis takes a while."""
+    of the candidate and of what names are: questions are made only of those that were drawn, since analysis takes a
+    while."""
     identity, text, pair, lead = candidate
     if pair is None:
-        if not (made := examples_of(identity, text, 1, lead)):
+        if not (made := examples_of(identity, text, 1, lead, nouns)):
             return None
         text, pair = made[0]["question"], made[0]["context"]
     return {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}

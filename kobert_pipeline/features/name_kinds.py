@@ -33,7 +33,7 @@ class NameKinds:
         name = text[sentence[0].start : sentence[end].end]
         if _has_years(sentence, end + 1):
             self._counts[name][A_PERSON] += ARTICLE
-        copula = next((n for n in range(places[-1] + 2, len(sentence)) if sentence[n].tag == "VCP"), 0)
+        copula = next((n for n in range(places[-1] + 2, len(sentence)) if _is_copula(sentence, n)), 0)
         noun = sentence[copula - 1]
         if copula and noun.tag == "NNG" and noun.form not in NO_HYPERNYMS:
             # 배우 says more than 사람, which years of birth alone show
@@ -46,7 +46,8 @@ class NameKinds:
             if answer.kind == "name" and kind_of(answer.hypernym) and not name.endswith(answer.hypernym):
                 self._counts[name][answer.hypernym] += 1
             elif answer.kind == "name" and sentence[answer.after].form.startswith("에서"):
-                self._counts[name][A_PLACE] += 1
+                # 에서 follows wars and games, too, which often say in their names what they are
+                self._counts[name][A_PLACE] += not answer.hypernym or kind_of(answer.hypernym) == "place"
 
     def nouns(self) -> dict[str, str]:
         """{name: a noun for what it is}, 사람 or 곳 where no better one is known."""
@@ -56,6 +57,12 @@ class NameKinds:
             if count >= MENTIONS:
                 found[name] = noun
         return found
+
+
+def _is_copula(sentence: Sequence[Tagged], number: int) -> bool:
+    """Whether the copula is at a morpheme, and is not that of a relative clause: 배우인, 가수였던."""
+    ending = next((morpheme.tag for morpheme in sentence[number + 1 :] if morpheme.tag != "EP"), "")
+    return sentence[number].tag == "VCP" and ending != "ETM"
 
 
 def _has_years(sentence: Sequence[Tagged], number: int) -> bool:

@@ -7,6 +7,7 @@ copy (Lewis et al., ACL 2019, recommend the same against overlap).
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -65,7 +66,7 @@ class Synthesis(Options):
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[3] = 3
+    rules: Literal[4] = 4
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
@@ -73,7 +74,7 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
     """Questions about paragraphs of the documents in the folder `corpus`. Paragraphs that overlap the texts `known`
     (an `EvaluationTexts`) are left out. Raises UserError where no question can be made."""
     found: list[Example] = []
-    contexts = list(paragraphs(options, corpus))
+    contexts = [paragraph for paragraph in paragraphs(options, corpus) if not known.overlaps(paragraph[1])]
     nouns = nouns_of_names(contexts)
     # shuffled, because a limited number of questions must come from all of the corpus
     random.Random(SEED).shuffle(contexts)
@@ -82,8 +83,7 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
             break
         if number % 500 == 0:
             report("asking", len(found), options.questions, "questions")
-        if not known.overlaps(context):
-            found += examples_of(identity, context, options.per_context, lead, nouns)
+        found += examples_of(identity, context, options.per_context, lead, nouns)
     if not found:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -137,7 +137,7 @@ def examples_of(
     # a text as a seed gives the same numbers in every process, unlike its `hash`
     rng = random.Random(f"{SEED}\n{identity}")
     sentences = tagged_sentences(context)
-    topic = topic_of(tagged_sentences(lead)[0]) if lead.strip() else []
+    topic = topic_of_text(lead)
     found: list[Example] = []
     seen: set[str] = set()
     for number, answer in candidates(context, sentences, nouns, rng)[: count * TRIES]:
@@ -156,6 +156,12 @@ def examples_of(
             }
         )  # fmt: skip
     return found
+
+
+@lru_cache(maxsize=10_000)
+def topic_of_text(lead: str) -> Sequence[Morph]:
+    """The topic of the beginning of a document, which is kept, because its paragraphs are read in a random order."""
+    return topic_of(tagged_sentences(lead)[0]) if lead.strip() else []
 
 
 def candidates(
