@@ -3,7 +3,6 @@ found by Kiwi's tags."""
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -57,18 +56,6 @@ def tagged_sentences(context: str) -> list[list[Tagged]]:
         [Tagged(token.form, token.tag, token.start, token.end) for token in of_sentence]
         for _, of_sentence in groupby(tokens, key=lambda token: token.sent_position)
     ]
-
-
-@lru_cache(maxsize=1024)
-def phrases(context: str) -> tuple[tuple[int, int], ...]:
-    """The characters of all that can be asked for in a context, also in brackets, where no question is made of it.
-    Kept, because questions share contexts."""
-    parts: list[list[Tagged]] = []
-    for sentence in tagged_sentences(context):
-        parts += [sentence, *(sentence[first + 1 : after] for first, after in brackets(sentence))]
-    # what is in brackets may be found in its sentence as well
-    found = (answer for part in parts for answer in answers(context, part))
-    return tuple(dict.fromkeys((answer.start, answer.end) for answer in found))
 
 
 def brackets(sentence: Sequence[Tagged]) -> Iterator[tuple[int, int]]:

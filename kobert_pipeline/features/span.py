@@ -7,15 +7,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field
 
-from kobert_pipeline.features.candidates import phrases
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.features.metrics import korquad_scores
+from kobert_pipeline.features.phrases import phrase_arrays, phrases_to_answer
+from kobert_pipeline.features.shared_words import shares, token_shares
 from kobert_pipeline.features.task import Example, Task, without_leading_space
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 
-MOST_PHRASE_TOKENS = 255
-"""Tokens of the longest phrase: a length is stored in a byte."""
+WITHOUT_PRIORS = {"whole_words": False, "phrase_bonus": 0, "kind_bonus": 0, "sentence_bonus": 0}
+"""The options of predictions alone, left out."""
 
 
 class SpanTask(Task):
@@ -26,7 +27,7 @@ class SpanTask(Task):
     clean_training: ClassVar[bool] = True
     inference_options: ClassVar[tuple[str, ...]] = (
         "stride", "max_answer_tokens", "max_question_tokens", "question_token", "mark_matches",
-        "whole_words", "phrase_bonus",
+        "whole_words", "phrase_bonus", "kind_bonus", "sentence_bonus",
     )  # fmt: skip
 
     stride: int = Field(128, ge=0)
@@ -50,15 +51,27 @@ class SpanTask(Task):
 
     phrase_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
     """Added to the score, a sum of two logits, of every answer that is a phrase by Kiwi's tags: a date, a number with
-    its unit, a title, a name or nouns before a particle, those that `synthesize` asks for. Starts and ends are chosen
-    independently, so a model with little training joins what does not belong together; 4 makes it choose phrases
-    wherever it is not sure of something else."""
+    its unit, a title, a name or nouns before a particle, those that `synthesize` asks for, unless the question contains
+    it. Starts and ends are chosen independently, so a model with little training joins what does not belong together; 4
+    makes it choose phrases wherever it is not sure of something else."""
+
+    kind_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
+    """Added to the score of phrases of the kind that the question asks for by its words (a date for 언제, a number for
+    몇), and again to that of phrases that end with the noun it asks with (어느 대학교). 6 suits a model with little
+    training, which has not learned what each question word asks for."""
+
+    sentence_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
+    """Added to the score of every answer, times the share (0 to 1) of the question's words that its sentence has, as
+    Kiwi splits sentences and words. Counting words finds the right sentence more often than a model with little
+    training does; 8 suits such a model."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
         `example` (n,) is the example of each window; with `whole_words`, `word_borders` (tokens, 2) is 1 where a word
-        begins and where one ends; with `phrase_bonus`, `phrases` (tokens, 2) are the numbers of tokens of up to two
-        phrases that begin there, 0 for none. The answer to a window that does not contain it is [CLS], 0."""
+        begins and where one ends; with `phrase_bonus` or `kind_bonus`, `phrases` and `phrase_fits` (tokens, 2) are the
+        numbers of tokens of up to two phrases that begin there, 0 for none, and how well they fit the question; with
+        `sentence_bonus`, `sentence_shares` (tokens,) are the shares of its words that sentences have. The answer to a
+        window that does not contain it is [CLS], 0."""
         # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
         mark = f" {tokenizer.mask_token}" if self.question_token else ""
@@ -95,14 +108,19 @@ class SpanTask(Task):
     def _arrays_for_predictions(
         self, examples: list[Example], encoded: Any, offsets: list[list[tuple[int, int]]]
     ) -> dict[str, np.ndarray]:
-        """`word_borders` and `phrases`, as far as the options need them."""
+        """`word_borders`, `phrases`, `phrase_fits` and `sentence_shares`, as far as the options need them."""
         arrays, example_of = {}, encoded["overflow_to_sample_mapping"]
         if self.whole_words:
             word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
             arrays["word_borders"] = word_borders(offsets, word_ids, example_of)
-        if self.phrase_bonus:
-            found = [phrases(replace_surrogates(example["context"])) for example in examples]
-            arrays["phrases"] = phrase_lengths(offsets, [found[example] for example in example_of])
+        texts = [[replace_surrogates(example[name]) for name in ("question", "context")] for example in examples]
+        if self.phrase_bonus or self.kind_bonus:
+            found = [phrases_to_answer(*both) for both in texts]
+            arrays |= phrase_arrays(offsets, [found[example] for example in example_of])
+        if self.sentence_bonus:
+            of_examples = [shares(*both) for both in texts]
+            of_windows = [token_shares(row, of_examples[i]) for row, i in zip(offsets, example_of, strict=True)]
+            arrays["sentence_shares"] = np.concatenate(of_windows)
         return arrays
 
     def _token_types(self, encoded: Any) -> list[Any]:
@@ -124,8 +142,8 @@ class SpanTask(Task):
         return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
 
     def in_training(self) -> Self:
-        """Without borders of words and phrases, for which the analyzer would read each context once more."""
-        return self.model_copy(update={"whole_words": False, "phrase_bonus": 0})
+        """Without what predictions alone need, for which the analyzer would read each context once more."""
+        return self.model_copy(update=WITHOUT_PRIORS)
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`start_positions` and `end_positions`, (n,)."""
@@ -151,16 +169,20 @@ class SpanTask(Task):
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
-            spans = offsets[windows[i] : windows[i + 1]]
+            window = slice(*windows[i : i + 2])
+            spans = offsets[window]
             # logits of a padded batch are longer than the window
             starts, ends = start_logits[: len(spans)], end_logits[: len(spans)]
             if self.whole_words:
-                begins, finishes = features.arrays["word_borders"][windows[i] : windows[i + 1]].T
+                begins, finishes = features.arrays["word_borders"][window].T
                 starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
-            bonus = None
-            if self.phrase_bonus:
-                bonus = features.arrays["phrases"][windows[i] : windows[i + 1]], self.phrase_bonus
-            span = best_span(starts, ends, spans, self.max_answer_tokens, bonus)
+            if self.sentence_bonus:
+                starts = starts + self.sentence_bonus * features.arrays["sentence_shares"][window]
+            bonuses = None
+            if self.phrase_bonus or self.kind_bonus:
+                lengths, fits = features.arrays["phrases"][window], features.arrays["phrase_fits"][window]
+                bonuses = lengths, self.phrase_bonus + self.kind_bonus * fits
+            span = best_span(starts, ends, spans, self.max_answer_tokens, bonuses)
             example = int(example_of[i])
             if span and (example not in best or span[0] > best[example][0]):
                 best[example] = span
@@ -220,44 +242,25 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     return (first[0], last[-1]) if first and last else (0, 0)
 
 
-def phrase_lengths(offsets: list[list[tuple[int, int]]], found: list[tuple[tuple[int, int], ...]]) -> np.ndarray:
-    """For each token of all windows, (tokens, 2): the numbers of tokens of up to two of the window's phrases, given by
-    their characters, that begin with it. Phrases that do not begin and end where tokens do are left out."""
-    rows = []
-    for window, spans in zip(offsets, found, strict=True):
-        lengths = [[0, 0] for _ in window]
-        # of tokens that share characters the outer ones, as in `answer_tokens`
-        first = {start: place for place, (start, end) in reversed(list(enumerate(window))) if end > start}
-        last = {end: place for place, (start, end) in enumerate(window) if end > start}
-        for start, end in spans:
-            tokens = last[end] - first[start] + 1 if start in first and end in last else 0
-            free = lengths[first[start]].count(0) if 0 < tokens <= MOST_PHRASE_TOKENS else 0
-            if free:
-                lengths[first[start]][2 - free] = tokens
-        rows += lengths
-    return np.array(rows, np.uint8).reshape(-1, 2)
-
-
 def best_span(
     start_logits: np.ndarray,
     end_logits: np.ndarray,
     offsets: np.ndarray,
     longest: int,
-    phrase_bonus: tuple[np.ndarray, float] | None = None,
+    phrase_bonuses: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[float, int, int] | None:
     """The best (score, first character, end character) of a span of at most `longest` tokens inside the context, or
-    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and with a bonus for phrases their
-    lengths (L, 2)."""
+    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and with bonuses for phrases their
+    lengths and bonuses, (L, 2) both."""
     inside = np.flatnonzero(offsets[:, 0] >= 0)
     if not len(inside):
         return None
     low, high = inside[0], inside[-1] + 1  # (L,) -context-> (C,): the context is one run
     scores = start_logits[low:high, None].astype(np.float64) + end_logits[None, low:high]  # (C,) + (C,) -> (C, C)
-    if phrase_bonus:
-        lengths, bonus = phrase_bonus
-        for column in lengths[low:high].T.astype(int):
+    if phrase_bonuses:
+        for column, bonus in zip(*(array[low:high].T for array in phrase_bonuses), strict=True):
             places = np.flatnonzero(column)
-            scores[places, places + column[places] - 1] += bonus
+            scores[places, places + column[places].astype(int) - 1] += bonus[places]
     # start <= end, and at most `longest` tokens: a band above the diagonal
     allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
     scores[~allowed] = -np.inf

@@ -75,8 +75,11 @@ begins = torch.tensor([word != before for before, word in zip([None, *word_ids],
 ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1:], None])])
 scores = scores.masked_fill(~(begins[:, None] & ends[None, :]), -torch.inf)"""
 PHRASES = """
-# kobert predict and kobert serve also add BONUS to the scores of phrases (dates, numbers, titles, names, nouns before a
-# particle), which the analyzer Kiwi finds; this example does not, so some of its answers are others"""
+# kobert predict and kobert serve also prefer phrases (dates, numbers, titles, names, nouns before a particle), which
+# the analyzer Kiwi finds; this example does not, so some of its answers are others"""
+SENTENCES = """
+# kobert predict and kobert serve also prefer sentences that share words with the question, which the analyzer Kiwi
+# finds; this example does not, so some of its answers are others, and it always has one"""
 MATCHES = """
 # token types of the context: 1 (few words of the question are near) to LEVELS, and as many for words of the question
 ids, sides = inputs.input_ids[0].tolist(), inputs.sequence_ids(0)
@@ -136,8 +139,11 @@ def span_example(options: dict[str, Any]) -> str:
     if options.get("whole_words"):
         code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
     if bonus := options.get("phrase_bonus", 0):
-        code = code.replace("\nstart, end =", PHRASES.replace("BONUS", f"{bonus:g}") + "\nstart, end =")
+        code = code.replace("\nstart, end =", PHRASES + "\nstart, end =")
     threshold = options.get("null_threshold")
+    if options.get("sentence_bonus"):
+        code = code.replace("\nstart, end =", SENTENCES + "\nstart, end =")
+        threshold = None  # scores without the bonus cannot be compared with it
     if threshold is not None:
         threshold += bonus  # which the best span has in nearly all cases where there is an answer
     return code + (ANSWER if threshold is None else ANSWER_OR_NONE.replace("NULL_THRESHOLD", f"{threshold:.6g}"))

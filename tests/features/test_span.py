@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kobert_pipeline.features.candidates import phrases
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.phrases import phrases, phrases_to_answer
 from kobert_pipeline.features.span import answer_tokens, best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -242,7 +242,7 @@ def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokeni
     rng = np.random.default_rng(2)
     dated = {"id": "d", "group": "", "question": "언제?", "context": "그는 1443년 5월 3일에 났다.", "answers": []}
     examples = [*examples, dated]
-    task: Any = Task.choose({"name": "korquad", "phrase_bonus": 3.0, "max_answer_tokens": 8})
+    task: Any = Task.choose({"name": "korquad", "phrase_bonus": 3.0, "kind_bonus": 2.0, "max_answer_tokens": 8})
     features = Features(task.featurize(examples, morpheme_tokenizer, 64), examples)
     starts = features.arrays["windows"]
     logits = {
@@ -250,7 +250,11 @@ def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokeni
         for name in ("start_logits", "end_logits")
     }
     best: dict[int, tuple[float, int, int]] = {}
-    chosen = [set(phrases(example["context"])) for example in examples]
+    fits = [
+        {(start, end): fit for start, end, fit in phrases_to_answer(example["question"], example["context"])}
+        for example in examples
+    ]
+    chosen = [set(spans) for spans in fits]
     for window, (first, after) in enumerate(pairwise(starts)):
         offsets, example = features.arrays["offsets"][first:after].tolist(), int(features.arrays["example"][window])
         inside = [i for i, (start, _) in enumerate(offsets) if start >= 0]
@@ -260,7 +264,7 @@ def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokeni
         for i, j in ((i, j) for i in inside for j in inside if i <= j < i + 8):
             span = offsets[i][0], offsets[j][1]
             score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j])
-            score += 3 * ((i, j) in tokens and span in chosen[example])
+            score += 3 + 2 * fits[example][span] if (i, j) in tokens and span in chosen[example] else 0
             if example not in best or score > best[example][0]:
                 best[example] = (score, *span)
     found = task.best_spans(logits, features)
@@ -271,16 +275,16 @@ def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokeni
     # both begin with the same token
     assert (features.arrays["phrases"][starts[-2] :] > 0).all(1).sum() == 1
     trained = task.in_training().featurize(examples, morpheme_tokenizer, 64)
-    assert "phrases" not in trained
+    assert not {"phrases", "phrase_fits"} & set(trained)
     assert all(np.array_equal(trained[name], features.arrays[name]) for name in trained)
 
 
 def test_phrases_are_also_in_brackets() -> None:
     context = "김유신(金庾信, 595년 3월 1일 ~ 673년)은 서라벌에서 난 장군이다. 이 책 (1970년)은 얇다."
-    found = [context[start:end] for start, end in phrases(context)]
+    found = [context[start:end] for start, end, _ in phrases(context)]
     assert found == ["김유신", "서라벌", "595년 3월 1일", "595년", "673년", "1970년"]
     nested = "김유신은 (595년 (을묘년) 3월 1일에) 났다. " + "(" * 3000 + ")"
-    assert [nested[start:end] for start, end in phrases(nested)] == ["김유신", "595년", "3월 1일"]
+    assert [nested[start:end] for start, end, _ in phrases(nested)] == ["김유신", "595년", "3월 1일"]
 
 
 def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: MorphemeTokenizer) -> None:

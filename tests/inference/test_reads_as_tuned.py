@@ -52,7 +52,7 @@ OPTIONS: list[tuple[str, dict[str, int]]] = [
     ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}), ("bert",
     {"max_question_tokens": 3}), ("splinter", {}), ("splinter", {"question_token": True}),
     ("bert", {"mark_matches": True}), ("bert", {"whole_words": True}),
-    ("bert", {"phrase_bonus": 2}),
+    ("bert", {"phrase_bonus": 2}), ("bert", {"kind_bonus": 4}), ("bert", {"sentence_bonus": 3, "stride": 8}),
 ]  # fmt: skip
 
 
