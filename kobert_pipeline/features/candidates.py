@@ -3,6 +3,7 @@ found by Kiwi's tags."""
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -47,11 +48,12 @@ class Answer(NamedTuple):
     hypernym: str = ""
 
 
-def tagged_sentences(context: str) -> list[list[Tagged]]:
-    """The morphemes of each sentence with Kiwi's tags."""
+@lru_cache(maxsize=16)
+def tagged_sentences(text: str) -> list[list[Tagged]]:
+    """The morphemes of each sentence with Kiwi's tags. Kept for a moment, because several things are read from them."""
     from kobert_pipeline.morphemes.analyzers.kiwi import instance
 
-    tokens = instance().tokenize(context)
+    tokens = instance().tokenize(text)
     return [
         [Tagged(token.form, token.tag, token.start, token.end) for token in of_sentence]
         for _, of_sentence in groupby(tokens, key=lambda token: token.sent_position)

@@ -113,13 +113,17 @@ class SpanTask(Task):
         if self.whole_words:
             word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
             arrays["word_borders"] = word_borders(offsets, word_ids, example_of)
-        texts = [[replace_surrogates(example[name]) for name in ("question", "context")] for example in examples]
-        if self.phrase_bonus or self.kind_bonus:
-            found = [phrases_to_answer(*both) for both in texts]
-            arrays |= phrase_arrays(offsets, [found[example] for example in example_of])
-        if self.sentence_bonus:
-            of_examples = [shares(*both) for both in texts]
-            of_windows = [token_shares(row, of_examples[i]) for row, i in zip(offsets, example_of, strict=True)]
+        has_phrases, has_shares = self.phrase_bonus or self.kind_bonus, self.sentence_bonus
+        of_phrases, of_sentences = [], []
+        for example in examples:
+            # phrases and shares one after the other, because the analysis of a text is kept only for a while
+            both = replace_surrogates(example["question"]), replace_surrogates(example["context"])
+            of_phrases.append(phrases_to_answer(*both) if has_phrases else [])
+            of_sentences.append(shares(*both) if has_shares else [])
+        if has_phrases:
+            arrays |= phrase_arrays(offsets, [of_phrases[example] for example in example_of])
+        if has_shares:
+            of_windows = [token_shares(row, of_sentences[i]) for row, i in zip(offsets, example_of, strict=True)]
             arrays["sentence_shares"] = np.concatenate(of_windows)
         return arrays
 
