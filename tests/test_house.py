@@ -34,7 +34,8 @@ ROOMS = {
     "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
                   "runs.manifest",
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
-    "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference",
+    "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference "
+                  "features.matches",
     "serve":      f"{GROUND} checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
                   "pretrain finetune publish runs",

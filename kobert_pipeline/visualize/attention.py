@@ -14,11 +14,13 @@ import torch
 
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, refuse_not_finite
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.device import device
+from kobert_pipeline.training.hf_config import fine_tuned_for
 from kobert_pipeline.visualize.page import label_of
 from kobert_pipeline.visualize.tokens import Tokens
 
@@ -107,6 +109,17 @@ class Attention:
         return sum_to_units(weights, self.units[unit])
 
 
+def token_types(model: Any, tokens: Tokens) -> list[int]:
+    """The token types that a model reads a sequence with: for a question and a context as it was fine-tuned, with
+    `mark_matches`, else those of the tokenizer."""
+    if len(tokens.texts) == 1 or not fine_tuned_for(model.config.to_dict())[1].get("mark_matches"):
+        return tokens.type_ids
+    found: list[int] = match_types(
+        [token.id for token in tokens.tokens], [token.side for token in tokens.tokens]
+    ).tolist()
+    return found
+
+
 def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
     """The weights (layers, heads, S, S) float32 of one sequence. Raises UserError for a model that does not give
     them."""
@@ -115,7 +128,7 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
     batch = {
         "input_ids": ids,
         "attention_mask": torch.ones_like(ids),
-        "token_type_ids": torch.tensor([tokens.type_ids]),
+        "token_type_ids": torch.tensor([token_types(model, tokens)]),
     }
     best = device()
     encoder.to(best)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 from pages import Page, asks_no_server, needs_node
 
+from kobert_pipeline.features.matches import TYPES, match_types
 from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.visualize.attention import CAVEAT, UNITS, Attention, Unit, characters, sum_to_units, words
@@ -51,6 +52,27 @@ def test_weights_are_those_of_transformers(nsmc: Path, attention: Attention) -> 
     expected = eager_attentions(nsmc, TEXT, "정말?")
     np.testing.assert_allclose(pair.weights, expected, atol=1e-6, err_msg="the second text has token type 1")
     assert [unit.side for unit in pair.units["morphemes"]].count(None) == 3, "[CLS] and two [SEP]"
+
+
+def test_a_question_is_read_with_the_token_types_of_its_fine_tuning(nsmc: Path) -> None:
+    """Those of `mark_matches`, where the model was tuned with it."""
+    tokenizer: Any = load_tokenizer(nsmc)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        type_vocab_size=TYPES, initializer_range=1.0, attn_implementation="eager",
+    )  # fmt: skip
+    model = transformers.BertForQuestionAnswering(config).eval()
+    texts = ["칼국수를 또 먹고 싶다고 했나?", TEXT]
+    inputs = tokenizer(*texts, return_tensors="pt")
+    for options, marked in (({}, False), ({"mark_matches": True}, True)):
+        model.config.task_specific_params = {"korquad": {"max_length": 64} | options}
+        given = dict(inputs)
+        if marked:
+            types = match_types(inputs["input_ids"][0].tolist(), inputs.sequence_ids(0))
+            given["token_type_ids"] = inputs["token_type_ids"].new_tensor(types.tolist())[None]
+        expected = model.bert(**given, output_attentions=True).attentions[0][0].detach().numpy()
+        found = Attention.of("model", model, tokenizer, texts).weights[0]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def groups(size: int) -> st.SearchStrategy[list[list[int]]]:
