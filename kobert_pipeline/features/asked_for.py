@@ -4,82 +4,140 @@ The rules are those by which questions are made (`cloze.question_word`, `cleft.h
 words that people use besides.
 """
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kobert_pipeline.features.candidates import Tagged, tagged_sentences
 from kobert_pipeline.features.hypernyms import kind_of
 
-# 몇 년 asks for a year, but 몇 년간 and 몇 년 동안 for a number
-A_YEAR = re.compile(r"몇 ?년(?! ?[간동])|어느 해")
-A_DATE = re.compile(r"언제|며칠|몇 ?월")
-A_NUMBER = re.compile(r"몇|얼마")
-A_PERSON = re.compile(r"누구|누가")
-A_PLACE = re.compile(r"어디")
-YEARS = frozenset(["해", "년", "년도", "연도"])
-DATES = frozenset(["날짜", "날", "생일", "생년월일", "시기", "시점", "때", "일시", "시각"])
+WHICH = ("어느", "어떤", "무슨")
+WORDS = ("누구", "어디", "언제", "무엇", "뭐", "몇", "얼마", "얼마나")
+"""Question words as Kiwi writes them: 누가 is 누구 and a particle."""
+INDEFINITE = ("나", "이나", "든지", "든", "라도", "이라도", "도")
+"""Particles after which a question word asks for nothing, as in 누구나 (everybody)."""
+NO_QUANTITY = ("안", "전", "후", "뒤", "지나")
+"""What follows 몇 and 얼마 where they ask for nothing: 몇 안 되는 (few), 얼마 전 (recently)."""
+DURATIONS = ("간", "동안", "만", "만에", "후", "뒤", "전", "형", "걸리", "걸치", "이", "을")
+"""What follows 몇 년 where it asks for a number of years."""
+YEARS = frozenset(["해", "연도", "년도"])
+_DATES = """
+날짜 날 생일 생년월일 기념일 결혼기념일 탄생일 발매일 개봉일 창립일 설립일 사망일 시기 시점 때 일시
+"""
+DATES = frozenset(_DATES.split())
 _NUMBERS = """
-수 개수 갯수 횟수 인원 인구 나이 높이 길이 무게 넓이 면적 크기 깊이 두께 지름 거리 속도 온도 가격 금액 비율 점수 승점
-기간 시간 순위 층수
+수 개수 갯수 횟수 인원 인구 나이 높이 길이 무게 몸무게 키 넓이 면적 크기 깊이 두께 지름 거리 속도 온도 가격 금액 연봉
+비율 점수 승점 기간 시간 순위 층수
 """
 NUMBERS = frozenset(_NUMBERS.split())
 _TITLES = """
-제목 영화 책 노래 앨범 음반 곡 작품 소설 시 시집 드라마 만화 게임 프로그램 잡지 신문 논문 희곡 오페라 뮤지컬
+제목 영화 책 노래 앨범 음반 곡 작품 소설 시집 드라마 만화 게임 프로그램 잡지 신문 논문 희곡 오페라 뮤지컬
 """
 TITLES = frozenset(_TITLES.split())
-WHICH = ("어느", "어떤", "무슨")
+_NAMED = """
+이름 명칭 본명 별명 고향 출생지 주인공 저자 창업자 창립자 설립자 발명자
+"""
+NAMED = frozenset(_NAMED.split())
 NAMES = ("이름", "명칭")
-"""Nouns in front of which the question says of what it wants the name."""
-QUESTION_WORDS = ("무엇", "뭐", "누구", "어디", "언제", "몇", "얼마")
+"""In 대학교의 이름 and 대학교 이름 the noun that is asked for is 대학교."""
+RELATIONS = frozenset(["옆", "근처", "때", "전", "후", "중", "정도", "쪽", "앞", "뒤", "안", "위", "아래", "날"])
+"""Nouns that say where or when, after the noun that 어느 asks for or without one (어느 날)."""
+EMPTY = frozenset(["것", "거", "곳", "명", "사람", "인물", "이유", "뜻"])
+"""Nouns that the answer does not end with."""
+NOUNS = ("NNG", "NNP", "NNB", "XSN")
 
 
 class Asked(NamedTuple):
     """`kinds` are kinds of `candidates.Answer` that would answer a question, none where it does not say; `noun` is what
-    the answer is, such as 대학교, "" where the question has none."""
+    the answer may end with, such as 대학교 or 명 (몇 명), "" where the question has none."""
 
     kinds: tuple[str, ...]
     noun: str
 
 
 def asked_for(question: str) -> Asked:
-    """What a question asks for."""
-    found = tagged_sentences(question)
-    noun = _noun(found[-1]) if found else ""
-    return Asked(_kinds(question, noun), noun)
+    """What a question asks for. It must not contain surrogates."""
+    sentences = tagged_sentences(question)
+    sentence = sentences[-1] if sentences else []
+    word = next((place for place in range(len(sentence)) if _is_asking(sentence, place)), len(sentence))
+    form = sentence[word].form if word < len(sentence) else ""
+    noun = _noun(sentence, word)
+    # 누구 and 어디 say enough; a noun says more than 언제 (해는 언제인가), and a unit more than 몇
+    if form in ("누구", "어디"):
+        return Asked(("name",), "" if noun in EMPTY | YEARS | DATES | NUMBERS else noun)
+    if form == "몇":
+        return _how_many(question, sentence, word)
+    for nouns, kinds in ((YEARS, ("year",)), (DATES, ("date", "year")), (NUMBERS, ("number",))):
+        if noun in nouns:
+            return Asked(kinds, "")
+    if form == "언제":
+        return Asked(("date", "year"), "")
+    if form in ("얼마", "얼마나"):
+        return Asked(("number",), "")
+    if kind_of(noun) or noun in NAMED:
+        return Asked(("name",), "" if noun in EMPTY | NAMED else noun)
+    return Asked(("title",) if noun in TITLES else (), "" if noun in EMPTY else noun)
 
 
-def _kinds(question: str, noun: str) -> tuple[str, ...]:
-    # question words first: 영화가 개봉한 해는 언제인가 asks for a year, although 언제 alone would be a date
-    if A_YEAR.search(question) or noun in YEARS:
-        return ("year",)
-    if A_DATE.search(question) or noun in DATES:
-        return ("date", "year")
-    if A_NUMBER.search(question) or noun in NUMBERS:
-        return ("number",)
-    if A_PERSON.search(question) or A_PLACE.search(question) or kind_of(noun):
-        return ("name",)
-    return ("title",) if noun in TITLES else ()
+def _is_asking(sentence: Sequence[Tagged], place: int) -> bool:
+    """Whether a morpheme is a question word, and not one as in 누구나, 몇 안 되는 or 얼마 전."""
+    form = sentence[place].form
+    if form not in WORDS or sentence[place].tag not in ("NP", "MM", "MAG", "NNG", "NR"):
+        return False
+    after = place + 1
+    if form in ("몇", "얼마"):
+        return after == len(sentence) or sentence[after].form not in NO_QUANTITY
+    if form == "언제" and after < len(sentence) and sentence[after].form == "어디":
+        return False  # 언제 어디서나
+    while after < len(sentence) and sentence[after].tag.startswith("J"):
+        if sentence[after].form in INDEFINITE:
+            return False
+        after += 1
+    return True
 
 
-def _noun(sentence: Sequence[Tagged]) -> str:
-    """The noun after 어느, 어떤 or 무슨, with which a phrase ends, else the one that the question is about (…한
-    대학교는?, …한 대학교의 이름은 무엇인가?)."""
-    for place, morpheme in enumerate(sentence[:-1]):
+def _how_many(question: str, sentence: Sequence[Tagged], word: int) -> Asked:
+    """What 몇 asks for: a year, a date or a number, which ends with the unit after it."""
+    after = word + 1
+    while after < len(sentence) and (sentence[after].tag in NOUNS or sentence[after].tag in ("SL", "SW")):
+        # 몇 번째, but not 몇 명 학생 or 몇 년간
+        if after > word + 1 and (sentence[after].start > sentence[after - 1].end or sentence[after].form == "간"):
+            break
+        after += 1
+    unit = question[sentence[word + 1].start : sentence[after - 1].end] if after > word + 1 else ""
+    follows = sentence[after].form if after < len(sentence) else ""
+    if unit in ("년도", "연도") or (unit == "년" and follows not in DURATIONS):
+        return Asked(("year",), unit)
+    if unit in ("세기", "월", "일"):
+        return Asked(("date", "number"), unit)
+    return Asked(("number",), "" if unit in EMPTY - {"명"} else unit)
+
+
+def _noun(sentence: Sequence[Tagged], word: int) -> str:
+    """The noun that 어느, 어떤 or 무슨 asks for, where no other question word (at `word`) does; else the one that the
+    question is about (…한 대학교는?, …한 대학교의 이름은 무엇인가?)."""
+    for place in range(len(sentence) - 1):
         after = place + 1
-        if morpheme.form in WHICH and sentence[after].tag.startswith("N"):
-            while after + 1 < len(sentence) and sentence[after + 1].tag in ("NNG", "NNP", "XSN"):
+        if sentence[place].form in WHICH and word == len(sentence) and sentence[after].tag in ("NNG", "NNP"):
+            while after + 1 < len(sentence) and sentence[after + 1].tag in NOUNS[:2]:
+                if sentence[after + 1].form in RELATIONS:
+                    break
                 after += 1
-            return sentence[after].form
-    particles = [place for place in range(1, len(sentence)) if _is_about(sentence, place)]
-    place = particles[-1] - 1 if particles else 0
-    if sentence[place].form in NAMES and place > 1 and sentence[place - 1].tag == "JKG":
-        place -= 2
-    return sentence[place].form if particles and sentence[place].tag in ("NNG", "NNB", "NNP", "XSN") else ""
+            if sentence[after].form not in RELATIONS:
+                return sentence[after].form
+    places = [place for place in range(1, len(sentence)) if _is_about(sentence, place)]
+    place = places[-1] - 1 if places else -1
+    if place > 0 and sentence[place].form in NAMES:
+        before = place - 2 if sentence[place - 1].tag == "JKG" else place - 1
+        place = before if before >= 0 and sentence[before].tag in NOUNS else place
+    # 1년은 며칠인가 does not ask for a 년
+    is_counted = place > 0 and sentence[place - 1].tag == "SN"
+    return sentence[place].form if place >= 0 and sentence[place].tag in NOUNS and not is_counted else ""
 
 
 def _is_about(sentence: Sequence[Tagged], place: int) -> bool:
-    """Whether the particle of what the question is about is at a place: 은, or 이 before a question word."""
+    """Whether the particle of what a question is about is at a place: nothing but a question word as the predicate
+    follows (…한 해는 언제인가?), or nothing at all."""
     form, tag = sentence[place][:2]
-    is_asked = place + 1 < len(sentence) and sentence[place + 1].form in QUESTION_WORDS
-    return (tag == "JX" and form in ("은", "는")) or (tag == "JKS" and is_asked)
+    rest = [morpheme.tag for morpheme in sentence[place + 1 :]]
+    is_predicate = all(tag.startswith(("N", "MM", "VCP", "E", "S", "XSN")) or tag == "JX" for tag in rest)
+    return ((tag == "JX" and form in ("은", "는", "ᆫ")) or (tag == "JKS" and "VCP" in rest)) and is_predicate

@@ -21,6 +21,10 @@ UNITS = ("NNB", "NNG", "SL", "SW")
 MOST_TITLE_MORPHEMES = 10
 """Morphemes between quotes: more are not a title but what somebody said."""
 
+MOST_NAME_MORPHEMES = 30
+"""Morphemes of a name with the nouns around it."""
+ORDINALS = ("호", "호선", "호기", "편", "부", "차", "대", "기", "회", "번", "권", "장", "집", "단계", "세대")
+"""Units of numbers that are part of a name."""
 MOST_IN_BRACKETS = 100
 """Morphemes of another spelling in brackets."""
 
@@ -147,7 +151,9 @@ def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
     if sentence[first].tag not in ("NNP", "SL", "NNG"):
         return None
     after = first + 1
-    while after < len(sentence) and sentence[after].tag in NAME_PARTS and _touches(sentence, after):
+    # a limit, because each noun of a list without particles would be tried with all that follow it
+    longest = min(len(sentence), first + MOST_NAME_MORPHEMES)
+    while after < longest and sentence[after].tag in NAME_PARTS and _touches(sentence, after):
         if _is_measured(sentence, after):
             return None
         after += 1
@@ -166,11 +172,12 @@ def _name_at(sentence: Sequence[Tagged], first: int) -> Answer | None:
 
 
 def _is_measured(sentence: Sequence[Tagged], number: int) -> bool:
-    """Whether a number with a unit is at a morpheme, and a common noun before it says what is measured: 시속 100km."""
+    """Whether a number with a unit is at a morpheme, and a common noun before it says what is measured: 시속 100km, but
+    not 지하철 2호선, which is a name."""
     measured, unit = sentence[number - 1].tag == "NNG", number + 1
-    if sentence[number].tag != "SN" or not measured or unit == len(sentence):
+    if sentence[number].tag != "SN" or not measured or unit == len(sentence) or not _touches(sentence, unit):
         return False
-    return sentence[unit].tag in ("NNB", "NR", "SL", "SW") and _touches(sentence, unit)
+    return sentence[unit].tag in ("NNB", "NR", "SL", "SW") and sentence[unit].form not in ORDINALS
 
 
 def _can_be_replaced(sentence: Sequence[Tagged], after: int) -> bool:
@@ -183,8 +190,10 @@ def after_brackets(sentence: Sequence[Tagged], number: int) -> int:
     where there are none."""
     if number == len(sentence) or sentence[number].form != "(" or sentence[number].start > sentence[number - 1].end:
         return number
-    after = number + next(brackets(sentence[number : number + MOST_IN_BRACKETS]))[1]
-    return after if sentence[after - 1].form == ")" else number
+    inside = sentence[number : number + MOST_IN_BRACKETS]
+    inside = inside[: next(brackets(inside))[1]]
+    forms = [morpheme.form for morpheme in inside]
+    return number + len(inside) if forms.count("(") == forms.count(")") else number
 
 
 def _name_in(sentence: Sequence[Tagged], first: int, after: int) -> Answer:

@@ -45,7 +45,7 @@ class CorpusPairs(Options):
     test or that no question is made of; all there are if there are fewer."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[4] = 4
+    rules: Literal[5] = 5
     """Version of the rules for questions, as in `synthesize`."""
 
 
@@ -70,7 +70,8 @@ def run(
         drawn = heapq.nsmallest(number, texts, key=lambda candidate: digest(candidate.identity))
         # before a question is made: what is left of a paragraph without a sentence may overlap nothing any more
         clear = [one for one in drawn if not any(text and known.overlaps(text) for text in (one.text, one.pair))]
-        nouns = nouns_of_names([(one.identity, one.text, one.lead) for one in clear if one.pair is None])
+        asked = [(one.identity, one.text, one.lead) for one in clear if one.pair is None]
+        nouns = nouns_of_names(asked) if asked else {}
         made = (example_of(one, nouns) for one in track(clear, f"pairing {split}", len(clear), "pairs"))
         found[split] = [pair for pair in made if pair]
     if not found["train"]:

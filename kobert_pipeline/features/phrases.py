@@ -1,5 +1,6 @@
 """Phrases of a context, which answers mostly are, and how well each fits its question."""
 
+import re
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from kobert_pipeline.features.candidates import answers, brackets, tagged_senten
 
 MOST_TOKENS = 255
 """Tokens of a phrase, whose number is stored in a byte."""
+CHOICE = re.compile(r" 중(에서|에)? ?(어느|어떤|누|무엇|뭐|더)")
+"""What a question has that names the answers to choose from: 백제와 신라 중 어느 나라가."""
 SLOTS = 2
 """Phrases that may begin with the same token, such as a date and its year."""
 
@@ -23,7 +26,7 @@ class Phrase(NamedTuple):
     kind: str
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def phrases(context: str) -> tuple[Phrase, ...]:
     """All that can be asked for in a context, also in brackets, where no question is made of it. Kept, because
     questions share contexts."""
@@ -37,13 +40,16 @@ def phrases(context: str) -> tuple[Phrase, ...]:
 
 
 def phrases_to_answer(question: str, context: str) -> list[tuple[int, int, int]]:
-    """The (start, end, fit) of the phrases of a context, without those that the question contains. The fit is one for
-    the kind that the question asks for, and one for ending with the noun that it asks with."""
-    asked = asked_for(question)
+    """The (start, end, fit) of the phrases of a context, without those that the question contains, unless it lets one
+    choose between them. The fit is one for the kind that the question asks for, and one for ending with the noun that
+    it asks with."""
+    asked, is_choice = asked_for(question), CHOICE.search(question)
+    texts = ((phrase, context[phrase.start : phrase.end]) for phrase in phrases(context))
     return [
-        (start, end, fit(context[start:end], kind, asked))
-        for start, end, kind in phrases(context)
-        if context[start:end] not in question
+        (phrase.start, phrase.end, fit(text, phrase.kind, asked))
+        for phrase, text in texts
+        # as words: 5명 is no part of 15명
+        if is_choice or not re.search(rf"(?<!\w){re.escape(text)}", question)
     ]
 
 
@@ -56,8 +62,8 @@ def fit(text: str, kind: str, asked: Asked) -> int:
 def phrase_arrays(
     offsets: list[list[tuple[int, int]]], found: list[list[tuple[int, int, int]]]
 ) -> dict[str, np.ndarray]:
-    """For each token of all windows, of up to two of the window's phrases that begin with it: `phrases`, (tokens, 2),
-    their numbers of tokens, and `phrase_fits`, (tokens, 2); both are 0 where there are fewer.
+    """For each token of all windows two places for phrases that begin with it: `phrases`, (tokens, 2), are their
+    numbers of tokens, and `phrase_fits`, (tokens, 2), their fits; both are 0 where there are fewer.
 
     `offsets` are the characters of each window's tokens, and `found` the `phrases_to_answer` of each window. Phrases
     that do not begin and end where tokens do are left out.

@@ -4,20 +4,24 @@ Counting shared words finds the right sentence more often than a model with litt
 different mistakes (docs/results/questions.md).
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
+from math import fsum
 from typing import NamedTuple
 
 import numpy as np
 
-from kobert_pipeline.features.candidates import tagged_sentences
+from kobert_pipeline.features.candidates import Tagged, tagged_sentences
 
 CONTENT = ("NN", "VV", "VA", "SN", "SL", "SH", "XR", "MAG")
 """Beginnings of the tags of words that say something: nouns, verbs, numbers, foreign words and adverbs."""
 _EMPTY = """
-무엇 누구 어디 언제 얼마 몇 하 되 있 이름 것 사람 곳 때 해 년
+하 되 있 이름 것 사람 곳 때 해 년 수 명 언제 얼마 얼마나 왜 어떻
 """
 EMPTY = frozenset(_EMPTY.split())
-"""Words of questions that say what is asked for, or nothing."""
+"""Words with these tags that say what a question asks for, or nothing."""
 
 
 class Sentence(NamedTuple):
@@ -28,29 +32,30 @@ class Sentence(NamedTuple):
     words: frozenset[str]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a text with their words. Kept, because questions share contexts."""
-    return tuple(
-        Sentence(found[0].start, found[-1].end, frozenset(m.form for m in found if m.tag.startswith(CONTENT)) - EMPTY)
-        for found in tagged_sentences(text)
-    )
+    return tuple(Sentence(found[0].start, found[-1].end, words(found)) for found in tagged_sentences(text))
+
+
+def words(sentence: Sequence[Tagged]) -> frozenset[str]:
+    """The words of a sentence that say something."""
+    return frozenset(morpheme.form for morpheme in sentence if morpheme.tag.startswith(CONTENT)) - EMPTY
 
 
 def shares(question: str, context: str) -> list[tuple[int, int, float]]:
     """The (start, end, share) of each sentence of a context, in characters.
 
-    A share is a part, 0 to 1, of the question's words that the context has, where a word counts the less the more
-    sentences have it.
+    The share, 0 to 1, is of those words of the question that occur in the context; a word in n sentences weighs 1/n.
     """
-    asked = frozenset[str]().union(*(sentence.words for sentence in sentences(question)))
+    asked = frozenset[str]().union(*(words(sentence) for sentence in tagged_sentences(question)))
     found = sentences(context)
     common = [asked & sentence.words for sentence in found]
-    numbers = {word: sum(word in words for words in common) for word in frozenset[str]().union(*common)}
-    total = sum(1 / number for number in numbers.values()) or 1.0
+    numbers = Counter(chain.from_iterable(common))
+    total = fsum(1 / number for number in numbers.values()) or 1.0  # fsum: sets have no order
     return [
-        (sentence.start, sentence.end, sum(1 / numbers[word] for word in words) / total)
-        for sentence, words in zip(found, common, strict=True)
+        (sentence.start, sentence.end, fsum(1 / numbers[word] for word in shared) / total)
+        for sentence, shared in zip(found, common, strict=True)
     ]
 
 

@@ -57,13 +57,13 @@ class SpanTask(Task):
 
     kind_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
     """Added to the score of phrases of the kind that the question asks for by its words (a date for 언제, a number for
-    몇), and again to that of phrases that end with the noun it asks with (어느 대학교). 6 suits a model with little
+    몇), and again to that of phrases that end with the noun it asks with (어느 대학교). 8 suits a model with little
     training, which has not learned what each question word asks for."""
 
     sentence_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
-    """Added to the score of every answer, times the share (0 to 1) of the question's words that its sentence has, as
-    Kiwi splits sentences and words. Counting words finds the right sentence more often than a model with little
-    training does; 8 suits such a model."""
+    """Added to the score of every answer, times the share (0 to 1) that the sentence in which it begins has of those
+    words of the question that are in the context (`shared_words.shares`). Counting words finds the right sentence more
+    often than a model with little training does; 12 suits such a model."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;

@@ -66,7 +66,7 @@ class Synthesis(Options):
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[4] = 4
+    rules: Literal[5] = 5
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
@@ -74,7 +74,9 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
     """Questions about paragraphs of the documents in the folder `corpus`. Paragraphs that overlap the texts `known`
     (an `EvaluationTexts`) are left out. Raises UserError where no question can be made."""
     found: list[Example] = []
-    contexts = [paragraph for paragraph in paragraphs(options, corpus) if not known.overlaps(paragraph[1])]
+    contexts = list(paragraphs(options, corpus))
+    compared = track(contexts, "comparing with evaluation texts", len(contexts), "paragraphs")
+    contexts = [paragraph for paragraph in compared if not known.overlaps(paragraph[1])]
     nouns = nouns_of_names(contexts)
     # shuffled, because a limited number of questions must come from all of the corpus
     random.Random(SEED).shuffle(contexts)
@@ -117,15 +119,16 @@ def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
 
 def nouns_of_names(contexts: list[tuple[str, str, str]]) -> dict[str, str]:
     """What the names in the paragraphs are, {name: a noun for it}."""
-    kinds, last_lead = NameKinds(), ""
+    kinds, leads = NameKinds(), set[str]()
     numbers = sorted(random.Random(SEED).sample(range(len(contexts)), min(MOST_READ, len(contexts))))
     for number in track(numbers, "reading names", len(numbers), "paragraphs"):
         _, context, lead = contexts[number]
         for sentence in tagged_sentences(context):
             kinds.add_mentions(context, sentence)
-        if lead != last_lead and lead.strip():
+        # once per document, in whatever order its paragraphs come
+        if lead.strip() and lead not in leads:
             kinds.add_article(lead, tagged_sentences(lead)[0])
-        last_lead = lead
+        leads.add(lead)
     return kinds.nouns()
 
 

@@ -21,8 +21,9 @@ class UnanswerableTask(SpanTask):
     inference_options: ClassVar[tuple[str, ...]] = (*SpanTask.inference_options, "null_threshold")
 
     null_threshold: float | None = None
-    """No answer is predicted where the score of [CLS] exceeds that of the best span by more than this; null: the value
-    with the best `metric` on dev. Where every dev question has an answer, every question gets one."""
+    """No answer is predicted where the score of [CLS] exceeds that of the best span, bonuses included, by more than
+    this; null: the value with the best `metric` on dev. Where every dev question has an answer, every question gets
+    one."""
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         """The task with the threshold tuned on dev, unless it was given or every dev question has an answer."""

@@ -240,7 +240,7 @@ def format_choice(task: Task, example: Example, prediction: Any, logits: np.ndar
 
 def format_answers(predicted: Predicted) -> list[dict[str, Any]]:
     """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
-    span, with `phrase_bonus` and `sentence_bonus`; None for an empty context. With a null threshold (SQuAD 2.0), the
+    span, with its bonuses; None for an empty context. With a null threshold (SQuAD 2.0), the
     answer is "" where `null_score` exceeds `score` by more than the threshold."""
     task = predicted.task
     assert isinstance(task, SpanTask)

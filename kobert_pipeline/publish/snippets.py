@@ -74,12 +74,17 @@ word_ids = inputs.word_ids(0)  # an answer begins and ends where words do
 begins = torch.tensor([word != before for before, word in zip([None, *word_ids], word_ids)])
 ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1:], None])])
 scores = scores.masked_fill(~(begins[:, None] & ends[None, :]), -torch.inf)"""
-PHRASES = """
-# kobert predict and kobert serve also prefer phrases (dates, numbers, titles, names, nouns before a particle), which
-# the analyzer Kiwi finds; this example does not, so some of its answers are others"""
-SENTENCES = """
-# kobert predict and kobert serve also prefer sentences that share words with the question, which the analyzer Kiwi
-# finds; this example does not, so some of its answers are others, and it always has one"""
+BONUSES = """
+# kobert predict and kobert serve also prefer PREFERRED,
+# which the analyzer Kiwi finds; this example does not, so some of its answers are others"""
+NO_THRESHOLD = """
+# nor does it say where a context has no answer"""
+PREFERRED = {
+    "phrase_bonus": "phrases (dates, numbers, titles, names, nouns)",
+    "kind_bonus": "what the question asks for",
+    "sentence_bonus": "sentences with its words",
+}
+"""What an option of the task prefers."""
 MATCHES = """
 # token types of the context: 1 (few words of the question are near) to LEVELS, and as many for words of the question
 ids, sides = inputs.input_ids[0].tolist(), inputs.sequence_ids(0)
@@ -138,12 +143,10 @@ def span_example(options: dict[str, Any]) -> str:
         code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
         code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
-    if bonus := options.get("phrase_bonus", 0):
-        code = code.replace("\nstart, end =", PHRASES + "\nstart, end =")
     threshold = options.get("null_threshold")
-    if options.get("sentence_bonus"):
-        code = code.replace("\nstart, end =", SENTENCES + "\nstart, end =")
-        threshold = None  # scores without the bonus cannot be compared with it
-    if threshold is not None:
-        threshold += bonus  # which the best span has in nearly all cases where there is an answer
+    if preferred := [text for name, text in PREFERRED.items() if options.get(name)]:
+        remark = BONUSES.replace("PREFERRED", ", ".join(preferred))
+        # it was tuned on scores with the bonuses, with which those of the example cannot be compared
+        remark += NO_THRESHOLD if threshold is not None else ""
+        code, threshold = code.replace("\nstart, end =", remark + "\nstart, end ="), None
     return code + (ANSWER if threshold is None else ANSWER_OR_NONE.replace("NULL_THRESHOLD", f"{threshold:.6g}"))
