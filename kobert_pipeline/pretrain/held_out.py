@@ -88,18 +88,22 @@ class HeldOutEvaluator:
 CONTINUATION_BYTES = re.compile("[\u0122-\u0143\xa1-\xac\xae-\xbf]")
 """The letters that stand in byte-level BPE for the bytes 0x80 to 0xBF, at which no character of UTF-8 begins."""
 
+TAG = re.compile(r"/[A-Z]+(-[A-Z]+)?$")
+"""The tag of a morpheme in the style `tagged`."""
+
 
 def characters_of(vocabulary: Tokenizer, special_ids: tuple[int, ...] = OUR_IDS.every) -> np.ndarray:
     """(V,) the number of characters of each token without its mark (ours and SentencePiece's, WordPiece's ##, the space
     of byte-level BPE), 1 for special tokens and for a mark alone. A token of bytes has the characters that begin in
-    it, perhaps none."""
+    it, perhaps none. The tags of the style `tagged` are no characters of the text."""
     has_bytes = "ByteLevel" in repr(vocabulary.pre_tokenizer)
     mark = "\u0120" if has_bytes else getattr(vocabulary.model, "continuing_subword_prefix", None) or ""
     characters = np.ones(vocabulary.get_vocab_size(), np.int64)
+    has_tags = any(token.endswith("/NNG") for token in vocabulary.get_vocab())
     for token, id_ in vocabulary.get_vocab().items():
         bare = token.removeprefix(WORD_MARK).removeprefix(mark)
         if id_ not in special_ids:
-            begun = CONTINUATION_BYTES.sub("", bare) if has_bytes else bare
+            begun = CONTINUATION_BYTES.sub("", bare) if has_bytes else TAG.sub("", bare) if has_tags else bare
             characters[id_] = len(begun) if bare else 1
     return characters
 

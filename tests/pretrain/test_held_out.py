@@ -72,6 +72,11 @@ def test_characters_are_those_of_a_token() -> None:
     of_bytes = Tokenizer(models.BPE({"[UNK]": 0, "ê": 1, "°\u0122": 2, "\u0120ê°\u0122": 3, "\u0120": 4}, []))
     of_bytes.pre_tokenizer = pre_tokenizers.ByteLevel()
     assert characters_of(of_bytes, (0,)).tolist() == [1, 1, 0, 1, 1]
+    # tags are not in the text
+    tagged = Tokenizer(
+        models.WordPiece({"[UNK]": 0, f"{WORD_MARK}영화/NNG": 1, "/NNG": 2, "하/VV-R": 3, "AC": 4}, unk_token="[UNK]")
+    )
+    assert characters_of(tagged, (0,)).tolist() == [1, 2, 0, 1, 2]
 
 
 def test_a_loss_that_is_not_finite_is_refused(tmp_path: Path) -> None:
