@@ -42,8 +42,8 @@ def test_they_are_small_enough_for_a_clone() -> None:
 
 @pytest.mark.parametrize("name", [folder.name for folder in bundled_models()])
 def test_the_readme_shows_what_each_says(kobert: Any, name: str) -> None:
-    shown = re.findall(rf"^\$ kobert (predict {name} (?:.*\\\n)*.*)\n((?:(?:text|question): .*\n)+)", README, re.M)
-    assert shown
+    shown = re.findall(rf"^\$ kobert (predict {name} (?:.*\\\n)*.*)\n((?:(?:text|question): .*\n)+)```", README, re.M)
+    assert sum(len(lines.splitlines()) for _, lines in shown) > (2 if name == "mini-nsmc" else 0)
     for command, lines in shown:
         found = kobert(*shlex.split(command.replace("\\\n", ""))).out.splitlines()
         assert len(found) == len(lines.splitlines()) > 0

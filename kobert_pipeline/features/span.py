@@ -114,6 +114,8 @@ class SpanTask(Task):
             word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
             arrays["word_borders"] = word_borders(offsets, word_ids, example_of)
         has_phrases, has_shares = self.phrase_bonus or self.kind_bonus, self.sentence_bonus
+        if not (has_phrases or has_shares):
+            return arrays
         of_phrases, of_sentences = [], []
         for example in examples:
             # phrases and shares one after the other, because the analysis of a text is kept only for a while
