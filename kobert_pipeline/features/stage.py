@@ -64,13 +64,17 @@ class FeaturesOptions(Options):
     pairs: CorpusPairs | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on pairs of texts from the corpus, for the task contrastive; where there are no training files, dev is
     taken from the corpus, too. null: on the training files alone."""
-    license: str | None = Field(None, exclude=True)
-    """Licence of the training files, for the model cards; does not affect the features."""
+    license: str | dict[str, str] | None = Field(None, exclude=True)
+    """Licence of the files, for the model cards: one for all, or a mapping from each file to its own; does not affect
+    the features."""
 
     @model_validator(mode="after")
     def _has_train(self) -> "FeaturesOptions":
         if not self.train and not self.needs_corpus:
             raise ValueError("train names no file; name one or several")
+        files = named_files(self)
+        if isinstance(self.license, dict) and (others := [name for name in self.license if name not in files]):
+            raise ValueError(f"license names {others[0]}, but the files are {', '.join(files)}; give each its licence")
         return self
 
     @property
@@ -78,15 +82,24 @@ class FeaturesOptions(Options):
         """Whether examples are made from the corpus."""
         return bool(self.synthesize or self.pairs)
 
+    def license_of(self, name: str) -> str | None:
+        """The licence of one of the files; None if it is not stated."""
+        return self.license.get(name) if isinstance(self.license, dict) else self.license
+
 
 def train_files(options: FeaturesOptions) -> list[str]:
     """The names of the training files."""
     return [options.train] if isinstance(options.train, str) else list(options.train)
 
 
+def named_files(options: FeaturesOptions) -> list[str]:
+    """The names of all files: those of train, then dev and test."""
+    return [name for name in (*train_files(options), options.dev, options.test) if name]
+
+
 def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
     """The files that the stage reads. Raises MissingFiles for those that do not exist."""
-    return data_files(data_dir, [name for name in (*train_files(options), options.dev, options.test) if name])
+    return data_files(data_dir, named_files(options))
 
 
 def run(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from kobert_pipeline.corpus.pii import Kind, redact
+from kobert_pipeline.features.stage import FeaturesOptions, train_files
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.publish.licences import NOT_STATED, allows_quoting
@@ -14,14 +15,22 @@ LENGTHS = range(8, 301)
 """Characters of a text that is shown: neither a fragment nor a page."""
 
 
-def card_example(task: Task, licence: str | None, run_dir: Path, features: str) -> dict[str, Any]:
+def card_example(task: Task, licence: str, run_dir: Path, features: str) -> dict[str, Any]:
     """The task's own sample, or, for tasks on files of any domain, the first fitting example of dev where the licence
     of the data allows to show it; {} where it does not, or none fits."""
     dev = run_dir / "features" / features / "dev" / "examples.jsonl"
-    if task.sample or not allows_quoting(licence or NOT_STATED) or not dev.is_file():
+    if task.sample or not allows_quoting(licence) or not dev.is_file():
         return dict(task.sample)
     candidates = ({name: example[name] for name in FIELDS if name in example} for example in read_json_lines(dev))
     return next((example for example in candidates if is_fit(example)), {})
+
+
+def dev_licence(options: FeaturesOptions) -> str:
+    """The licences of the files that the dev examples are from, separated by `/`."""
+    names = [options.dev] if options.dev else train_files(options)
+    if isinstance(options.license, dict):
+        return " / ".join(options.license_of(name) or NOT_STATED for name in names)
+    return options.license or NOT_STATED
 
 
 def is_fit(example: dict[str, Any]) -> bool:

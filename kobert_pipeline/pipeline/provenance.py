@@ -15,7 +15,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.markdown import mean
-from kobert_pipeline.pipeline.card_example import card_example
+from kobert_pipeline.pipeline.card_example import card_example, dev_licence
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.rounding_cost import cost_on_dev, cost_on_held_out
 from kobert_pipeline.publish.card_facts import CardFacts, Results
@@ -75,7 +75,8 @@ def card_inputs(
 
     With them in the fingerprint, a card whose numbers or texts have changed is stale.
     """
-    digests = {"recipe": digest([recipe_name, recipe.without_data_dir(), recipe.training_files(options)])}
+    files = recipe.training_files(options) + recipe.evaluation_files(options)
+    digests = {"recipe": digest([recipe_name, recipe.without_data_dir(), files])}
     if scores := {name: [run["counts"] for run in runs] for name, runs in finished_controls(controls).items()}:
         digests["controls"] = digest(scores)
     return digests
@@ -116,7 +117,7 @@ def publish_model(
         recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
     )
     if task:
-        facts = replace(facts, example=card_example(task, recipe.features[features].license, run_dir, features))
+        facts = replace(facts, example=card_example(task, dev_licence(recipe.features[features]), run_dir, features))
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, run_dir / begin.tokenizer[1], out, cost)
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}

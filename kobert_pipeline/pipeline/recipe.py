@@ -239,8 +239,9 @@ class Recipe(Options):
             rows.append(file_row(self.tokenizer.base, self.tokenizer.base_license, "vocabulary"))
         for name in reversed(self.fine_tunings_of(published.source)):
             features = self.features[self.finetune[name].features or name]
-            given = [file_row(path, features.license, "fine-tune") for path in features_stage.train_files(features)]
-            rows += [row for row in given if row not in rows]
+            for path in features_stage.train_files(features):
+                row = file_row(path, features.license_of(path), "fine-tune")
+                rows += [row] if row not in rows else []
         return rows
 
     def fine_tunings_of(self, source: str) -> list[str]:
@@ -256,7 +257,7 @@ class Recipe(Options):
             return []
         test = features.test if self.finetune[published.source].test else None
         given = {"choose (dev)": features.dev, "evaluate (test)": test}
-        return [file_row(path, features.license, use) for use, path in given.items() if path]
+        return [file_row(path, features.license_of(path), use) for use, path in given.items() if path]
 
     def controls(self, published: publish_stage.PublishOptions) -> Iterator[str]:
         """Names of the fine-tunings from scratch on the features of a published model: the baselines that show what

@@ -75,8 +75,9 @@ begins = torch.tensor([word != before for before, word in zip([None, *word_ids],
 ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1:], None])])
 scores = scores.masked_fill(~(begins[:, None] & ends[None, :]), -torch.inf)"""
 BONUSES = """
-# kobert predict and kobert serve also prefer PREFERRED,
-# which the analyzer Kiwi finds; this example does not, so some of its answers are others"""
+# kobert predict and kobert serve also prefer, by what the analyzer Kiwi finds,
+# PREFERRED;
+# this example does not, so some of its answers are others"""
 NO_THRESHOLD = """
 # nor does it say where a context has no answer"""
 PREFERRED = {
@@ -145,7 +146,7 @@ def span_example(options: dict[str, Any]) -> str:
         code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
     threshold = options.get("null_threshold")
     if preferred := [text for name, text in PREFERRED.items() if options.get(name)]:
-        remark = BONUSES.replace("PREFERRED", ", ".join(preferred))
+        remark = BONUSES.replace("PREFERRED", ",\n# ".join(preferred))
         # it was tuned on scores with the bonuses, with which those of the example cannot be compared
         remark += NO_THRESHOLD if threshold is not None else ""
         code, threshold = code.replace("\nstart, end =", remark + "\nstart, end ="), None

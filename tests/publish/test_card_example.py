@@ -7,7 +7,7 @@ from kobert_pipeline.config import plugins
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import write_json_lines
 from kobert_pipeline.pipeline.card_example import card_example
-from kobert_pipeline.publish.licences import allows_quoting
+from kobert_pipeline.publish.licences import NOT_STATED, allows_quoting
 from kobert_pipeline.publish.snippets import PAIRED, USES, with_example
 
 LAW = {"id": "1", "group": "g", "text": "임대차 계약을 해지하려면 어떻게 하나요?", "label": 0}
@@ -24,7 +24,7 @@ def test_own_data_gives_the_example_where_its_licence_allows(tmp_path: Path) -> 
     own = Task.choose("classification")
     run_dir = run_with(tmp_path, LAW)
     assert card_example(own, "CC BY 4.0", run_dir, "law") == {"text": LAW["text"]}
-    for licence in (None, "CC BY-ND 2.0 KR", "CC BY 4.0 / CC BY-ND 2.0 KR", "CC BY-NC 4.0", "own", "research only"):
+    for licence in (NOT_STATED, "CC BY-ND 2.0 KR", "CC BY 4.0 / CC BY-ND 2.0 KR", "CC BY-NC 4.0", "own", "research only"):
         assert card_example(own, licence, run_dir, "law") == {}, licence
     assert card_example(Task.choose("nsmc"), "CC0-1.0", run_dir, "law") == {"text": "배우들 연기가 정말 좋았다"}
     assert card_example(own, "CC0-1.0", run_dir, "none") == {}

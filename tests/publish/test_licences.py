@@ -7,6 +7,8 @@ import yaml
 
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.stage import FeaturesOptions, named_files
+from kobert_pipeline.pipeline.card_example import dev_licence
 from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.publish.licences import (
     NOT_STATED,
@@ -178,8 +180,24 @@ def test_a_shipped_recipe_states_a_known_licence_for_all_that_it_publishes() -> 
     for name in recipe_file.shipped():
         content = yaml.safe_load(recipe_file.shipped()[name].read_text(encoding="utf-8"))
         sources = content["corpus"]["sources"] if "corpus" in content else [{"license": content["checkpoint_license"]}]
-        stated = [one["license"] for one in [*sources, *content["features"].values()]]
+        features = [FeaturesOptions.model_validate(one) for one in content["features"].values()]
+        stated = [one["license"] for one in sources]
+        stated += [one.license_of(path) or NOT_STATED for one in features for path in named_files(one)]
         assert None not in [conditions(one) for licence in stated for one in split_names(licence)], name
+
+
+def test_each_file_may_have_a_licence_of_its_own(corpora, tmp_path, kobert) -> None:
+    """A test set that may not be changed does not restrict the model, but the card states its licence."""
+    licences = {"reviews_train.txt": "CC0-1.0", "reviews_test.txt": "CC BY-ND 2.0 KR"}
+    recipe, _ = plan("tiny", [f"data_dir={corpora}", f"features.nsmc.license={licences}"], tmp_path, None)
+    rows = recipe.training_files(recipe.publish["nsmc"]) + recipe.evaluation_files(recipe.publish["nsmc"])
+    assert licences.items() <= {row["path"]: row["license"] for row in rows}.items()
+    assert dev_licence(recipe.features["nsmc"]) == "CC0-1.0"
+    reversed_ = {"reviews_train.txt": "CC BY-ND 2.0 KR"}
+    message = checked(kobert, corpora, tmp_path, f"features.nsmc.license={reversed_}").complaint
+    assert "reviews_train.txt is under CC BY-ND 2.0 KR" in message
+    message = checked(kobert, corpora, tmp_path, "features.nsmc.license={reviews.txt: MIT}").complaint
+    assert "license names reviews.txt, but the files are reviews_train.txt, reviews_test.txt" in message
 
 
 def test_the_licence_of_task_data_changes_nothing_of_the_features(tiny, kobert) -> None:
