@@ -178,7 +178,7 @@ def test_replaced_option_is_refused_with_what_replaced_it() -> None:
         )
 
 
-def test_an_option_of_a_group_is_refused_with_the_group_it_belongs_to() -> None:
+def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to() -> None:
     for setting, said in [
         (
             "finetune.nsmc.epochs=2",
@@ -190,6 +190,10 @@ def test_an_option_of_a_group_is_refused_with_the_group_it_belongs_to() -> None:
         ),
         ("pretrain.plam=1", "pretrain: unknown key 'plam' - did you mean 'plan'? (allowed"),
         ("finetune.nsmc.share=1", "finetune.nsmc: unknown key 'share' (allowed: "),
+        # of options that may have several types, the place is where a user wrote it, and not pydantic's name of a type
+        ("features.nsmc.license=[MIT]", "features.nsmc.license: input should be a valid string, not ['MIT']"),
+        ("features.nsmc.license={a: [MIT]}", "features.nsmc.license.a: input should be a valid string, not ['MIT']"),
+        ("features.nsmc.train=[a, [b]]", "features.nsmc.train.1: input should be a valid string, not ['b']"),
     ]:
         with pytest.raises(ValidationError) as refused:
             Recipe.model_validate(recipe_file.load("tiny", [setting]))

@@ -6,12 +6,13 @@ the family's folder, chosen by `name`. No list of variants is kept anywhere; the
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from kobert_pipeline.errors import UserError, did_you_mean
 
@@ -168,10 +169,22 @@ class Plugin(Options):
         )
 
 
+TYPE_NAME = re.compile(r"str|int|float|bool|none|(list|dict|set|tuple|literal|function-[a-z]+)\[.*\]")
+"""What pydantic adds to the place of an error for each type that an option may have; nothing that a user wrote."""
+
+
+def _place(error: ErrorDetails) -> list[str]:
+    """The keys that lead to an error, without the names of types."""
+    return [str(part) for part in error["loc"] if not TYPE_NAME.fullmatch(str(part))]
+
+
 def first_error(error: ValidationError) -> str:
     """The first error of a validation, as `key.key: what is wrong`."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
+    errors = error.errors()
+    place = _place(errors[0])
+    # where a value fits none of several types, the error that lies deepest is that of the type it was meant to be
+    first = max((one for one in errors if _place(one)[: len(place)] == place), key=lambda one: len(_place(one)))
+    where = ".".join(_place(first))
     what = first["msg"]
     match first["type"]:
         case "missing":

@@ -61,7 +61,7 @@ def is_finished(folder: Path) -> bool:
 def read(folder: Path) -> dict[str, Any]:
     """The manifest. Raises NotFinished if there is none, and Damaged if it was changed."""
     if not is_finished(folder):
-        raise NotFinished(f"{folder} is not finished (it has no {FINISHED}); run its stage first")
+        raise NotFinished(f"{folder} is not finished (it has no {FINISHED}); run its stage first (or `kobert run`)")
     return read_json_with_digest(folder / FINISHED)
 
 
