@@ -182,7 +182,7 @@ def first_error(error: ValidationError) -> str:
     """The first error of a validation, as `key.key: what is wrong`."""
     errors = error.errors()
     place = _place(errors[0])
-    # where a value fits none of several types, the error that lies deepest is that of the type it was meant to be
+    # a value that fits none of several types has an error for each; the deepest is of the type that fits it best
     first = max((one for one in errors if _place(one)[: len(place)] == place), key=lambda one: len(_place(one)))
     where = ".".join(_place(first))
     what = first["msg"]

@@ -65,14 +65,18 @@ class FeaturesOptions(Options):
     """Also train on pairs of texts from the corpus, for the task contrastive; where there are no training files, dev is
     taken from the corpus, too. null: on the training files alone."""
     license: str | dict[str, str] | None = Field(None, exclude=True)
-    """Licence of the files, for the model cards: one for all, or a mapping from each file to its own; does not affect
-    the features."""
+    """Licence of the files, for the model cards: one for all, or one for each file. Does not affect the features."""
 
     @model_validator(mode="after")
     def _has_train(self) -> "FeaturesOptions":
         if not self.train and not self.needs_corpus:
             raise ValueError("train names no file; name one or several")
+        return self
+
+    @model_validator(mode="after")
+    def _licenses_its_files(self) -> "FeaturesOptions":
         files = named_files(self)
+        # a mistyped path would leave its file without a licence, of which only the card would tell
         if isinstance(self.license, dict) and (others := [name for name in self.license if name not in files]):
             raise ValueError(f"license names {others[0]}, but the files are {', '.join(files)}; give each its licence")
         return self

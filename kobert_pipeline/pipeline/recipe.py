@@ -241,7 +241,8 @@ class Recipe(Options):
             features = self.features[self.finetune[name].features or name]
             for path in features_stage.train_files(features):
                 row = file_row(path, features.license_of(path), "fine-tune")
-                rows += [row] if row not in rows else []
+                if row not in rows:  # a teacher and its student may read the same file
+                    rows.append(row)
         return rows
 
     def fine_tunings_of(self, source: str) -> list[str]:
