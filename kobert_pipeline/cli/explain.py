@@ -25,12 +25,34 @@ def explanation(name: str) -> dict[str, Any]:
         return _answer(f"family {name}", _about(plugins.contract(name)), rows)
     matches = plugins.find(name)
     if not matches:
-        raise UserError(
-            f"there is nothing called {name!r}{did_you_mean(name, [*STAGES, *recipe_file.shipped(), *plugins.names()])}"
-        )
+        places = places_of_option(name)
+        if len(places) == 1:
+            return explanation(places[0])
+        if places:
+            raise UserError(f"{name!r} is an option in several places; explain one of them: {', '.join(places)}")
+        names = {*STAGES, *recipe_file.shipped(), *plugins.names()}
+        raise UserError(f"there is nothing called {name!r}{did_you_mean(name, names)}")
     family, plugin = matches[0]
     title = f"{plugin.model_fields['name'].default} ({family})"
     return _answer(title, _about(plugin) + _others(name, matches[1:]), plugins.describe(plugin), _parameters(plugin))
+
+
+def places_of_option(name: str) -> list[str]:
+    """What `explanation` takes to explain an option: its full name in a stage, or the variant that has it."""
+    sections = {stage: _options(Recipe.model_fields[stage].annotation) for stage in STAGES}
+    in_stages = [
+        f"{stage}.{row[0]}"
+        for stage, options in sections.items()
+        for row in (plugins.describe(options) if options else [])
+        if row[0].rpartition(".")[2] == name
+    ]
+    in_variants = [
+        f"{family}.{variant}"
+        for family in plugins.CONTRACTS
+        for variant, plugin in plugins.variants(family).items()
+        if name in plugin.model_fields
+    ]
+    return [*in_stages, *in_variants]
 
 
 def _others(name: str, matches: list[tuple[str, type[Plugin]]]) -> str:

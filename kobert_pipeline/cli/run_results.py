@@ -3,8 +3,10 @@ published checkpoint is."""
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kobert_pipeline.errors import UserError
@@ -69,20 +71,25 @@ def _row(title: str, group: list[Outcome]) -> list[str]:
     status = ", ".join(statuses if len(statuses) == 1 else (f"{count} {name}" for name, count in statuses.items()))
     seconds = sum(outcome.seconds for outcome in group)
     time = f"{seconds:.1f} s" if seconds < 60 else clock_time(seconds)
-    result = finetune_result(group) if group[0].job.stage == "finetune" else result_of(group[0].counts)
+    first = group[0]
+    result = finetune_result(group) if first.job.stage == "finetune" else result_of(first.counts, first.job.options)
     if group[0].job.stage == "publish":
         result = "; ".join([published(group[0].job.folder), *([result] if result else [])])
     return [title, status, time, result]
 
 
-def result_of(counts: dict[str, Any]) -> str:
-    """The counts of a stage that matter to its user."""
+def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """The counts of a stage that matter to its user; of questions that were made, how many its `options` ask for."""
     parts = [text.format(counts[name]) for name, text in COUNTS.items() if counts.get(name)]
     if "documents_kept" in counts:
         dropped = {name.removeprefix(DROPPED): count for name, count in counts.items() if name.startswith(DROPPED)}
         reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
         kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
         parts.append(f"{kept} (dropped: {reasons})" if reasons else kept)
+    asked = (options.get("synthesize") or {}).get("questions")
+    if asked and "synthetic_made" in counts:  # runs of earlier versions did not count them
+        parts.append(f"{counts['synthetic_made']:,} of {asked:,} questions made from the corpus")
+        parts.append(f"{counts['dev_examples']:,} dev examples")
     if "train_labels" in counts:
         parts.append(label_counts(counts["train_labels"]))
     if "vocab_size" in counts:

@@ -197,6 +197,8 @@ def first_error(error: ValidationError) -> str:
             pass
         case "too_short":
             what = "needs at least one entry"
+        case "int_parsing" | "float_parsing" | "bool_parsing":  # ..., unable to parse string as an integer
+            what = f"{what.partition(',')[0].lower()}, not {first['input']!r:.60}"
         case _:
             what = f"{what[0].lower()}{what[1:]}, not {first['input']!r:.60}"
     return f"{where}: {what}" if where else what

@@ -95,7 +95,7 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
         with path.open(encoding="utf-8-sig") as file:
             content = parse(file.read(MAX_CHARACTERS + 1))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"recipe {path} is not YAML in UTF-8: {' '.join(str(error).split()):.400}") from None
+        raise UserError(f"recipe {path} is not YAML in UTF-8: {_problem(error)}") from None
     if not isinstance(content, dict):
         raise UserError(f"recipe {path} must be a mapping of stages to options, not {type(content).__name__}")
     if path == shipped().get(recipe) and "data_dir" in content:
@@ -120,6 +120,16 @@ def parse(text: str) -> Any:
         ) from None
     _refuse_unusable(value)
     return value
+
+
+def _problem(error: Exception) -> str:
+    """What is wrong with a YAML text and where, on one line."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"{' '.join(str(error).split()):.400}"
+    found = (error.problem or "").replace("'<stream end>'", "the end of the file").replace("'<block end>'", "its end")
+    place, began = error.problem_mark, error.context_mark
+    within = f" ({error.context} that begins in line {began.line + 1})" if error.context and began else ""
+    return f"line {place.line + 1}, column {place.column + 1}: {found}{within}"
 
 
 def _refuse_unusable(value: Any) -> None:

@@ -76,9 +76,11 @@ def column_of(
     # in the order of `known`: of several columns that would do, the first one listed is meant
     column = next((column for column in known if has_column(first.cells, column)), None)
     if column is None and known and needed:
+        found = ", ".join(f"{name:.30}" for name in list(columns(first.cells))[:12])
+        header = "" if path.suffix in (".jsonl", ".json", ".parquet") else " (the first line names the columns)"
         raise UserError(
-            f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were "
-            f"{', '.join(list(columns(first.cells))[:12])}); name it {by}"
+            f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were {found}); "
+            f"name it {by}{header}"
         )
     return column
 

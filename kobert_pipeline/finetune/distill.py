@@ -186,9 +186,9 @@ def encoder_probabilities(unlabelled: Features, folder: Path, bf16: bool) -> np.
 
     from kobert_pipeline.finetune.model import load as load_model
     from kobert_pipeline.finetune.model import logits, refuse_not_finite
-    from kobert_pipeline.training.device import device
+    from kobert_pipeline.training.device import device, has_fast_bf16
 
     model = load_model(folder).to(device())
-    outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16)
+    outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16 and has_fast_bf16())
     refuse_not_finite(model, outputs)
     return torch.from_numpy(np.stack(outputs["logits"])).double().softmax(1).numpy()

@@ -191,7 +191,7 @@ def _train_seed(
 
     from kobert_pipeline.finetune.fitting import train_and_select
     from kobert_pipeline.finetune.model import build
-    from kobert_pipeline.training.device import device
+    from kobert_pipeline.training.device import device, fit_to_device
     from kobert_pipeline.training.log import quiet_transformers
 
     task, max_length = task_of(features), read_json(features / "task.json")["max_length"]
@@ -202,14 +202,15 @@ def _train_seed(
             "max_length of these features"
         )
     train, dev = (Features.load(features / split) for split in ("train", "dev"))
-    plan = plan.model_copy(update={"seed": seed})
+    plan = fit_to_device(plan.model_copy(update={"seed": seed}))
     quiet_transformers()
     # right before the model is built, so that a new head depends on the seed alone
     torch.manual_seed(seed)
     model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen")
     best_folder = out / model_folder if model_folder else None
     soft = (distill.load(soft_labels), options.distill.epochs) if soft_labels and options.distill else None
-    return train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft)
+    trained = train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft)
+    return trained | {"mixed_precision": plan.mixed_precision}
 
 
 def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:

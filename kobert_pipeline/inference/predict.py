@@ -72,8 +72,7 @@ def predict_batches(
 
 def located(folder: Path, tokenizer_folder: Path | None) -> tuple[Path, Any, Any]:
     """The folder of a checkpoint, which may be a name on the Hub, its model and its tokenizer."""
-    if tokenizer_folder is None:
-        folder = locate(str(folder))
+    folder = locate(str(folder))
     return folder, *load(folder, tokenizer_folder)
 
 

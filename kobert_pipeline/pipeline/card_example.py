@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from kobert_pipeline.corpus.pii import Kind, redact
-from kobert_pipeline.features.stage import FeaturesOptions, train_files
+from kobert_pipeline.features.options import FeaturesOptions, train_files
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.publish.licences import NOT_STATED, allows_quoting

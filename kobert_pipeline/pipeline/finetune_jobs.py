@@ -11,6 +11,7 @@ from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.pipeline.provenance import origin
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pipeline.source_patterns import refuse_unmatched
 from kobert_pipeline.runs.runner import Job
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def soft_labels_job(recipe: Recipe, run: "Run", name: str, options: Distillation
         name=f"{name}/{finetune_stage.SOFT_LABELS_FOLDER}", writes=distill.WRITES,
         inputs={"features": run.run_dir / "features" / features, "shards": run.run_dir / "shards",
                 stage: run.run_dir / stage} | inputs,
+        preflight=partial(refuse_unmatched, recipe.corpus, run.data_dir,
+                          {f"finetune.{name}.distill.sources": options.sources}),
         run=partial(distill.run, options, run.folder("features", features), run.folder("shards"),
                     run.folder(tokenizer), models, bf16),
     )  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 import kobert_pipeline.analysis.stage as analysis_stage
-import kobert_pipeline.features.stage as features_stage
 import kobert_pipeline.finetune.stage as finetune_stage
 import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
@@ -18,6 +17,7 @@ import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.features.options import FeaturesOptions, train_files
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.tasks.contrastive import Contrastive
@@ -61,7 +61,7 @@ class Recipe(Options):
     """Subword vocabulary."""
     shards: shards_stage.ShardsOptions = shards_stage.ShardsOptions()
     """Token ids of the corpus, and the share of it that is held out."""
-    features: dict[str, features_stage.FeaturesOptions] = {}
+    features: dict[str, FeaturesOptions] = {}
     """Labelled data sets for fine-tuning, by name."""
     pretrain: pretrain_stage.PretrainOptions = pretrain_stage.PretrainOptions()
     """Objective, architecture, and the number of tokens to train on."""
@@ -137,7 +137,7 @@ class Recipe(Options):
                 )
         return self
 
-    def _check_made_examples(self, name: str, prepared: features_stage.FeaturesOptions) -> None:
+    def _check_made_examples(self, name: str, prepared: FeaturesOptions) -> None:
         for option, what, kind in (("synthesize", "questions", SpanTask), ("pairs", "pairs of texts", Contrastive)):
             where = f"features.{name}.{option}"
             if getattr(prepared, option) and not isinstance(prepared.task, kind):
@@ -222,7 +222,7 @@ class Recipe(Options):
         if not published.permission and (reason := refusal(self.training_files(published), published.license)):
             raise ValueError(f"publish.{name}: {reason}")
 
-    def features_of(self, published: publish_stage.PublishOptions) -> features_stage.FeaturesOptions | None:
+    def features_of(self, published: publish_stage.PublishOptions) -> FeaturesOptions | None:
         """The features that a published model was fine-tuned on, None for a pretrained model."""
         tuned = self.finetune.get(published.source)
         return self.features[tuned.features or published.source] if tuned else None
@@ -239,7 +239,7 @@ class Recipe(Options):
             rows.append(file_row(self.tokenizer.base, self.tokenizer.base_license, "vocabulary"))
         for name in reversed(self.fine_tunings_of(published.source)):
             features = self.features[self.finetune[name].features or name]
-            for path in features_stage.train_files(features):
+            for path in train_files(features):
                 row = file_row(path, features.license_of(path), "fine-tune")
                 if row not in rows:  # a teacher and its student may read the same file
                     rows.append(row)

@@ -28,11 +28,13 @@ from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import splits
 from kobert_pipeline.pipeline.checkpoint_fit import refuse_unfit_checkpoint
 from kobert_pipeline.pipeline.data_folder import data_folder
 from kobert_pipeline.pipeline.finetune_jobs import finetune_jobs
 from kobert_pipeline.pipeline.provenance import card_inputs, origin, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pipeline.source_patterns import refuse_unmatched
 from kobert_pipeline.runs.runner import Job
 from kobert_pipeline.training.trackers import Tracker, Tracking
 
@@ -147,17 +149,29 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         yield Job(
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
             writes=features_stage.WRITES, inputs={stage: run.run_dir / stage} | corpus,
-            source_files=partial(features_stage.raw_files, options, run.data_dir),
-            validate=partial(features_stage.prepare, options, run.data_dir),
-            preflight=partial(refuse_unfit_checkpoint, recipe, run.run_dir),
+            source_files=partial(splits.raw_files, options, run.data_dir),
+            validate=partial(splits.prepare, options, run.data_dir),
+            preflight=partial(features_preflight, recipe, run, name),
             run=partial(features_stage.run, options, run.folder(tokenizer), run.data,
                         corpus=run.folder("corpus") if corpus else None),
         )  # fmt: skip
 
 
-def pretrain_preflight(recipe: Recipe, run: Run) -> None:
-    """Raise UserError for a checkpoint that does not fit, or a tracker that is not installed."""
+def features_preflight(recipe: Recipe, run: Run, name: str) -> None:
+    """Raise UserError for a checkpoint that does not fit, or for sources that are not in the corpus."""
     refuse_unfit_checkpoint(recipe, run.run_dir)
+    options = recipe.features[name]
+    made = {"synthesize": options.synthesize, "pairs": options.pairs}
+    given = {f"features.{name}.{option}.sources": group.sources for option, group in made.items() if group}
+    refuse_unmatched(recipe.corpus, run.data_dir, given)
+
+
+def pretrain_preflight(recipe: Recipe, run: Run) -> None:
+    """Raise UserError for a checkpoint that does not fit, a tracker that is not installed, or sources that are not in
+    the corpus."""
+    refuse_unfit_checkpoint(recipe, run.run_dir)
+    phases = {f"pretrain.phases.{i}.sources": phase.sources or () for i, phase in enumerate(recipe.pretrain.phases)}
+    refuse_unmatched(recipe.corpus, run.data_dir, {"pretrain.sources": recipe.pretrain.sources} | phases)
     run.tracking("pretrain").refuse_missing_libraries()
 
 

@@ -17,7 +17,7 @@ from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import count_documents, document_parts, read_documents
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import finish_part, finished_part, in_split
+from kobert_pipeline.files import finish_part, finished_part, in_split, smallest_share
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.progress import report
@@ -105,9 +105,10 @@ def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:
     ids = [id_ for part in parts for id_ in read_ids(part)]
     held_out = sum(in_split(id_, options.held_out) for id_ in ids)
     if not 0 < held_out < len(ids):
+        share = smallest_share(ids)
         raise UserError(
             f"shards.held_out = {options.held_out} holds out {held_out} of {len(ids)} documents, but both splits need "
-            "at least one; change the share or add documents"
+            f"at least one; {f'set it to {share:g}, or ' if share else ''}add documents"
         )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from kobert_pipeline.training.device import has_fast_bf16
+
 
 class StackedMuon(torch.optim.Muon):
     """`torch.optim.Muon`, equal to it up to the rounding of bf16. Always with Nesterov momentum, and with its updates
@@ -46,14 +48,16 @@ class StackedMuon(torch.optim.Muon):
             tensor.copy_(torch.where(self.found_inf > 0, tensor, changed))
 
     def _momentum(self, parameter: torch.nn.Parameter, group: dict[str, Any]) -> torch.Tensor:
-        """The gradient with Nesterov momentum, in bf16, transposed if it has more rows than columns."""
+        """The gradient with Nesterov momentum, in bf16 where that is fast, transposed if it has more rows than
+        columns."""
         state, gradient = self.state[parameter], parameter.grad
         assert gradient is not None
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(gradient)
         with self._changing(state["momentum_buffer"]) as moment:
             moment.lerp_(gradient, 1 - group["momentum"])
-        update = gradient.lerp(state["momentum_buffer"], group["momentum"]).bfloat16()
+        update = gradient.lerp(state["momentum_buffer"], group["momentum"])
+        update = update.bfloat16() if has_fast_bf16() else update
         return update.T if is_tall(parameter) else update
 
 

@@ -43,7 +43,7 @@ class Plan(Options):
     """Gradients are clipped to this norm."""
     mixed_precision: Literal["no", "bf16"] = "no"
     """Autocast type of the forward pass; with `no`, GPUs multiply matrices in TF32. Weights and optimizer states stay
-    fp32, and fine-tuning always evaluates without autocast."""
+    fp32, and fine-tuning always evaluates without autocast. A CPU without instructions for bf16 computes fp32."""
     # in the fingerprint only where it has an effect, so that runs from before it existed stay valid
     fp32_residual_connection: bool = Field(True, exclude_if=lambda value: value)
     """Whether residuals are fp32 under bf16 autocast. With false, they are bf16, and so are embeddings and what layer

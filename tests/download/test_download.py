@@ -19,7 +19,7 @@ from kobert_pipeline.download import sources as table
 from kobert_pipeline.download.download import download, korean_questions
 from kobert_pipeline.download.sources import MissingFiles, Source, download_command, missing_file, sources
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.stage import FeaturesOptions
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 
 TRAIN, DEV = b"id\tdocument\tlabel\n1\t\xec\x98\x81\xed\x99\x94\t1\n", b"id\tdocument\tlabel\n2\t\xea\xb8\x80\t0\n"

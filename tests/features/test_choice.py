@@ -10,6 +10,7 @@ from table_files import write_table
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
@@ -105,7 +106,7 @@ def test_files_of_other_numbers_of_candidates_are_not_learned_from_together(
             LISTED | {"id": i, "text": f"{name} {i}번", "choices": ENDINGS[:count], "label": 0} for i in range(30)
         ]
         write_table(tmp_path / f"{name}.jsonl", *records)
-    options = stage.FeaturesOptions(task="choice", train=["a.jsonl", "b.jsonl"], dev_share=0.3)
+    options = FeaturesOptions(task="choice", train=["a.jsonl", "b.jsonl"], dev_share=0.3)
     with pytest.raises(UserError, match="examples have 2 and 3 candidates"):
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 

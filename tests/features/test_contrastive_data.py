@@ -20,6 +20,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import corpus_pairs, stage, synthesize
 from kobert_pipeline.features.corpus_pairs import CorpusPairs, candidates_of, example_of
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.splits import prepare, split
 from kobert_pipeline.features.tasks.contrastive import Contrastive, ranks
 from kobert_pipeline.pipeline.recipe import Recipe
 
@@ -62,9 +64,9 @@ def test_wrong_rows_are_refused(record: dict[str, Any], said: str, tmp_path: Pat
 def test_rows_with_other_numbers_of_negatives_are_refused(tmp_path: Path) -> None:
     rows = [{"query": f"물음 {n}", "positive": f"대답 {n}", "negative": ["가"] * (n % 2)} for n in range(40)]
     write_table(tmp_path / "mixed.jsonl", *rows)
-    options = stage.FeaturesOptions(task="contrastive", train="mixed.jsonl", dev_share=0.2)
+    options = FeaturesOptions(task="contrastive", train="mixed.jsonl", dev_share=0.2)
     with pytest.raises(UserError, match="0 and 1 negatives"):
-        stage.prepare(options, tmp_path)
+        prepare(options, tmp_path)
 
 
 def test_pairs_with_scores_are_read_as_published(tmp_path: Path) -> None:
@@ -80,12 +82,12 @@ def test_pairs_with_scores_are_read_as_published(tmp_path: Path) -> None:
 def test_scores_are_for_dev_and_test_alone(tmp_path: Path) -> None:
     write_table(tmp_path / "train.jsonl", *({"query": f"물음 {n}", "positive": f"대답 {n}"} for n in range(9)))
     write_table(tmp_path / "sts.jsonl", *({"text": f"글 {n}", "text_pair": "말", "score": n} for n in range(9)))
-    options = stage.FeaturesOptions(task="contrastive", train="train.jsonl", dev="sts.jsonl")
-    _, splits, _ = stage.prepare(options, tmp_path)
+    options = FeaturesOptions(task="contrastive", train="train.jsonl", dev="sts.jsonl")
+    _, splits, _ = prepare(options, tmp_path)
     assert [example["score"] for example in splits["dev"]] == list(range(9))
     for train in (["sts.jsonl"], ["train.jsonl", "sts.jsonl"]):
         with pytest.raises(UserError, match="training examples have scores"):
-            stage.prepare(options.model_copy(update={"train": train}), tmp_path)
+            prepare(options.model_copy(update={"train": train}), tmp_path)
 
 
 def test_a_split_has_scores_everywhere_or_nowhere(tmp_path: Path) -> None:
@@ -262,13 +264,13 @@ def test_questions_on_one_passage_are_on_one_side_and_may_be_tested(tmp_path: Pa
     for name, chosen in (("train", rows[:40]), ("test", rows[40:])):
         lines = ["query\tpositive", *("\t".join(row) for row in chosen)]
         (tmp_path / f"{name}.tsv").write_text("\n".join(lines), encoding="utf-8")
-    options = stage.FeaturesOptions(task="contrastive", train="train.tsv", test="test.tsv", dev_share=0.4)
-    splits, counts = stage.split(options, tmp_path)
+    options = FeaturesOptions(task="contrastive", train="train.tsv", test="test.tsv", dev_share=0.4)
+    splits, counts = split(options, tmp_path)
     passages = {name: {example["text_pair"] for example in examples} for name, examples in splits.items()}
     assert passages["dev"] and passages["train"].isdisjoint(passages["dev"])
     assert counts["train_examples_in_test"] == 0  # other questions on the same passages
     with pytest.raises(UserError, match="40 of the 40 examples of the test file"):
-        stage.split(options.model_copy(update={"test": "train.tsv"}), tmp_path)
+        split(options.model_copy(update={"test": "train.tsv"}), tmp_path)
 
 
 def test_a_short_text_of_dev_is_in_no_pair_of_the_corpus(tmp_path: Path) -> None:
@@ -277,7 +279,7 @@ def test_a_short_text_of_dev_is_in_no_pair_of_the_corpus(tmp_path: Path) -> None
     known = f"{dev['text_pair']} {paragraph('known', 0)}"
     lines = [known, *(paragraph("other", number) for number in range(3))]
     write_documents(tmp_path / "part-00000.parquet", [Document("d", "f", "\n".join(lines))])
-    options = stage.FeaturesOptions(task="contrastive", dev="dev.tsv", pairs={"number": 10})
+    options = FeaturesOptions(task="contrastive", dev="dev.tsv", pairs={"number": 10})
     train = stage.add_from_corpus(options, {"train": [], "dev": [dev]}, tmp_path)["train"]
     assert train and not any("구청에서" in example["text"] + example["text_pair"] for example in train)
 

@@ -14,6 +14,8 @@ import pytest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.splits import prepare, split
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -136,7 +138,7 @@ def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path) 
         label = {"pair": "label", "sts": "score"}[task]
         records = [{"sentence1": a, "sentence2": b, label: 1} for a, b in [*pairs, *((b, a) for a, b in pairs)]]
         table(tmp_path / "train.tsv", *records)
-        splits, _ = stage.split(stage.FeaturesOptions(task=task, train="train.tsv", dev_share=0.3), tmp_path)
+        splits, _ = split(FeaturesOptions(task=task, train="train.tsv", dev_share=0.3), tmp_path)
         sides = {name: {frozenset((e["text"], e["text_pair"])) for e in examples} for name, examples in splits.items()}
         assert not sides["train"] & sides["dev"], task
         assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100, task
@@ -147,8 +149,8 @@ def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Pat
     blank = {"sentence1": "", "sentence2": " ", "label": 0}
     table(tmp_path / "train.tsv", *rows, blank, blank)
     table(tmp_path / "dev.tsv", {"sentence1": "글", "sentence2": "다른 글", "label": 1}, blank)
-    options = stage.FeaturesOptions(task="pair", train="train.tsv", dev="dev.tsv")
-    splits, counts = stage.split(options, tmp_path)
+    options = FeaturesOptions(task="pair", train="train.tsv", dev="dev.tsv")
+    splits, counts = split(options, tmp_path)
     assert counts == {"train_examples_read": 42, "train_examples_without_text": 2}
     assert [len(splits[name]) for name in ("train", "dev")] == [40, 2]
 
@@ -303,10 +305,10 @@ def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
 def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
     tmp_path: Path, morpheme_tokenizer_folder: Path
 ) -> None:
-    for split in ["dev", "test"]:
+    for name in ["dev", "test"]:
         table(tmp_path / "train.tsv", *({"text": f"글 {i}", "label": "산강"[i % 2]} for i in range(40)))
         table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
-        options = stage.FeaturesOptions(task="classification", train="train.tsv", **{split: "other.tsv"})
+        options = FeaturesOptions(task="classification", train="train.tsv", **{name: "other.tsv"})
         with pytest.raises(
             UserError,
             match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, "
@@ -318,9 +320,7 @@ def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
 def test_the_labels_found_are_saved_with_the_features(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:
     records = [{"text": f"{i}번째 글", "label": "산강들"[i % 3]} for i in range(40)]
     table(tmp_path / "train.tsv", *records)
-    options = stage.FeaturesOptions(
-        task={"name": "classification", "metric": "macro_f1"}, train="train.tsv", dev_share=0.3
-    )
+    options = FeaturesOptions(task={"name": "classification", "metric": "macro_f1"}, train="train.tsv", dev_share=0.3)
     stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
     task = Task.choose(read_json(tmp_path / "out" / "task.json")["task"])
     assert (task.labels, task.metric) == (["강", "들", "산"], "macro_f1")
@@ -337,17 +337,17 @@ def test_labels_are_counted_and_rare_ones_are_noted_with_their_number(
     frequent = [{"text": f"{i}번째 글", "label": "환불배송"[i % 2 * 2 :][:2]} for i in range(40)]
     table(tmp_path / "train.csv", *frequent, {"text": "글", "label": "환뷸"})
     table(tmp_path / "dev.csv", {"text": "다른 글", "label": "환불"})
-    options = stage.FeaturesOptions(task="classification", train="train.csv", dev="dev.csv")
+    options = FeaturesOptions(task="classification", train="train.csv", dev="dev.csv")
     counts = stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
     assert counts["train_labels"] == {"배송": 20, "환불": 20, "환뷸": 1}
     assert counts["dev_labels"] == {"배송": 0, "환불": 1, "환뷸": 0}
     [note] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note")]
     assert note.endswith("typing errors: 환뷸 (1)")
     # labels that are given are no typing errors
-    given = stage.FeaturesOptions(
+    given = FeaturesOptions(
         task={"name": "classification", "labels": ["환불", "배송", "환뷸"]}, train="train.csv", dev="dev.csv"
     )
-    stage.prepare(given, tmp_path)
+    prepare(given, tmp_path)
     assert not capsys.readouterr().err
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.stage import FeaturesOptions, run
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.stage import run
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN

@@ -10,7 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features import stage
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.splits import split
 from kobert_pipeline.features.task import Task
 
 CONTEXT = "등대는 1903년에 처음 불을 밝혔다. 지금은 아무도 살지 않는다."
@@ -208,6 +209,6 @@ def test_training_contexts_that_are_in_the_test_set_are_dropped_for_own_question
     ]
     table(tmp_path / "train.jsonl", *others, HUB | {"id": "9"})
     table(tmp_path / "test.jsonl", HUB)
-    options = stage.FeaturesOptions(task="span", train="train.jsonl", test="test.jsonl", dev_share=0.3)
-    _, counts = stage.split(options, tmp_path)
+    options = FeaturesOptions(task="span", train="train.jsonl", test="test.jsonl", dev_share=0.3)
+    _, counts = split(options, tmp_path)
     assert counts == {"train_examples_read": 9, "train_examples_contaminated": 1}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features import stage
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.splits import split
 from kobert_pipeline.features.task import Task
 
 CONTEXT = "수도는 서울이다. 제2의 도시는 부산이다."
@@ -83,7 +84,7 @@ def test_empty_reviews_are_not_trained_on_but_counted(tmp_path: Path) -> None:
     lines = [f"{i}\t{i}번째 글\t{i % 2}" for i in range(40)]
     for name in ("train.txt", "dev.txt"):
         reviews(tmp_path / name, "id\tdocument\tlabel", *lines, "40\t\t0", "41\t  \t1")
-    splits, counts = stage.split(stage.FeaturesOptions(task="nsmc", train="train.txt", dev="dev.txt"), tmp_path)
+    splits, counts = split(FeaturesOptions(task="nsmc", train="train.txt", dev="dev.txt"), tmp_path)
     assert counts == {"train_examples_read": 42, "train_examples_without_text": 2}
     assert [len(splits[name]) for name in ("train", "dev")] == [40, 42], "the official test set counts empty reviews"
 

@@ -11,6 +11,8 @@ import pytest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features, flatten, row_starts
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.splits import prepare, raw_files, split
 from kobert_pipeline.files import read_json
 
 
@@ -30,8 +32,8 @@ def write_contexts(path: Path, contexts: list[str]) -> None:
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
 
 
-def options(task: str = "nsmc", **changes: Any) -> stage.FeaturesOptions:
-    return stage.FeaturesOptions(task=task, **{"train": "train.txt", **changes})
+def options(task: str = "nsmc", **changes: Any) -> FeaturesOptions:
+    return FeaturesOptions(task=task, **{"train": "train.txt", **changes})
 
 
 def ids(examples: list[dict[str, Any]]) -> list[str]:
@@ -46,7 +48,7 @@ def many(tmp_path: Path) -> Path:
 
 
 def test_groups_are_never_on_two_sides_and_nothing_is_lost(many: Path) -> None:
-    splits, counts = stage.split(options(), many)
+    splits, counts = split(options(), many)
     groups = {name: {example["group"] for example in examples} for name, examples in splits.items()}
     assert not groups["train"] & groups["dev"]
     assert sorted(ids(splits["train"]) + ids(splits["dev"]), key=int) == [str(i) for i in range(4000)]
@@ -54,29 +56,29 @@ def test_groups_are_never_on_two_sides_and_nothing_is_lost(many: Path) -> None:
 
 
 def test_a_draw_of_training_examples_is_part_of_a_larger_one_and_leaves_dev_alone(many: Path) -> None:
-    splits = {count: stage.split(options(max_train_examples=count), many)[0] for count in (10, 200, 10**6)}
+    splits = {count: split(options(max_train_examples=count), many)[0] for count in (10, 200, 10**6)}
     small, large, all_of_them = ({*ids(each["train"])} for each in splits.values())
     assert (len(small), len(large)) == (10, 200) and small < large < all_of_them
     assert all(ids(each["dev"]) == ids(splits[10]["dev"]) for each in splits.values())
-    assert ids(splits[10**6]["train"]) == ids(stage.split(options(), many)[0]["train"])
+    assert ids(splits[10**6]["train"]) == ids(split(options(), many)[0]["train"])
     assert ids(splits[200]["train"]) == sorted(ids(splits[200]["train"]), key=int)
 
 
 def test_the_share_of_dev_is_about_right(many: Path) -> None:
     for share in [0.05, 0.3]:
-        splits, _ = stage.split(options(dev_share=share), many)
+        splits, _ = split(options(dev_share=share), many)
         groups = len({example["group"] for example in splits["dev"]})
         assert abs(groups / 2000 - share) < 5 * (share * (1 - share) / 2000) ** 0.5, share
 
 
 def test_the_split_is_stable_and_another_seed_gives_another(many: Path) -> None:
-    first, again, other = (ids(stage.split(options(dev_seed=seed), many)[0]["dev"]) for seed in (1, 1, 2))
+    first, again, other = (ids(split(options(dev_seed=seed), many)[0]["dev"]) for seed in (1, 1, 2))
     assert first == again
     assert first != other
     write_reviews(many / "train.txt", [f"영화{i}번" for i in range(1000, 1100)])
-    kept = {example["group"] for example in stage.split(options(), many)[0]["dev"]}
+    kept = {example["group"] for example in split(options(), many)[0]["dev"]}
     write_reviews(many / "train.txt", [f"영화{i}번" for i in range(1050, 1100)])
-    fewer = {example["group"] for example in stage.split(options(), many)[0]["dev"]}
+    fewer = {example["group"] for example in split(options(), many)[0]["dev"]}
     assert fewer == {group for group in kept if int(group[2:-1]) >= 1050}, (
         "a group's side does not depend on the others"
     )
@@ -84,14 +86,14 @@ def test_the_split_is_stable_and_another_seed_gives_another(many: Path) -> None:
 
 def test_a_dev_file_is_taken_as_it_is(many: Path) -> None:
     write_reviews(many / "dev.txt", ["좋다", "나쁘다"])
-    splits, _ = stage.split(options(dev="dev.txt"), many)
+    splits, _ = split(options(dev="dev.txt"), many)
     assert len(splits["train"]) == 4000 and len(splits["dev"]) == 2
 
 
 def test_several_training_files_are_read_in_order(tmp_path: Path) -> None:
     write_reviews(tmp_path / "a.txt", [f"가{i}" for i in range(40)])
     write_reviews(tmp_path / "b.txt", [f"나{i}" for i in range(40)])
-    splits, counts = stage.split(options(train=["a.txt", "b.txt"], dev_share=0.2), tmp_path)
+    splits, counts = split(options(train=["a.txt", "b.txt"], dev_share=0.2), tmp_path)
     assert counts["train_examples_read"] == 80
     kinds = [example["text"][0] for example in splits["train"]]
     assert kinds == sorted(kinds) and len(set(kinds)) == 2
@@ -100,7 +102,7 @@ def test_several_training_files_are_read_in_order(tmp_path: Path) -> None:
 def test_empty_reviews_are_not_trained_on_but_tested(tmp_path: Path) -> None:
     write_reviews(tmp_path / "train.txt", ["", " ", *(f"영화{i}" for i in range(60))])
     write_reviews(tmp_path / "test.txt", ["", "좋다"])
-    splits, _ = stage.split(options(test="test.txt", dev_share=0.2), tmp_path)
+    splits, _ = split(options(test="test.txt", dev_share=0.2), tmp_path)
     assert all(example["text"].strip() for example in splits["train"])
     assert len(splits["test"]) == 2
 
@@ -114,7 +116,7 @@ OTHERS = [
 def test_training_contexts_that_share_text_with_the_test_set_are_dropped_and_counted(tmp_path: Path) -> None:
     write_contexts(tmp_path / "train.json", [*OTHERS, SHARED.replace(" ", "  ") + " 유명하다."])
     write_contexts(tmp_path / "test.json", ["앞에 다른 말이 있고 " + SHARED + " 오래되었다."])
-    splits, counts = stage.split(options("korquad", train="train.json", test="test.json", dev_share=0.3), tmp_path)
+    splits, counts = split(options("korquad", train="train.json", test="test.json", dev_share=0.3), tmp_path)
     assert counts == {"train_examples_read": 2 * len(OTHERS) + 2, "train_examples_contaminated": 2}
     assert len(splits["train"]) + len(splits["dev"]) == 2 * len(OTHERS)
     assert all("첨성대" not in example["context"] for example in splits["train"] + splits["dev"])
@@ -126,7 +128,7 @@ def test_reviews_are_not_cleaned_of_the_test_set(tmp_path: Path) -> None:
     texts = [f"이 영화는 정말 재미있었고 배우들의 연기도 모두 훌륭했다 {i}" for i in range(60)]
     write_reviews(tmp_path / "train.txt", texts)
     write_reviews(tmp_path / "test.txt", [*texts[:5], *(f"다른 영화 {i}" for i in range(5))])
-    splits, counts = stage.split(options(test="test.txt", dev_share=0.2), tmp_path)
+    splits, counts = split(options(test="test.txt", dev_share=0.2), tmp_path)
     assert len(splits["train"]) + len(splits["dev"]) == 60
     assert "train_examples_contaminated" not in counts
 
@@ -156,22 +158,22 @@ def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_o
         }.items():  # fmt: skip
             (tmp_path / f"{name}.jsonl").write_text(texts_of(kind, texts), encoding="utf-8")
         split = {"train": ["train.jsonl", "train.jsonl"], "dev_share": 0.2}
-        _, splits, counts = stage.prepare(options(kind, test="half.jsonl", **split), tmp_path)
+        _, splits, counts = prepare(options(kind, test="half.jsonl", **split), tmp_path)
         assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}, kind
         assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
         with pytest.raises(
             UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"
         ):
-            stage.prepare(options(kind, test="most.jsonl", **split), tmp_path)
+            prepare(options(kind, test="most.jsonl", **split), tmp_path)
         with pytest.raises(UserError, match="60 of the 60 examples"):
-            stage.prepare(options(kind, test="all.jsonl", **split), tmp_path)
-        assert stage.prepare(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}, kind
+            prepare(options(kind, test="all.jsonl", **split), tmp_path)
+        assert prepare(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}, kind
 
 
 def test_empty_reviews_in_both_are_no_shared_texts(tmp_path: Path) -> None:
     write_reviews(tmp_path / "train.txt", [" ", *(f"영화{i}" for i in range(60))])
     write_reviews(tmp_path / "test.txt", ["", " ", "영화 7"])
-    assert stage.split(options(test="test.txt", dev_share=0.2), tmp_path)[1]["train_examples_in_test"] == 1
+    assert split(options(test="test.txt", dev_share=0.2), tmp_path)[1]["train_examples_in_test"] == 1
 
 
 def test_an_empty_split_is_refused_by_its_name(tmp_path: Path) -> None:
@@ -184,14 +186,14 @@ def test_an_empty_split_is_refused_by_its_name(tmp_path: Path) -> None:
         for name, texts in files.items():
             write_reviews(tmp_path / name, texts)
         with pytest.raises(UserError, match=f"the ({named}) split"):
-            stage.split(options(**changes), tmp_path)
+            split(options(**changes), tmp_path)
 
 
 def test_a_file_that_does_not_exist_is_named_with_data_dir(tmp_path: Path) -> None:
     write_reviews(tmp_path / "train.txt", ["글"])
     with pytest.raises(UserError, match=r"nowhere\.txt.*data_dir"):
-        stage.raw_files(options(test="nowhere.txt"), tmp_path)
-    assert stage.raw_files(options(), tmp_path) == [tmp_path / "train.txt"]
+        raw_files(options(test="nowhere.txt"), tmp_path)
+    assert raw_files(options(), tmp_path) == [tmp_path / "train.txt"]
 
 
 def test_features_come_back_as_they_were_saved(tmp_path: Path) -> None:

@@ -305,8 +305,14 @@ def test_without_questions_dev_is_made_too(tiny: Any, kobert: Any, tmp_path: Pat
     }
     assert contexts["train"].isdisjoint(contexts["dev"])
 
+    assert counts["synthetic_made"] == 30
+
     refused = kobert("features", tiny.recipe, "--redo", *given, f"features.korquad={features % 0.0001}")
-    assert "raise synthesize.questions or dev_share, or name a dev file" in refused.complaint
+    found = re.search(r"30 are for train and 0 for dev.*set dev_share, now 0\.0001, to ([\d.]+)", refused.complaint)
+    assert found, refused.complaint
+    again = kobert("features", tiny.recipe, "--redo", *given, f"features.korquad={features % found[1]}")
+    assert again.code == 0, again.complaint
+    assert "30 of 30 questions made from the corpus" in " ".join(again.out.split())
 
 
 def test_questions_for_another_task_are_refused(tiny: Any) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.tagging import has_max_context, max_context_tokens, token_labels
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -177,7 +178,7 @@ def test_the_features_stage_counts_entities_and_borders_inside_tokens(
     ]
     lines = [json.dumps({"text": text, "entities": entities}) for text, entities in rows]
     (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    options = stage.FeaturesOptions(task="tagging", train="a.jsonl", dev="a.jsonl")
+    options = FeaturesOptions(task="tagging", train="a.jsonl", dev="a.jsonl")
     counts = stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
     train = Features.load(tmp_path / "out" / "train")
     inside = sum(

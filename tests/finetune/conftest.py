@@ -9,6 +9,7 @@ import torch
 from kobert_pipeline.analysis import stage as analysis
 from kobert_pipeline.corpus import stage as corpus
 from kobert_pipeline.features import stage as features
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.tokenizer import stage as tokenizer
 
@@ -36,7 +37,7 @@ def prepare(folder: Path) -> None:
     options = tokenizer.TokenizerOptions(subword={"name": "wordpiece", "vocab_size": VOCAB_SIZE})
     tokenizer.run(options, folder / "analysis", folder, folder / "tokenizer")
     for name, task in PREPARED.items():
-        features.run(features.FeaturesOptions(**task), folder / "tokenizer", CORPORA, folder / "features" / name)
+        features.run(FeaturesOptions(**task), folder / "tokenizer", CORPORA, folder / "features" / name)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from kobert_pipeline.corpus import stage as corpus
 from kobert_pipeline.evaluation.evaluate import evaluate
 from kobert_pipeline.features import stage as features
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_lines
 from kobert_pipeline.finetune import stage as finetune
@@ -130,7 +131,7 @@ def tuned(base: Path, corpora: Path, tmp_path_factory: pytest.TempPathFactory) -
             ending, file = content(task["name"], texts_of(words, seed, count), texts_of(words, seed + 9, count))
             (folder / f"{split}{ending}").write_text(file, encoding="utf-8")
         files = {split: f"{split}{ending}" for split in ("train", "dev", "test")}
-        options = features.FeaturesOptions(task=task, **files, max_length=MAX_LENGTH)
+        options = FeaturesOptions(task=task, **files, max_length=MAX_LENGTH)
         features.run(options, base / "tokenizer", folder, folder / "features")
         tuning = finetune.FinetuneOptions(plan={"epochs": 1, "batch_size": 64, "learning_rate": 1e-4})
         counts = finetune.run(tuning, 1, folder / "features", base / "model", folder / "tuned")

@@ -1,0 +1,75 @@
+"""The options of the stage features: the files of one task, and what is made from the corpus."""
+
+from pydantic import Field, model_validator
+
+from kobert_pipeline.config.options import Options, Seed
+from kobert_pipeline.features.corpus_pairs import CorpusPairs
+from kobert_pipeline.features.synthesize import Synthesis
+from kobert_pipeline.features.task import Task
+
+
+class FeaturesOptions(Options):
+    """The data of one task."""
+
+    task: Task
+    """The task, which says how files are read."""
+    train: str | list[str] = []
+    """Training files below data_dir; none only where `synthesize` or `pairs` makes the training set."""
+    dev: str | None = None
+    """Development file; default: a part of train."""
+    test: str | None = None
+    """Test file, used only for the final scores."""
+    dev_share: float = Field(0.05, gt=0, lt=0.5)
+    """Share of train that becomes dev where there is no dev file; groups (equal texts, or one context) are not
+    split."""
+    dev_seed: Seed = 1
+    """Seed of the split into train and dev."""
+    max_train_examples: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
+    """Train on so many examples only, drawn at random from all that are not dev: how much does labelling more bring? A
+    smaller draw is part of a larger one; null: all."""
+    max_length: int = Field(128, ge=16)
+    """Tokens in a window, special tokens included."""
+    plain_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
+    """Share of the training examples that the tokenizer in `plain/` encodes, so that the model serves without an
+    analyzer, too; of texts with soft labels the same share. 0: none."""
+    synthesize: Synthesis | None = Field(None, exclude_if=lambda value: value is None)
+    """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
+    no training files, dev is taken from them, too. null: on those of the training files alone."""
+    pairs: CorpusPairs | None = Field(None, exclude_if=lambda value: value is None)
+    """Also train on pairs of texts from the corpus, for the task contrastive; where there are no training files, dev is
+    taken from the corpus, too. null: on the training files alone."""
+    license: str | dict[str, str] | None = Field(None, exclude=True)
+    """Licence of the files, for the model cards: one for all, or one for each file. Does not affect the features."""
+
+    @model_validator(mode="after")
+    def _has_train(self) -> "FeaturesOptions":
+        if not self.train and not self.needs_corpus:
+            raise ValueError("train names no file; name one or several")
+        return self
+
+    @model_validator(mode="after")
+    def _licenses_its_files(self) -> "FeaturesOptions":
+        files = named_files(self)
+        # a mistyped path would leave its file without a licence, of which only the card would tell
+        if isinstance(self.license, dict) and (others := [name for name in self.license if name not in files]):
+            raise ValueError(f"license names {others[0]}, but the files are {', '.join(files)}; give each its licence")
+        return self
+
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether examples are made from the corpus."""
+        return bool(self.synthesize or self.pairs)
+
+    def license_of(self, name: str) -> str | None:
+        """The licence of one of the files; None if it is not stated."""
+        return self.license.get(name) if isinstance(self.license, dict) else self.license
+
+
+def train_files(options: FeaturesOptions) -> list[str]:
+    """The names of the training files."""
+    return [options.train] if isinstance(options.train, str) else list(options.train)
+
+
+def named_files(options: FeaturesOptions) -> list[str]:
+    """The names of all files: those of train, then dev and test."""
+    return [name for name in (*train_files(options), options.dev, options.test) if name]

@@ -1,0 +1,141 @@
+"""Task files -> the examples of train, dev and test, without those that would make a score mean nothing."""
+
+from pathlib import Path
+
+import numpy as np
+
+from kobert_pipeline.corpus.data_files import data_file, data_files
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.options import FeaturesOptions, named_files, train_files
+from kobert_pipeline.features.task import RARE, Example, refuse_empty
+from kobert_pipeline.files import in_split, smallest_share
+from kobert_pipeline.progress import current_display
+
+DRAW_SEED = 1
+"""Random seed of the choice of `max_train_examples`."""
+RARE_SHOWN = 10
+"""Rare labels that are named."""
+
+
+def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
+    """The files that the stage reads. Raises MissingFiles for those that do not exist."""
+    return data_files(data_dir, named_files(options))
+
+
+def prepare(
+    options: FeaturesOptions, data_dir: Path
+) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
+    """Read the task files: the options with labels from the training files, the examples of each split, and counts.
+    Says which of these labels are rare. Raises UserError for anything wrong with a file. Requires no tokenizer, so
+    `kobert check` calls it too."""
+    paths = data_files(data_dir, train_files(options))
+    options = options.model_copy(update={"task": options.task.fit_labels(paths)})
+    splits, counts = split(options, data_dir)
+    options.task.refuse_in_training(splits["train"])
+    for examples in splits.values():
+        options.task.refuse_inconsistent(examples)
+    if rare := options.task.rare_labels(splits["train"]):
+        shown = ", ".join(f"{label} ({count})" for label, count in list(rare.items())[:RARE_SHOWN])
+        current_display().say(
+            f"note     only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}"
+        )
+    return options, splits, counts
+
+
+def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Example]], dict[str, int]]:
+    """The examples of each split, and counts: training examples that were read, dropped, or are also in the test
+    set."""
+    task = options.task
+    paths = data_files(data_dir, names := train_files(options))
+    train = [example for path in paths for example in task.read(path)]
+    # emptiness is checked twice: here the files, at the end what the filters left
+    if names:
+        refuse_empty("train", paths, len(train))
+    splits: dict[str, list[Example]] = {}
+    for name, file in (("test", options.test), ("dev", options.dev)):
+        if file:
+            path = data_file(data_dir, file)
+            splits[name] = task.read(path)
+            refuse_empty(name, [path], len(splits[name]))
+    counts = {"train_examples_read": len(train)}
+    if task.clean_training and options.test:
+        test_texts = EvaluationTexts({task.content(example) for example in splits["test"]})
+        # once per text, since many questions share a context
+        clear = {text: not test_texts.overlaps(text) for text in {task.content(example) for example in train}}
+        train = [example for example in train if clear[task.content(example)]]
+        counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
+    elif options.test:
+        counts["train_examples_in_test"] = count_in_test(options, train, splits["test"])
+    if not options.dev:
+        train, splits["dev"] = split_off_dev(options, train)
+    splits["train"] = draw(drop_empty(train, counts), options.max_train_examples)
+    for name, examples in splits.items():  # without files, all examples will come from the corpus
+        if names and not examples:
+            dropped = counts.get("train_examples_contaminated", 0)
+            raise UserError(
+                f"features: the {name} split of {', '.join(names)} ({task.name}) is empty: "
+                f"{counts['train_examples_read']} examples were read, {dropped} dropped because their texts are in "
+                f"the test set; {dev_share_advice(options, [*splits['train'], *splits['dev']])}, or add examples"
+            )
+    return splits, counts
+
+
+def split_off_dev(options: FeaturesOptions, examples: list[Example]) -> tuple[list[Example], list[Example]]:
+    """Examples for train and for dev."""
+    return split_by_group(examples, str(options.dev_seed), options.dev_share)
+
+
+def dev_share_advice(options: FeaturesOptions, examples: list[Example]) -> str:
+    """What to set `dev_share` to, so that train and dev both get one of the examples, as the middle of a sentence."""
+    share = smallest_share({split_key(str(options.dev_seed), example) for example in examples})
+    if share is None:
+        return "no dev_share can part them, because equal texts and questions on one context stay together"
+    return f"set dev_share, now {options.dev_share:g}, to {share:g}"
+
+
+def split_key(key: str, example: Example) -> str:
+    """What the hash of an example is made of: by its group, so that equal texts, and questions on one context, are on
+    the same side."""
+    return f"{key}\n{example['group']}"
+
+
+def split_by_group(examples: list[Example], key: str, share: float) -> tuple[list[Example], list[Example]]:
+    """The examples outside and inside a share, which is another one for every `key`."""
+    is_inside = [in_split(split_key(key, example), share) for example in examples]
+    outside = [example for example, inside in zip(examples, is_inside, strict=True) if not inside]
+    return outside, [example for example, inside in zip(examples, is_inside, strict=True) if inside]
+
+
+def drop_empty(train: list[Example], counts: dict[str, int]) -> list[Example]:
+    """The training examples without the empty ones of NSMC and PAWS-X, of which nothing can be learned; their number is
+    added to `counts`. Other tasks do not read any."""
+    with_text = [example for example in train if example["group"]]
+    if len(with_text) < len(train):
+        counts["train_examples_without_text"] = len(train) - len(with_text)
+    return with_text
+
+
+def draw(examples: list[Example], count: int | None) -> list[Example]:
+    """`count` of the examples, in their order; all for None, or if there are fewer."""
+    if count is None:
+        return examples
+    drawn = np.random.Generator(np.random.Philox(key=DRAW_SEED)).permutation(len(examples))[:count]
+    return [examples[i] for i in np.sort(drawn)]
+
+
+def count_in_test(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:
+    """The number of training examples whose text, without white space, is also in the test set. Raises UserError where
+    more than half of the test examples are in train, as when one file is given for both."""
+    # only counted, not dropped, since official training and test sets share some short texts
+    # without the empty group: empty texts are no evidence that two files overlap
+    of_train, of_test = ([options.task.known_by(example) for example in examples] for examples in (train, test))
+    train_texts, test_texts = set(of_train) - {""}, set(of_test) - {""}
+    known = sum(text in train_texts for text in of_test)
+    if 2 * known > len(test):
+        raise UserError(
+            f"features: {known:,} of the {len(test):,} examples of the test file {options.test} are in the training "
+            f"data ({', '.join(train_files(options))}), so scores on them mean nothing; give a test file with other "
+            "texts, or leave test out"
+        )
+    return sum(text in test_texts for text in of_train)

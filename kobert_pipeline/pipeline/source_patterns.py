@@ -1,0 +1,46 @@
+"""Options that name files of the corpus (`sources: [manual*]`): each must match a file before anything runs, since a
+misspelt name would otherwise stop the run hours later."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kobert_pipeline.corpus.data_files import distinct_labels
+from kobert_pipeline.corpus.document import is_from
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.readers.datasets import HubDataset
+from kobert_pipeline.errors import UserError
+
+NAMES_SHOWN = 10
+"""Corpus files that an error names."""
+
+
+def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, given: Mapping[str, Sequence[str]]) -> None:
+    """Raise UserError for a pattern that matches no file of the corpus; `given`: {option: its patterns}."""
+    if corpus is None or not any(given.values()):
+        return
+    try:
+        names = source_names(corpus, data_dir)
+    except UserError:
+        return  # a missing file is reported by the stage corpus, with how to get it
+    for option, patterns in given.items():
+        for pattern in patterns:
+            if not any(is_from(name, [pattern]) for name in names):
+                others = len(names) - NAMES_SHOWN
+                raise UserError(
+                    f"{option} has {pattern!r}, which is the name of no file of the corpus: they are "
+                    f"{', '.join(names[:NAMES_SHOWN])}{f' and {others} more' if others > 0 else ''}; give names of "
+                    "files without their folders (* stands for any text), or leave it out for all of them"
+                )
+
+
+def source_names(corpus: CorpusOptions, data_dir: Path) -> list[str]:
+    """The names by which documents say what file they are from. Raises UserError where a file is missing."""
+    hub = [reader.path for reader in corpus.sources if isinstance(reader, HubDataset)]
+    files = [
+        path
+        for reader in corpus.sources
+        if not isinstance(reader, HubDataset)
+        for path in reader.matching_files(data_dir)
+    ]
+    labels = distinct_labels(files, data_dir)
+    return sorted({*hub, *(labels.get(path, path.name) for path in files)})
