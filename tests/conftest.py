@@ -290,3 +290,11 @@ def fresh() -> Callable[..., Result]:
         return Result(result.returncode, result.stdout, result.stderr)
 
     return call
+
+
+@pytest.fixture
+def bf16_on_any_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute bf16 where a plan asks for it, also on a CPU without instructions for it, which is slow."""
+    import torch
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})

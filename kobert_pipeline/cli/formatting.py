@@ -98,12 +98,12 @@ def print_check(
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
         print_json({"recipe": recipe, "jobs": jobs, **found, **needed})
     else:
-        if refused and memory:  # estimated from the recipe alone
-            print(memory_sentence(memory))
         for problem in skipped:
             print(f"would be skipped: {problem}")
         if len(refused) > 1:  # a single problem is only printed as the error below
             print(*refused, sep="\n")
+        if refused and memory:  # which does not depend on what is refused
+            print(memory_sentence(memory))
     if len(refused) > 1:
         where = "in the list problems" if as_json else "each on a line above"
         raise UserError(f"{refused[0]} (the first of {len(refused)} problems, {where})")

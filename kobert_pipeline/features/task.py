@@ -176,5 +176,6 @@ def refuse_empty(split: str, paths: list[Path], number: int) -> None:
     if not number:
         what = ", ".join(map(str, paths))
         raise UserError(
-            f"features: the {split} split is empty: {what} holds no examples, no row below a header; add some"
+            f"features: the {split} split is empty: {what} holds no examples (no question, or no row below a header); "
+            "add some"
         )

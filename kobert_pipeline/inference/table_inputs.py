@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.questions import is_squad_file, squad_questions
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tables import Row, cell, column_of, rows
 from kobert_pipeline.features.tagging import TaggingTask
@@ -49,12 +50,18 @@ def predict_table(
 def table_examples(
     folder: Path, task: Task | None, path: Path, columns: list[str], question: str | None, pair: str | None
 ) -> Iterator[Example]:
-    """The rows of a table as examples of the task (None: to fill masks), with dummy labels. `columns` are those of the
-    text and of what belongs to it, in this order; others are recognized as in training. Raises UserError for a table
+    """The rows of a table as examples of the task (None: to fill masks), with dummy labels; for questions also those of
+    a file in SQuAD form. `columns` are those of the text and of what belongs to it, in this order; others are
+    recognized as in training. Raises UserError for a table
     without rows, or without such a column, and for a cell that is not a text."""
     fields = fields_of(folder, task, question, pair)
     if columns[len(fields) :]:
         raise UserError(f"{folder} reads {' and '.join(fields)}; name no more columns than that with --column")
+    refuse_wrong_order(fields, columns)
+    if isinstance(task, SpanTask) and question is None and not columns and is_squad_file(path):
+        for context, asked in squad_questions(path):
+            yield {"context": context, "question": question_text(path, asked), "answers": []}
+        return
     table = rows(path)
     first = next(table, None)
     if first is None:
@@ -63,6 +70,24 @@ def table_examples(
     read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
     for row in chain([first], table):
         yield given(task, question, pair) | {field: read(text(row, name)) for field, name in names.items()}
+
+
+def question_text(path: Path, asked: dict[str, Any]) -> str:
+    """The question of an entry in SQuAD form. Raises UserError where it has none."""
+    if not isinstance(asked.get("question"), str):
+        raise UserError(f"{path}: the question with id {asked.get('id')!r:.60} has no text; add it as question")
+    return str(asked["question"])
+
+
+def refuse_wrong_order(fields: list[str], columns: list[str]) -> None:
+    """Raise UserError for a column that has the name of another field than the one it is given for."""
+    for field, name in zip(fields, columns, strict=False):
+        others = [other for other in fields if other != field and name in KNOWN.get(other, ())]
+        if others and name not in KNOWN.get(field, ()):
+            raise UserError(
+                f"--column {name} is given for the {field}, but is a name of the {others[0]}; give the columns of "
+                f"{' and '.join(fields)} in this order"
+            )
 
 
 def fields_of(folder: Path, task: Task | None, question: str | None, pair: str | None) -> list[str]:

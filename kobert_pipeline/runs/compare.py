@@ -77,14 +77,20 @@ def _scores(folder: Path) -> dict[str, Any]:
     records = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))]
     runs = [record for record in records if "seed" in record["options"]]  # not the soft labels of a distillation
     split = final_split(runs)
-    values = scores_by_metric(runs, split) if runs else {}
-    summary = {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}
-    row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": summary}
+    row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": _summary(runs, split)}
+    if split == "test":
+        row["dev_scores"] = _summary(runs, "dev")
     trials = {
         path.parent.name: manifest.read(path.parent)["counts"].get("dev")
         for path in sorted(folder.glob(f"grid/*/{FINISHED}"))
     }
     return row | ({"tried_on_dev": trials} if trials else {})
+
+
+def _summary(runs: list[dict[str, Any]], split: str) -> dict[str, Any]:
+    """{metric: mean, spread and range} of a split over the seeds."""
+    values = scores_by_metric(runs, split) if runs else {}
+    return {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}
 
 
 def option_differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
@@ -106,17 +112,19 @@ def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
 def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[Table]:
     """The rows as a table, followed by a table of the options that differ between the runs, if any."""
     losses = loss_columns(rows)
+    # test sets are read once, at the end, so it is by dev that runs are chosen
+    on_dev = ["dev: mean (range)"] if any("dev_scores" in row for row in rows) else []
     header = ["run", "start", "parameters", "vocabulary", "tokens seen", *losses.values(), "fine-tuning", "split",
-              "seeds", "scores: mean (range)"]  # fmt: skip
+              "seeds", "scores: mean (range)", *on_dev]  # fmt: skip
     lines = []
     for row in rows:
-        scores = [f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in row["scores"].items()]
         key = _loss_key(row)
         lines.append(
             [row["run"], row.get("checkpoint", "own pretraining"), f"{row['parameters']:,}", f"{row['vocab_size']:,}",
              f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
-             row["finetune"], row.get("split", ""), str(row["seeds"]), ", ".join(scores)]
+             row["finetune"], row.get("split", ""), str(row["seeds"]), _scores_text(row["scores"]),
+             *(_scores_text(row.get("dev_scores", row["scores"])) for _ in on_dev)]
         )  # fmt: skip
     found = [(header, lines)]
     if differing:
@@ -124,6 +132,10 @@ def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[
         option_rows = [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]
         found.append((["option", *runs], option_rows))
     return found
+
+
+def _scores_text(scores: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in scores.items())
 
 
 def loss_columns(rows: list[dict[str, Any]]) -> dict[str, str]:

@@ -71,6 +71,9 @@ WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
     (["explain", "brt"], "did you mean 'bert'"),
     (["explain", "pretrain.pln"], "did you mean 'plan'"),
     (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
+    (["explain", "learning_rate"], "explain one of them: pretrain.plan.learning_rate, finetune.plan.learning_rate"),
+    (["explain", "kind_bonus"], "explain one of them: tasks.korquad, tasks.mrc, tasks.span"),
+    (["check", "tiny", "--set", "pretrain.total_tokens=many"], "input should be a valid integer, not 'many'"),
     (["compare", "gone"], "gone"),
     (["predict", "gone", "글"], "gone"),
     (["predict", "gone", "글", " "], "text 2 is empty"),
@@ -407,6 +410,7 @@ EXPLAIN_FOLLOWS_DOTS_INTO_OPTIONS_ROWS = [
     ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
     ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
     ("tasks.nsmc", "nsmc (tasks)", ["name"]),
+    ("synthesize", "features.synthesize", ["questions", "per_context"]),
 ]
 
 
@@ -563,6 +567,10 @@ def test_compare_prints_the_manifests_numbers(tiny, kobert) -> None:
     table = kobert("compare", tiny.run_dir).out.splitlines()
     assert len(table) == 2 + len(rows)
     assert f"{score:.2f}" in table[3]
+    on_dev = made["finetune/nsmc/1"]["counts"]["dev"]["accuracy"]
+    assert rows[1]["dev_scores"]["accuracy"]["mean"] == round(on_dev, 2)
+    assert table[0].split(" | ")[-1].startswith("dev: mean")
+    assert table[3].split(" | ")[-1].startswith(f"accuracy {on_dev:.2f} (")
 
 
 def test_compare_shows_the_options_that_differ(tiny, tmp_path, kobert) -> None:

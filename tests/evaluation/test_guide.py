@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,15 +20,14 @@ LINES = [line for block in re.findall(r"^```console\n(.*?)^```", GUIDE, re.M | r
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory, tiny: Any, corpora: Path, kobert: Callable) -> Path:
+def figures(tmp_path_factory: pytest.TempPathFactory, corpora: Path, kobert: Callable) -> Path:
     """A folder with the files that the commands of the guide wrote."""
     place = tmp_path_factory.mktemp("measured")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         for line in LINES:
             words = (
-                line.replace("runs/mini", str(tiny.run_dir))
-                .replace("corpora/nsmc/ratings_test.txt.zst", str(corpora / "reviews_test.txt"))
+                line.replace("corpora/nsmc/ratings_test.txt.zst", str(corpora / "reviews_test.txt"))
                 .replace("corpora/qa/KorQuAD_v1.0_dev.json.zst", str(corpora / "qa_dev.json"))
                 .removeprefix("$ kobert ")
             )
@@ -66,9 +64,9 @@ def test_the_page_of_results_comes_from_figures_and_copies_no_text(figures: Path
     assert page.endswith("A thought.\n")
     typed = re.findall(r"^\$ (.*)$", page, re.M)
     assert typed == [
-        "kobert evaluate nsmc reviews_test.txt --noise all --noise-limit 30 --out nsmc.json",
-        "kobert evaluate korquad qa_dev.json --errors --out korquad.json",
-        "kobert evaluate nsmc reviews_test.txt --out nsmc.json",
+        "kobert evaluate mini-nsmc reviews_test.txt --noise all --noise-limit 30 --out mini-nsmc.json",
+        "kobert evaluate mini-korquad qa_dev.json --errors --out mini-korquad.json",
+        "kobert evaluate mini-nsmc reviews_test.txt --out mini-nsmc.json",
     ]
     wrong = json.loads((figures / "wrong.json").read_text(encoding="utf-8"))
     assert wrong.pop("wrong_labels")

@@ -148,6 +148,7 @@ def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_l
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("bf16_on_any_cpu")
 @pytest.mark.parametrize("name", TASKS)
 def test_steps_are_taken_in_bf16_and_everything_is_measured_in_full_precision(
     prepared: Path, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

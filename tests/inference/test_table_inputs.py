@@ -60,12 +60,27 @@ def test_nsmc_s_own_files_are_read_as_in_training(tmp_path: Path) -> None:
     assert read(tmp_path, "a.tsv", content, "classification")[1]["text"] == '"""정말"" 좋다"'
 
 
+def test_questions_are_read_from_a_file_in_squad_form(tmp_path: Path) -> None:
+    paragraph = {
+        "context": "민수가 갔다",
+        "qas": [{"id": 1, "question": "누가?", "answers": []}, {"id": 2, "question": "왜?"}],
+    }
+    content = json.dumps({"data": [{"paragraphs": [paragraph]}]})
+    for task in ("korquad", "span"):
+        found = read(tmp_path, "a.json", content, task)
+        assert found == [{"context": "민수가 갔다", "question": asked, "answers": []} for asked in ("누가?", "왜?")]
+    with pytest.raises(UserError, match="the question with id 1 has no text"):
+        read(tmp_path, "a.json", content.replace("question", "q"), "korquad")
+
+
 WRONG = [
     ("a.csv", REVIEWS, "nsmc", ["documnt"],
      r"no column 'documnt' - did you mean 'document'\?.*; name the column with --column$"),
     ("a.csv", "id,글\n1,가\n", "nsmc", [],
      r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); "
-     "name it with --column$"),
+     r"name it with --column \(the first line names the columns\)$"),
+    ("a.csv", QUESTIONS, "korquad", ["question", "context"],
+     "--column question is given for the context, but is a name of the question; give the columns of context and"),
     ("a.tsv", PAIRS, "nsmc", ["sentence1", "sentence2"], "model reads text; name no more columns"),
     ("a.csv", "document\n", "nsmc", [], r"a\.csv has no rows; add some"),
     ("a.jsonl", '{"text": 3}', "classification", [], r"a\.jsonl, line 1: the column 'text' holds int, text was"),

@@ -245,6 +245,7 @@ def test_the_stage_keeps_the_best_where_it_is_not_the_last(
         assert not torch.equal(saved[best], saved[counts["steps"]])
 
 
+@pytest.mark.usefixtures("bf16_on_any_cpu")
 @pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
 def test_every_evaluation_runs_in_the_precision_of_the_training(
     mixed_precision: str, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

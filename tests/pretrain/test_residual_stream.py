@@ -93,6 +93,7 @@ def test_without_autocast_nothing_changes() -> None:
         assert_same(gradient, expected_gradient, rtol=0, atol=0)
 
 
+@pytest.mark.usefixtures("bf16_on_any_cpu")
 def test_training_passes_the_option_on(tiny: Any, kobert: Callable[..., Any], tmp_path: Any) -> None:
     manifests = []
     for number, more in enumerate([[], ["--set", "pretrain.plan.fp32_residual_connection=false"]]):

@@ -1,5 +1,8 @@
 """A phase may see the documents of some sources only, and the share of masked tokens may change from step to step."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,3 +100,26 @@ def test_the_share_of_masked_tokens_falls_from_the_first_to_the_last_step() -> N
     # held-out batches have the last
     held_out = course.loaders[0].batch(0)
     assert masked_share(held_out) == pytest.approx(0.1, abs=0.03)
+
+
+def test_a_name_that_no_file_of_the_corpus_has_is_refused_before_anything_runs(kobert: Any, tmp_path: Path) -> None:
+    """Compressed files are meant by their plain names, too; a pattern may also name the folder of equal names."""
+    phases = "pretrain.phases=[{share: 1, sources: [%s]}]"
+    made = "features.korquad.synthesize={sources: [%s]}"
+    labelled = "finetune.nsmc.distill={teachers: [ngrams], sources: [%s]}"
+    for setting, option in (
+        ("pretrain.sources=[%s]", "pretrain.sources"),
+        (phases, "pretrain.phases.0.sources"),
+        (made, "features.korquad.synthesize.sources"),
+        (labelled, "finetune.nsmc.distill.sources"),
+    ):
+        teacher = ["publish={}", "finetune={ngrams: {features: nsmc, ngrams: {}}, nsmc: {}}"]
+        settings = [*(teacher if setting == labelled else []), setting]
+        settings = [part for one in settings for part in ("--set", one)]
+        given = ["tiny", "--run-dir", tmp_path / "run"]
+        refused = kobert("run", *given, *[one.replace("%s", "wicki*") for one in settings])
+        assert f"{option} has 'wicki*', which is the name of no file of the corpus: they are " in refused.complaint
+        assert not list(tmp_path.rglob("*.parquet"))
+        name = refused.complaint.partition("they are ")[2].split(",")[0].split(";")[0]
+        accepted = kobert("check", *given, *[one.replace("%s", name) for one in settings])
+        assert accepted.code == 0, accepted.complaint

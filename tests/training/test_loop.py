@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kobert_pipeline.training.checkpoint import checkpoints
-from kobert_pipeline.training.device import make_accelerator, set_matmul_precision
+from kobert_pipeline.training.device import fit_to_device, make_accelerator, set_matmul_precision
 from kobert_pipeline.training.evaluations import Evaluations
 from kobert_pipeline.training.loop import NotFinite, Stopped, train
 from kobert_pipeline.training.optimizer import learning_rate
@@ -280,3 +280,20 @@ def test_a_gpu_multiplies_in_tf32_only_where_the_plan_has_no_other_faster_type(m
     torch.set_float32_matmul_precision("high")
     make_accelerator(Plan())  # on this machine's CPU, or a GPU
     assert torch.get_float32_matmul_precision() == ("high" if torch.cuda.is_available() else "highest")
+
+
+def test_a_cpu_without_instructions_for_bf16_computes_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On such a CPU bf16 is emulated, which takes dozens of times as long."""
+    half = Plan(mixed_precision="bf16", fp32_residual_connection=False)
+    for has_gpu, capability, fast in (
+        (False, "avx2", False), (False, "avx512_f", False), (False, "avx512_bf16", True), (False, "amx_bf16", True),
+        (False, "bf16", True), (True, "avx2", True),
+    ):  # fmt: skip
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+            patch.setattr(torch.cpu, "get_capabilities", lambda capability=capability: {capability: True})
+            fitted = fit_to_device(half)
+            assert (fitted.mixed_precision, fitted.fp32_residual_connection) == (
+                ("bf16", False) if fast else ("no", True)
+            ), (has_gpu, capability)
+            assert fit_to_device(Plan()) == Plan()

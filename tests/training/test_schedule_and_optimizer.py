@@ -128,6 +128,7 @@ def test_muon_takes_the_hidden_matrices_and_adamw_everything_else_once() -> None
     assert sorted(held) == sorted({id(p) for p in module.parameters()})
 
 
+@pytest.mark.usefixtures("bf16_on_any_cpu")
 def test_a_step_of_both_equals_a_step_of_each() -> None:
     plan = Plan(optimizer="muon", learning_rate=0.01, weight_decay=0.1)
     ours, theirs = a_network(), a_network()
@@ -147,6 +148,7 @@ def test_a_step_of_both_equals_a_step_of_each() -> None:
         torch.testing.assert_close(one, two, rtol=0, atol=1e-4)
 
 
+@pytest.mark.usefixtures("bf16_on_any_cpu")
 def test_muon_takes_tall_and_wide_matrices_together() -> None:
     """Each as PyTorch's own Muon does: the transposed ones are turned back, and one without gradient stays."""
     torch.manual_seed(0)
