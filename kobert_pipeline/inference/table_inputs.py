@@ -52,8 +52,8 @@ def table_examples(
 ) -> Iterator[Example]:
     """The rows of a table as examples of the task (None: to fill masks), with dummy labels; for questions also those of
     a file in SQuAD form. `columns` are those of the text and of what belongs to it, in this order; others are
-    recognized as in training. Raises UserError for a table
-    without rows, or without such a column, and for a cell that is not a text."""
+    recognized as in training. Raises UserError for a table without rows, or without such a column, and for a cell that
+    is not a text."""
     fields = fields_of(folder, task, question, pair)
     if columns[len(fields) :]:
         raise UserError(f"{folder} reads {' and '.join(fields)}; name no more columns than that with --column")

@@ -43,7 +43,7 @@ def fit_to_device(plan: PlanType) -> PlanType:
     """The plan, in fp32 where it asks for bf16 and the CPU has no instructions for it, and a note that says so."""
     if plan.mixed_precision == "no" or has_fast_bf16():
         return plan
-    # such a CPU converts every factor: on an EPYC with AVX2 alone a training step took 40 times as long as in fp32
+    # such a CPU converts every factor: on an EPYC with AVX2 alone a training step took 20 times as long as in fp32
     current_display().say(
         "note     this CPU has no instructions for bf16 (AVX-512 BF16, AMX), so fp32 is computed, which takes longer"
     )

@@ -24,7 +24,7 @@ from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 from kobert_pipeline.training.attention import packed_attention
-from kobert_pipeline.training.device import device, make_accelerator
+from kobert_pipeline.training.device import device, has_fast_bf16, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.loop import take_step
 from kobert_pipeline.training.optimizer import optimizer_of
@@ -255,8 +255,7 @@ def padded(batch: Batch) -> dict[str, torch.Tensor]:
 
 def best_dtype() -> str:
     """bf16 where the hardware computes in it."""
-    fast = CUDA or "avx512_bf16" in Path("/proc/cpuinfo").read_text() or "amx_bf16" in Path("/proc/cpuinfo").read_text()
-    return "bf16" if fast else "no"
+    return "bf16" if has_fast_bf16() else "no"
 
 
 def peak_flops(mixed_precision: str) -> float:
