@@ -370,7 +370,7 @@ def test_check_names_the_command_for_each_missing_file_at_once(kobert, tmp_path,
         "qa/KorQuAD_v1.0_train.json": f"kobert download korquad {where}",
         "qa/tydiqa-goldp-ko-train.json": f"kobert download tydiqa-ko {where}",
     }  # fmt: skip
-    memory, *problems = said.out.splitlines()
+    *problems, memory = said.out.splitlines()
     assert memory.startswith("Pretraining needs about ") and len(problems) == len(commands)
     assert "the first of 8 problems" in said.complaint
 
