@@ -73,8 +73,8 @@ def _row(title: str, group: list[Outcome]) -> list[str]:
     time = f"{seconds:.1f} s" if seconds < 60 else clock_time(seconds)
     first = group[0]
     result = finetune_result(group) if first.job.stage == "finetune" else result_of(first.counts, first.job.options)
-    if group[0].job.stage == "publish":
-        result = "; ".join([published(group[0].job.folder), *([result] if result else [])])
+    if first.job.stage == "publish":
+        result = "; ".join([published(first.job.folder), *([result] if result else [])])
     return [title, status, time, result]
 
 

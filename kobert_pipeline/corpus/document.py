@@ -41,6 +41,11 @@ def is_from(source: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
+def first_unmatched(patterns: Iterable[str], sources: Collection[str]) -> str | None:
+    """The first pattern that the name of no source matches; None where each matches one."""
+    return next((one for one in patterns if not any(is_from(source, [one]) for source in sources)), None)
+
+
 def limit_size(document: Document, max_bytes: int) -> Document:
     """The document, marked as dropped and without text if its text has more than `max_bytes` bytes in UTF-8."""
     # a character has at most 4 bytes in UTF-8, so most documents need not be encoded to be counted

@@ -75,6 +75,10 @@ class Reader(Plugin):
         """The paths that `kobert check` reads a sample of. Raises UserError where there is none."""
         return self.matching_files(data_dir)
 
+    def source_of(self, path: Path) -> str:
+        """What the documents of a file name as their source, unless the file has a label."""
+        return path.name
+
     def groups(self, data_dir: Path) -> list[list[Path]]:
         """The files that must be read together: each by itself, or all of them where there is a limit."""
         files = self.files(data_dir)

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kobert_pipeline.corpus.data_files import distinct_labels
-from kobert_pipeline.corpus.document import is_from
+from kobert_pipeline.corpus.document import first_unmatched
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.readers.datasets import HubDataset
 from kobert_pipeline.errors import UserError
 
 NAMES_SHOWN = 10
@@ -23,24 +22,17 @@ def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, given: Mappin
     except UserError:
         return  # a missing file is reported by the stage corpus, with how to get it
     for option, patterns in given.items():
-        for pattern in patterns:
-            if not any(is_from(name, [pattern]) for name in names):
-                others = len(names) - NAMES_SHOWN
-                raise UserError(
-                    f"{option} has {pattern!r}, which is the name of no file of the corpus: they are "
-                    f"{', '.join(names[:NAMES_SHOWN])}{f' and {others} more' if others > 0 else ''}; give names of "
-                    "files without their folders (* stands for any text), or leave it out for all of them"
-                )
+        if (pattern := first_unmatched(patterns, names)) is not None:
+            others = len(names) - NAMES_SHOWN
+            raise UserError(
+                f"{option} has {pattern!r}, which is the name of no file of the corpus: they are "
+                f"{', '.join(names[:NAMES_SHOWN])}{f' and {others} more' if others > 0 else ''}; give names of "
+                "files without their folders (* matches any text), or leave it out for all of them"
+            )
 
 
 def source_names(corpus: CorpusOptions, data_dir: Path) -> list[str]:
     """The names by which documents say what file they are from. Raises UserError where a file is missing."""
-    hub = [reader.path for reader in corpus.sources if isinstance(reader, HubDataset)]
-    files = [
-        path
-        for reader in corpus.sources
-        if not isinstance(reader, HubDataset)
-        for path in reader.matching_files(data_dir)
-    ]
-    labels = distinct_labels(files, data_dir)
-    return sorted({*hub, *(labels.get(path, path.name) for path in files)})
+    files = [(reader, path) for reader in corpus.sources for path in reader.files_to_check(data_dir)]
+    labels = distinct_labels((path for _, path in files), data_dir)  # as the stage corpus gives them
+    return sorted({labels.get(path, reader.source_of(path)) for reader, path in files})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kobert_pipeline.corpus.document import is_from
+from kobert_pipeline.corpus.document import first_unmatched, is_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import write_array
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
@@ -101,12 +101,11 @@ class Shards:
         if not patterns:
             return self
         names = sorted({str(name) for shard in self.shards for name in shard.source_names})
-        for pattern in patterns:
-            if not any(is_from(name, [pattern]) for name in names):
-                raise UserError(
-                    f"no document of the shards is from {pattern!r}; they are from {', '.join(names[:10])}"
-                    f"{' and others' * (len(names) > 10)}"
-                )
+        if (pattern := first_unmatched(patterns, names)) is not None:
+            raise UserError(
+                f"no document of the shards is from {pattern!r}; they are from {', '.join(names[:10])}"
+                f"{' and others' * (len(names) > 10)}"
+            )
         chosen = []
         for shard in self.shards:
             fits = [is_from(str(name), patterns) for name in shard.source_names]

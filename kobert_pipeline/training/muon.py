@@ -22,6 +22,7 @@ class StackedMuon(torch.optim.Muon):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One step. `closure` is not called."""
+        in_bf16 = has_fast_bf16()  # asked once, and not for each of dozens of matrices
         for group in self.param_groups:
             stacks: dict[tuple[int, int], list[torch.nn.Parameter]] = defaultdict(list)
             for parameter in group["params"]:
@@ -29,7 +30,9 @@ class StackedMuon(torch.optim.Muon):
                     # a tall matrix joins the wide ones transposed, and its update is transposed back
                     stacks[min(parameter.shape), max(parameter.shape)].append(parameter)
             for (_, longer), parameters in stacks.items():
-                updates = orthogonalized_by_all_ranks([self._momentum(one, group) for one in parameters], group)
+                updates = orthogonalized_by_all_ranks(
+                    [self._momentum(one, group, in_bf16) for one in parameters], group
+                )
                 rate = group["lr"] * 0.2 * math.sqrt(longer)  # "match_rms_adamw", Liu et al. 2025
                 for parameter, update in zip(parameters, updates, strict=True):
                     with self._changing(parameter) as weights:
@@ -47,9 +50,8 @@ class StackedMuon(torch.optim.Muon):
             yield changed
             tensor.copy_(torch.where(self.found_inf > 0, tensor, changed))
 
-    def _momentum(self, parameter: torch.nn.Parameter, group: dict[str, Any]) -> torch.Tensor:
-        """The gradient with Nesterov momentum, in bf16 where that is fast, transposed if it has more rows than
-        columns."""
+    def _momentum(self, parameter: torch.nn.Parameter, group: dict[str, Any], in_bf16: bool) -> torch.Tensor:
+        """The gradient with Nesterov momentum, transposed if it has more rows than columns."""
         state, gradient = self.state[parameter], parameter.grad
         assert gradient is not None
         if "momentum_buffer" not in state:
@@ -57,7 +59,7 @@ class StackedMuon(torch.optim.Muon):
         with self._changing(state["momentum_buffer"]) as moment:
             moment.lerp_(gradient, 1 - group["momentum"])
         update = gradient.lerp(state["momentum_buffer"], group["momentum"])
-        update = update.bfloat16() if has_fast_bf16() else update
+        update = update.bfloat16() if in_bf16 else update
         return update.T if is_tall(parameter) else update
 
 

@@ -103,7 +103,7 @@ def test_the_share_of_masked_tokens_falls_from_the_first_to_the_last_step() -> N
 
 
 def test_a_name_that_no_file_of_the_corpus_has_is_refused_before_anything_runs(kobert: Any, tmp_path: Path) -> None:
-    """Compressed files are meant by their plain names, too; a pattern may also name the folder of equal names."""
+    """In each option that has `sources`; the name of a file that the error lists is accepted."""
     phases = "pretrain.phases=[{share: 1, sources: [%s]}]"
     made = "features.korquad.synthesize={sources: [%s]}"
     labelled = "finetune.nsmc.distill={teachers: [ngrams], sources: [%s]}"

@@ -52,6 +52,10 @@ class HubDataset(Reader):
         self.matching_files(data_dir)
         return self.groups(data_dir)[0]
 
+    def source_of(self, path: Path) -> str:
+        """The path as the recipe gives it, for a folder too."""
+        return self.path
+
     def groups(self, data_dir: Path) -> list[list[Path]]:
         """A single group: a data set is read as a whole."""
         folder = data_dir / self.path
