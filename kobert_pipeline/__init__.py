@@ -28,6 +28,7 @@ def run(
     until: str | None = None,
     redo: list[str] | None = None,
     num_workers: int | None = None,
+    redo_changed: bool = False,
 ) -> list[dict[str, Any]]:
     """Run every stage of a recipe that is not done yet, as the command `kobert run` does.
 
@@ -38,6 +39,7 @@ def run(
         until: the last stage to run.
         redo: stages, or parts of one (`finetune/nsmc`), whose results are deleted and run again.
         num_workers: processes of the stages corpus and analysis; default: one per core.
+        redo_changed: delete and run again every stage whose options or inputs have changed (otherwise an error).
 
     Returns a row per folder of the run: `job`, `status` (done, skipped or reused), `seconds`, `folder` and `counts`.
     Raises UserError, with the sentence that the command prints. It runs in one process; several ranks train by the
@@ -53,7 +55,7 @@ def run(
     refuse_unsupported_launch("run")
     _, planned = plan(str(recipe), _as_set_options(settings), Path(run_dir) if run_dir else None, num_workers)
     with locked(planned[0].folder.parent), ProgressLines() as lines, shown_on(lines):
-        outcomes = runner.run(planned, until=until, redo=redo)
+        outcomes = runner.run(planned, until=until, redo=redo, redo_changed=redo_changed)
     return [
         {"job": one.job.title, "status": one.status, "seconds": one.seconds, "folder": one.job.folder}
         | {"counts": one.counts}

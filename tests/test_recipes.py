@@ -228,11 +228,11 @@ def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:
 def test_file_that_is_no_recipe_is_refused(tmp_path, kobert) -> None:
     for number, (text, said) in enumerate(
         [
-            (b"corpus: [1,\n", "not YAML in UTF-8: line 2, column 1: expected the node content, but found the end of"),
+            (b"corpus: [1,\n", "not YAML: line 2, column 1: expected the node content, but found the end of"),
             (b"corpus:\n  sources: {a: [1, 2}\n", "line 2, column 21: expected ',' or ']', but got '}' (while parsing"),
             (b"just text\n", "must be a mapping"),
             (b"", "must be a mapping"),
-            (b"\xb0\xa1\xb3\xaa: 1\n", "not YAML in UTF-8"),
+            (b"\xb0\xa1\xb3\xaa: 1\n", "not in UTF-8"),
             (b"description: no corpus\n", "neither corpus nor checkpoint"),
         ]
     ):

@@ -20,6 +20,8 @@ Redo = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE[/NAME]", help=f"{REDO} With a name: only that part (finetune/nsmc). Repeatable."),
 ]
+REDO_CHANGED = "Delete the results of every stage whose options or inputs have changed, and run it again."
+RedoChanged = Annotated[bool, typer.Option("--redo-changed", help=REDO_CHANGED)]
 RedoStage = Annotated[bool, typer.Option("--redo", help=REDO)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per text, each on its own line.")]

@@ -198,5 +198,8 @@ def _exit_all_ranks(exit_code: int) -> None:
 def _usage(error: Any) -> str:
     """click's error about the command line, with a hint where to read more."""
     command = getattr(getattr(error, "ctx", None), "command_path", None) or "kobert"
-    dash = "; put -- before a text that starts with a dash" if "No such option" in error.format_message() else ""
+    parameters = getattr(getattr(getattr(error, "ctx", None), "command", None), "params", [])
+    takes_texts = any(parameter.nargs == -1 and parameter.param_type_name == "argument" for parameter in parameters)
+    unknown = takes_texts and "No such option" in error.format_message()
+    dash = "; put -- before a text that starts with a dash" if unknown else ""
     return f"{error.format_message()}{dash} (see {command} --help)"

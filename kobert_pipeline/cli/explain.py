@@ -1,11 +1,13 @@
 """What `kobert explain` shows: the help of a stage, option group, variant, family or recipe, and the parameter counts
 of an architecture."""
 
+import difflib
+from collections import defaultdict
 from typing import Any
 
 from kobert_pipeline.config import plugins, recipe_file
 from kobert_pipeline.config.options import Options, Plugin
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.errors import MAX_NAME_LENGTH, UserError, did_you_mean
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.runs.runner import STAGES
@@ -25,34 +27,35 @@ def explanation(name: str) -> dict[str, Any]:
         return _answer(f"family {name}", _about(plugins.contract(name)), rows)
     matches = plugins.find(name)
     if not matches:
-        places = places_of_option(name)
+        options = places_of_options()
+        places = options.get(name, [])
         if len(places) == 1:
             return explanation(places[0])
         if places:
             raise UserError(f"{name!r} is an option in several places; explain one of them: {', '.join(places)}")
         names = {*STAGES, *recipe_file.shipped(), *plugins.names()}
+        close = difflib.get_close_matches(name[:MAX_NAME_LENGTH], options, n=1, cutoff=0.75)
+        if close and not difflib.get_close_matches(name[:MAX_NAME_LENGTH], names, n=1, cutoff=0.75):
+            raise UserError(f"there is nothing called {name!r} - did you mean the option '{close[0]}'?")
         raise UserError(f"there is nothing called {name!r}{did_you_mean(name, names)}")
     family, plugin = matches[0]
     title = f"{plugin.model_fields['name'].default} ({family})"
     return _answer(title, _about(plugin) + _others(name, matches[1:]), plugins.describe(plugin), _parameters(plugin))
 
 
-def places_of_option(name: str) -> list[str]:
-    """What `explanation` takes to explain an option: its full name in a stage, or the variant that has it."""
-    sections = {stage: _options(Recipe.model_fields[stage].annotation) for stage in STAGES}
-    in_stages = [
-        f"{stage}.{row[0]}"
-        for stage, options in sections.items()
-        for row in (plugins.describe(options) if options else [])
-        if row[0].rpartition(".")[2] == name
-    ]
-    in_variants = [
-        f"{family}.{variant}"
-        for family in plugins.CONTRACTS
-        for variant, plugin in plugins.variants(family).items()
-        if name in plugin.model_fields
-    ]
-    return [*in_stages, *in_variants]
+def places_of_options() -> dict[str, list[str]]:
+    """What `explanation` takes to explain each option, by its last word: its full names in a stage, and the variants
+    that have it."""
+    places = defaultdict[str, list[str]](list)
+    for stage in STAGES:
+        options = _options(Recipe.model_fields[stage].annotation)
+        for name, *_ in plugins.describe(options) if options else []:
+            places[name.rpartition(".")[2]].append(f"{stage}.{name}")
+    for family in plugins.CONTRACTS:
+        for variant, plugin in plugins.variants(family).items():
+            for name in plugin.model_fields:
+                places[name].append(f"{family}.{variant}")
+    return places
 
 
 def _others(name: str, matches: list[tuple[str, type[Plugin]]]) -> str:

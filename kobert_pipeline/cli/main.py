@@ -4,7 +4,6 @@ Heavy libraries are imported inside the commands, so that `kobert --help` answer
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from kobert_pipeline.cli.arguments import (
     Minutes,
     RecipeName,
     Redo,
+    RedoChanged,
     RedoStage,
     RunDir,
     Settings,
@@ -25,7 +25,7 @@ from kobert_pipeline.cli.compare import compare
 from kobert_pipeline.cli.download import download
 from kobert_pipeline.cli.embed import embed
 from kobert_pipeline.cli.evaluate import evaluate
-from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm, run_app, stop_after
+from kobert_pipeline.cli.exit_codes import run_app, stop_after
 from kobert_pipeline.cli.formatting import (
     Commands,
     first_sentence,
@@ -33,20 +33,16 @@ from kobert_pipeline.cli.formatting import (
     print_json,
     print_status,
     print_table,
-    print_upload,
     recipe_description,
 )
 from kobert_pipeline.cli.predict import predict, tokenize
-from kobert_pipeline.cli.run_results import outcome_row, print_results
+from kobert_pipeline.cli.run_recipe import run_recipe
 from kobert_pipeline.cli.serve import serve
 from kobert_pipeline.cli.similar import similar
 from kobert_pipeline.cli.visualize import app as visualize_app
-from kobert_pipeline.distributed import is_main_process, refuse_unsupported_launch
+from kobert_pipeline.distributed import refuse_unsupported_launch
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import locked
-from kobert_pipeline.progress import shown_on
-from kobert_pipeline.runs.runner import STAGES, check_stage_name, follow
-from kobert_pipeline.runs.runner import run as run_jobs
+from kobert_pipeline.runs.runner import STAGES, check_stage_name
 
 app = typer.Typer(
     cls=Commands,
@@ -76,6 +72,7 @@ def run(
     recipe: RecipeName,
     until: Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after this stage.")] = None,
     redo: Redo = None,
+    redo_changed: RedoChanged = False,
     setting: Settings = None,
     run_dir: RunDir = None,
     num_workers: Workers = None,
@@ -86,7 +83,7 @@ def run(
     if until is not None:
         check_stage_name(until)  # before the recipe is read and the run's folder is made
     with stop_after(minutes):
-        _run(recipe, setting, run_dir, num_workers, as_json, until=until, redo=redo)
+        run_recipe(recipe, setting, run_dir, num_workers, as_json, until=until, redo=redo, redo_changed=redo_changed)
 
 
 def _stage_command(stage: str) -> Callable[..., None]:
@@ -100,7 +97,7 @@ def _stage_command(stage: str) -> Callable[..., None]:
         as_json: AsJson = False,
     ) -> None:
         with stop_after(minutes):
-            _run(recipe, setting, run_dir, num_workers, as_json, only=stage, redo=[stage] if redo else None)
+            run_recipe(recipe, setting, run_dir, num_workers, as_json, only=stage, redo=[stage] if redo else None)
 
     command.__doc__ = (
         f"Run only the stage {stage}; the stages it reads must be finished. Example: kobert {stage} quickstart"
@@ -158,7 +155,7 @@ def publish(
             return upload(folder, files_to_upload(folder), push, private, dry_run)
 
     redo_names = ["publish"] if redo else None
-    _run(recipe, setting, run_dir, num_workers, as_json, only="publish", redo=redo_names, after=upload_checkpoint)
+    run_recipe(recipe, setting, run_dir, num_workers, as_json, only="publish", redo=redo_names, after=upload_checkpoint)
 
 
 @app.command()
@@ -243,41 +240,6 @@ app.command()(similar)
 app.command()(evaluate)
 app.add_typer(visualize_app, name="visualize")
 app.command()(serve)
-
-
-def _run(
-    recipe: str,
-    settings: list[str] | None,
-    run_dir: Path | None,
-    num_workers: int | None,
-    as_json: bool,
-    only: str | None = None,
-    until: str | None = None,
-    redo: list[str] | None = None,
-    after: Callable[[], dict[str, Any]] | None = None,
-) -> None:
-    """Run the chosen stages of a recipe, then call `after`, and print the outcome of both."""
-    interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
-    from kobert_pipeline.cli.progress_bar import progress_display
-    from kobert_pipeline.pipeline.stages import plan
-
-    _, planned = plan(recipe, settings, run_dir, num_workers)
-    if not is_main_process():
-        # without the lock of the folder, which rank 0 holds for all
-        follow(planned, only)
-        return
-    # The lock also covers the upload, so that no other process changes the checkpoint while it is read.
-    with locked(planned[0].folder.parent):
-        with progress_display() as display, shown_on(display):
-            outcomes = run_jobs(planned, only, until, redo)
-        uploaded = after() if after else None
-    if as_json:
-        rows = [outcome_row(outcome) for outcome in outcomes]
-        print_json({"stages": rows} | ({"upload": uploaded} if uploaded else {}))
-        return
-    print_results(outcomes)
-    if uploaded:
-        print_upload(uploaded)
 
 
 def _version(requested: bool) -> None:

@@ -94,8 +94,10 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
     try:
         with path.open(encoding="utf-8-sig") as file:
             content = parse(file.read(MAX_CHARACTERS + 1))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"recipe {path} is not YAML in UTF-8: {_problem(error)}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"recipe {path} is not in UTF-8: {_problem(error)}; save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"recipe {path} is not YAML: {_problem(error)}") from None
     if not isinstance(content, dict):
         raise UserError(f"recipe {path} must be a mapping of stages to options, not {type(content).__name__}")
     if path == shipped().get(recipe) and "data_dir" in content:
@@ -126,7 +128,9 @@ def _problem(error: Exception) -> str:
     """What is wrong with a YAML text and where, on one line."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return f"{' '.join(str(error).split()):.400}"
-    found = (error.problem or "").replace("'<stream end>'", "the end of the file").replace("'<block end>'", "its end")
+    found = error.problem or ""
+    for symbol, meaning in {"'<stream end>'": "the end of the file", "'<block end>'": "the end of the block"}.items():
+        found = found.replace(symbol, meaning)
     place, began = error.problem_mark, error.context_mark
     within = f" ({error.context} that begins in line {began.line + 1})" if error.context and began else ""
     return f"line {place.line + 1}, column {place.column + 1}: {found}{within}"

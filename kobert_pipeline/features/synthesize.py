@@ -74,8 +74,8 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
     """Questions about paragraphs of the documents in the folder `corpus`. Paragraphs that overlap the texts `known`
     (an `EvaluationTexts`) are left out. Raises UserError where no question can be made."""
     found: list[Example] = []
-    contexts = list(paragraphs(options, corpus))
-    compared = track(contexts, "comparing with evaluation texts", len(contexts), "paragraphs")
+    suitable = list(paragraphs(options, corpus))
+    compared = track(suitable, "comparing with evaluation texts", len(suitable), "paragraphs")
     contexts = [paragraph for paragraph in compared if not known.overlaps(paragraph[1])]
     nouns = nouns_of_names(contexts)
     # shuffled, because a limited number of questions must come from all of the corpus
@@ -87,12 +87,27 @@ def run(options: Synthesis, corpus: Path, known: Any) -> list[Example]:
             report("asking", len(found), options.questions, "questions")
         found += examples_of(identity, context, options.per_context, lead, nouns)
     if not found:
-        where = f" of {', '.join(options.sources)}" if options.sources else ""
-        raise UserError(
-            f"features: no question can be made from the corpus{where}; it needs paragraphs of {SHORTEST} to {LONGEST} "
-            "characters in documents whose order means something"
-        )
+        raise UserError(nothing_found(options, corpus, len(suitable), len(contexts)))
     return found[: options.questions]
+
+
+def nothing_found(options: Synthesis, corpus: Path, suitable: int, compared: int) -> str:
+    """Why no question was made: `suitable` paragraphs were long enough, `compared` of them overlap no evaluation
+    text."""
+    where = f" of {', '.join(options.sources)}" if options.sources else ""
+    failed = f"features: no question can be made from the corpus{where}: "
+    if compared:
+        return failed + f"its {compared:,} paragraphs have no sentence that the rules can ask about; add texts"
+    if suitable:
+        return failed + f"its {suitable:,} paragraphs all overlap dev or test; add other texts"
+    lengths = [len(" ".join(document.text.split("\n"))) for document in documents_from(corpus, options.sources)
+               if document.ordered]  # fmt: skip
+    if not lengths:
+        return failed + "its documents are single texts in no order, such as reviews; add texts of several sentences"
+    return failed + (
+        f"a paragraph needs {SHORTEST} to {LONGEST:,} characters, and its {len(lengths):,} documents have "
+        f"{min(lengths):,} to {max(lengths):,}; add longer ones, or several to a document (documents_by of the reader)"
+    )
 
 
 def paragraphs(options: Synthesis, corpus: Path) -> Iterator[tuple[str, str, str]]:

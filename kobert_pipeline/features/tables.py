@@ -77,7 +77,11 @@ def column_of(
     column = next((column for column in known if has_column(first.cells, column)), None)
     if column is None and known and needed:
         found = ", ".join(f"{name:.30}" for name in list(columns(first.cells))[:12])
-        header = "" if path.suffix in (".jsonl", ".json", ".parquet") else " (the first line names the columns)"
+        header = (
+            ""
+            if path.suffix in (".jsonl", ".json", ".parquet")
+            else ("; the first line names the columns: where yours is a row, add a line of names above it")
+        )
         raise UserError(
             f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were {found}); "
             f"name it {by}{header}"

@@ -67,6 +67,8 @@ def table_examples(
     if first is None:
         raise UserError(f"{path} has no rows; add some below its first line")
     names = {field: column(path, first, task, field, columns[i : i + 1]) for i, field in enumerate(fields)}
+    if len(columns) == len(fields):
+        refuse_swapped(first, names)
     read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
     for row in chain([first], table):
         yield given(task, question, pair) | {field: read(text(row, name)) for field, name in names.items()}
@@ -87,6 +89,17 @@ def refuse_wrong_order(fields: list[str], columns: list[str]) -> None:
             raise UserError(
                 f"--column {name} is given for the {field}, but is a name of the {others[0]}; give the columns of "
                 f"{' and '.join(fields)} in this order"
+            )
+
+
+def refuse_swapped(first: Row, names: dict[str, str]) -> None:
+    """Raise UserError where the first row shows that the columns of context and question are swapped."""
+    if {"context", "question"} <= names.keys():
+        context, question = (text(first, names[field]).rstrip() for field in ("context", "question"))
+        if context.endswith("?") and not question.endswith("?"):
+            raise UserError(
+                f"{first.place}: the context (column '{names['context']}') ends with a question mark, the question "
+                f"(column '{names['question']}') does not; give --column first for the context, then for the question"
             )
 
 

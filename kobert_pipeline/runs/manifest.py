@@ -232,16 +232,25 @@ def content_hash(manifest: dict[str, Any]) -> str:
     ).hexdigest()
 
 
+def _last_record(folder: Path) -> dict[str, Any] | None:
+    """What the folder was finished with, else what it was started with; None if it was not started."""
+    path = folder / (FINISHED if is_finished(folder) else STARTED)
+    return read_json_with_digest(path) if path.is_file() else None
+
+
+def is_stale(folder: Path, record: Record) -> bool:
+    """Whether the folder was started or finished with another record."""
+    before = _last_record(folder)
+    return before is not None and before["fingerprint"] != record.fingerprint
+
+
 def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
     """Raise Stale, naming the first difference, if the folder was started or finished with another record.
 
     `name` is the job as --redo takes it: `finetune/nsmc/1`.
     """
-    path = folder / (FINISHED if is_finished(folder) else STARTED)
-    if not path.is_file():
-        return
-    before = read_json_with_digest(path)
-    if before["fingerprint"] == record.fingerprint:
+    before = _last_record(folder)
+    if before is None or before["fingerprint"] == record.fingerprint:
         return
     section = name.split("/")[:2]
     # the seeds of a fine-tuning share their options, so they are usually all stale
@@ -250,7 +259,8 @@ def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
     cause = "with different options" if changed.startswith("option ") else "from different inputs"
     raise Stale(
         f"{folder} was created {cause}: {changed}; use another --run-dir, or delete it and create it again: "
-        f"`kobert {record.stage}` with --redo for that stage alone, or `kobert run` with --redo {name}{all_seeds}"
+        f"`kobert {record.stage}` with --redo for that stage alone, or `kobert run` with --redo {name}{all_seeds}, or "
+        "with --redo-changed for every stage that has changed"
     )
 
 

@@ -101,11 +101,12 @@ def run(
     only: str | None = None,
     until: str | None = None,
     redo: list[str] | None = None,
+    redo_changed: bool = False,
 ) -> list[Outcome]:
     """Run the jobs in order, except those that are finished and unchanged.
 
-    `only` names a single stage, `until` the last one, and `redo` stages or jobs to delete and run again. Raises
-    UserError if a stage is stale or damaged.
+    `only` names a single stage, `until` the last one, and `redo` stages or jobs to delete and run again; with
+    `redo_changed` these are all that are stale. Raises UserError if a stage is stale or damaged.
     """
     outcomes: list[Outcome] = []
     verified: dict[Path, dict[str, Any]] = {}
@@ -119,14 +120,15 @@ def run(
     chosen = [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
     # all preflight checks first, so that a library missing for the last stage is reported now and not after hours
     for job in chosen:
-        if job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
+        # which jobs `redo_changed` runs is known only when the stages before them have run
+        if redo_changed or job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
             job.preflight()
     display = current_display()
     for number, job in enumerate(chosen, 1):
         if only:  # the loop does not reach the earlier stages, so they are compared with the recipe here
             _check_sources(job, {other.folder: other for other in planned})
         display.begin(job.title, number, len(chosen))
-        outcome = _run_job(job, verified, redo=job.is_selected_by(redo or []))
+        outcome = _run_job(job, verified, redo=job.is_selected_by(redo or []), redo_changed=redo_changed)
         outcomes.append(outcome)
         display.say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     _leave_group()
@@ -226,11 +228,12 @@ def _check_sources(job: Job, planned: dict[Path, Job]) -> None:
             manifest.refuse_if_changed(folder, record, source.path)
 
 
-def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool) -> Outcome:
+def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_changed: bool) -> Outcome:
     """Run one job, or skip or reuse it. `verified` maps folders to the manifests that this command has checked."""
     start_time = time.monotonic()
     # raises for a missing or damaged input, and so before `redo` deletes a result that could not be created again
     record = record_of(job, verified)
+    redo = redo or (redo_changed and manifest.is_stale(job.folder, record))
     if redo:
         stage_folder.delete(job.folder)
     status, result = _existing_result(job, record, redo)

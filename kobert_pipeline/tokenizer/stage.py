@@ -144,7 +144,7 @@ def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
     """What to do when the corpus supports only `supported` tokens with an alphabet of `alphabet` characters."""
     if supported >= MIN_VOCAB_SIZE:
         # with the alphabet named too: its default depends on the size, so the smaller size alone would change it
-        return f"set it to {supported} with tokenizer.limit_alphabet {alphabet}, or add text"
+        return f"set both tokenizer.subword.vocab_size={supported} and tokenizer.limit_alphabet={alphabet}, or add text"
     if limit_alphabet is None:
         return f"the smallest vocabulary has {MIN_VOCAB_SIZE}, so add text"
     return (

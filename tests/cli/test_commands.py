@@ -443,6 +443,7 @@ def test_standard_input_that_is_empty_and_texts_like_options_are_refused(tiny, m
     standard_input(monkeypatch, "")
     assert "standard input is empty" in kobert("tokenize", tiny.run_dir / "tokenizer", "-").complaint
     assert "put -- before" in kobert("tokenize", tiny.run_dir / "tokenizer", "-ㅋ").complaint
+    assert "put -- before" not in kobert("check", "tiny", "-ㅋ").complaint, "it takes no texts"
 
 
 def test_stages_after_a_stale_one_are_stale_too(tiny, kobert) -> None:

@@ -2,6 +2,7 @@
 refused in one sentence."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -243,6 +244,18 @@ def test_missing_files_and_folders_are_named(tiny: Any, corpora: Path, tmp_path:
     assert "not a published checkpoint" in kobert("evaluate", tmp_path, corpora / FILES["nsmc"]).complaint
     (tmp_path / "empty.txt").write_text("id\tdocument\tlabel\n", encoding="utf-8")
     assert "holds no examples" in kobert("evaluate", folder, tmp_path / "empty.txt").complaint
+
+
+def test_a_table_with_other_columns_is_read_as_the_message_says(tiny: Any, tmp_path: Path, kobert: Callable) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text("리뷰,평가\n정말 재미있었다,positive\n지루했다,negative\n", encoding="utf-8")
+    words = ["evaluate", tiny.run_dir / "publish" / "nsmc", table]
+    complaint = kobert(*words).complaint
+    assert "no column 'id'" in complaint
+    advice = re.search(r"--task classification --set text=COLUMN --set label=COLUMN", complaint)
+    assert advice, complaint
+    given = advice[0].replace("text=COLUMN", "text=리뷰").replace("label=COLUMN", "label=평가").split()
+    assert json.loads(kobert(*words, *given, "--json").out)["clean"]["examples"] == 2
 
 
 def test_a_checkpoint_without_its_history_is_evaluated_by_its_config(tiny: Any, corpora: Path, tmp_path: Path) -> None:

@@ -267,12 +267,14 @@ def test_sources_evaluation_texts_and_unordered_documents_are_left_out(tmp_path:
         Document("b", "reviews.jsonl", PARAGRAPH, ordered=False),
     )
     assert synthesize.run(Synthesis(sources=("wiki*",)), corpus, NOTHING)
-    for options, known in (
-        (Synthesis(sources=("reviews*",)), NOTHING),
-        (Synthesis(), EvaluationTexts({PARAGRAPH})),
+    short = corpus_of(tmp_path / "short", Document("a", "notes.txt", "비가 왔다.\n산에 갔다."))
+    for folder, options, known, said in (
+        (corpus, Synthesis(sources=("reviews*",)), NOTHING, r" of reviews\*: its documents are single texts in"),
+        (corpus, Synthesis(), EvaluationTexts({PARAGRAPH}), ": its 1 paragraphs all overlap dev or test"),
+        (short, Synthesis(), NOTHING, ": a paragraph needs 150 to 1,000 characters, and its 1 documents have 13 to 13"),
     ):
-        with pytest.raises(UserError, match="no question can be made from the corpus"):
-            synthesize.run(options, corpus, known)
+        with pytest.raises(UserError, match=f"no question can be made from the corpus{said}"):
+            synthesize.run(options, folder, known)
 
 
 def test_a_run_learns_from_made_questions_too(tiny: Any, kobert: Any, tmp_path: Path) -> None:

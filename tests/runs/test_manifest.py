@@ -112,6 +112,20 @@ def test_redo_with_another_option_makes_later_stages_stale(tiny, tmp_path, kober
     assert "input shards has changed" in complaint
 
 
+def test_redo_changed_runs_again_what_an_edited_text_or_another_option_changes(
+    tiny, tmp_path, data_copy, kobert
+) -> None:
+    run_dir = tiny.copy(tmp_path / "runs" / "x")
+    words = ("run", tiny.recipe, "--run-dir", run_dir, "--until", "tokenizer", "--redo-changed", "--json")
+    option = ("--set", "tokenizer.subword.vocab_size=1400")
+    assert statuses(kobert(*words, *option)) == {"corpus": "skipped", "analysis": "skipped", "tokenizer": "done"}
+
+    with next(data_copy.glob("documents/*.txt")).open("a", encoding="utf-8") as file:
+        file.write("\n\n새로 쓴 글이다. 어제는 없던 문장이 여기에 있다.\n")
+    edited = statuses(kobert(*words, *option, "--set", f"data_dir={data_copy}"))
+    assert edited == {"corpus": "done", "analysis": "done", "tokenizer": "done"}
+
+
 def test_redo_does_not_reuse_another_run(tiny, tmp_path, kobert) -> None:
     for name in ("a", "b"):
         tiny.copy(tmp_path / "runs" / name, "corpus")

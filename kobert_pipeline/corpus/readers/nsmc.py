@@ -39,6 +39,10 @@ class Nsmc(Reader):
                 yield Document(f"{path.name}#{review.id}", path.name, review.document, ordered=False)
 
 
+class OtherColumns(Unfit):
+    """The first line of a file does not name the columns of a review."""
+
+
 def read_reviews(path: Path, columns: tuple[str, str, str] = HEADER) -> Iterator[Review]:
     """The rows of a tab-separated file with these column names. Raises Unfit for a file of another form."""
     return strict(_reviews(path, columns))
@@ -51,7 +55,9 @@ def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unf
         for column in columns:
             if column not in header:
                 guess = did_you_mean(column, header).replace("allowed", "found")
-                raise Unfit("columns", f"{path}: there is no column '{column}' in its tab separated first line{guess}")
+                raise OtherColumns(
+                    "columns", f"{path}: there is no column '{column}' in its tab separated first line{guess}"
+                )
         places = [header.index(column) for column in columns]
         for number, line in enumerate(lines, 2):
             refuse_too_long(path, number, line)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
-from kobert_pipeline.corpus.readers.nsmc import HEADER, read_reviews, unquoted
+from kobert_pipeline.corpus.readers.nsmc import HEADER, OtherColumns, read_reviews, unquoted
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Example
@@ -21,7 +21,15 @@ class Nsmc(SequenceTask):
 
     def read(self, path: Path) -> list[Example]:
         """Every review, also empty ones, since the official test set counts them."""
-        return [self._example(path, number, *review) for number, review in enumerate(read_reviews(path), 2)]
+        try:
+            return [self._example(path, number, *review) for number, review in enumerate(read_reviews(path), 2)]
+        except OtherColumns as error:
+            # the columns of this task have no options, but its checkpoints are given tables of other people too
+            raise UserError(
+                f"{error}; the task classification reads other tables: in a recipe as {{name: classification, text: "
+                "COLUMN, label: COLUMN}, in kobert evaluate by --task classification --set text=COLUMN --set "
+                f"label=COLUMN, with the labels {' and '.join(self.labels)}"
+            ) from None
 
     def _example(self, path: Path, number: int, id_: str, document: str, label: str) -> Example:
         if label not in ("0", "1"):

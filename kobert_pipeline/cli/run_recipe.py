@@ -1,0 +1,50 @@
+"""Run stages of a recipe for a command, and print what came of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
+from kobert_pipeline.cli.formatting import print_json, print_upload
+from kobert_pipeline.cli.run_results import outcome_row, print_results
+from kobert_pipeline.distributed import is_main_process
+from kobert_pipeline.files import locked
+from kobert_pipeline.progress import shown_on
+from kobert_pipeline.runs.runner import follow
+from kobert_pipeline.runs.runner import run as run_jobs
+
+
+def run_recipe(
+    recipe: str,
+    settings: list[str] | None,
+    run_dir: Path | None,
+    num_workers: int | None,
+    as_json: bool,
+    only: str | None = None,
+    until: str | None = None,
+    redo: list[str] | None = None,
+    redo_changed: bool = False,
+    after: Callable[[], dict[str, Any]] | None = None,
+) -> None:
+    """Run the chosen stages of a recipe, then call `after`, and print the outcome of both."""
+    interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
+    from kobert_pipeline.cli.progress_bar import progress_display
+    from kobert_pipeline.pipeline.stages import plan
+
+    _, planned = plan(recipe, settings, run_dir, num_workers)
+    if not is_main_process():
+        # without the lock of the folder, which rank 0 holds for all
+        follow(planned, only)
+        return
+    # The lock also covers the upload, so that no other process changes the checkpoint while it is read.
+    with locked(planned[0].folder.parent):
+        with progress_display() as display, shown_on(display):
+            outcomes = run_jobs(planned, only, until, redo, redo_changed)
+        uploaded = after() if after else None
+    if as_json:
+        rows = [outcome_row(outcome) for outcome in outcomes]
+        print_json({"stages": rows} | ({"upload": uploaded} if uploaded else {}))
+        return
+    print_results(outcomes)
+    if uploaded:
+        print_upload(uploaded)
