@@ -1,6 +1,6 @@
-"""The feature-based approach to tagging (Devlin et al., NAACL 2019, section 5.3): the encoder stays as it was
-pretrained, the hidden states of its last four layers are concatenated, and only a two-layer BiLSTM with a linear layer
-is trained.
+"""The feature-based approach (Devlin et al., NAACL 2019, section 5.3, for tagging; here also for labels of texts): the
+encoder stays as it was pretrained, the hidden states of its last four layers are concatenated, and only a two-layer
+BiLSTM with a linear layer is trained.
 
 `transformers` has no such class, so the model's folder has no `config.json`: loading it as another class must fail
 instead of giving a model with a randomly initialised head.
@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers.modeling_outputs import TokenClassifierOutput
+from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.training.checkpoint import load_weights, save_weights
@@ -25,9 +25,9 @@ CONFIG = "feature_based.json"
 WEIGHTS = "model.safetensors"
 
 
-class FeatureBasedTagger(torch.nn.Module):
-    """A frozen encoder below a trained BiLSTM, with the outputs and loss of a `transformers` model for token
-    classification."""
+class FeatureBasedModel(torch.nn.Module):
+    """A frozen encoder below a trained BiLSTM and a linear layer, with the outputs and the loss of a `transformers`
+    model. Subclasses define `forward`."""
 
     def __init__(self, encoder: Any, dropout: float = 0.0) -> None:
         super().__init__()
@@ -46,14 +46,12 @@ class FeatureBasedTagger(torch.nn.Module):
         self.encoder.eval()
         return self
 
-    def forward(
-        self, attention_mask: torch.Tensor, labels: torch.Tensor | None = None, **inputs: torch.Tensor
-    ) -> TokenClassifierOutput:
-        """`logits` (B, L, C), and with `labels` (B, L) `loss`, the mean cross-entropy over labels other than -100."""
+    def states(self, attention_mask: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
+        """The BiLSTM's states (B, L, 2D), 0 where there is padding."""
         with torch.no_grad():
-            states = self.encoder(attention_mask=attention_mask, output_hidden_states=True, **inputs).hidden_states
+            layers = self.encoder(attention_mask=attention_mask, output_hidden_states=True, **inputs).hidden_states
         # the first hidden states are the embeddings
-        features = torch.cat(states[1:][-CONCATENATED_LAYERS:], -1)  # 4 x (B, L, D) -> (B, L, 4D)
+        features = torch.cat(layers[1:][-CONCATENATED_LAYERS:], -1)  # 4 x (B, L, D) -> (B, L, 4D)
         # on the CPU, as `pack_padded_sequence` requires of lengths
         lengths = attention_mask.sum(1).cpu()
         # autocast would run the LSTM in fp16 on a GPU, also where bf16 was asked for, and its gradients overflow there
@@ -61,9 +59,7 @@ class FeatureBasedTagger(torch.nn.Module):
             packed = pack_padded_sequence(features.float(), lengths, batch_first=True, enforce_sorted=False)
             # total_length, since labels are as wide as the batch is padded, which may be more than its longest row
             outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=features.shape[1])
-        logits = self.classifier(self.dropout(outputs))  # (B, L, 2D) -> (B, L, C)
-        loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())
-        return TokenClassifierOutput(loss=loss, logits=logits)
+        return outputs
 
     def save_pretrained(self, folder: Path) -> None:
         """Save config and weights, including the encoder's."""
@@ -72,12 +68,44 @@ class FeatureBasedTagger(torch.nn.Module):
         write_json(folder / CONFIG, config | {"architectures": [type(self).__name__]})
         save_weights(folder / WEIGHTS, self)
 
-    @classmethod
-    def from_pretrained(cls, folder: Path) -> Self:
+    @staticmethod
+    def from_pretrained(folder: Path) -> "FeatureBasedModel":
         """Load what `save_pretrained` wrote."""
         import transformers
 
-        config = transformers.AutoConfig.for_model(**read_json(folder / CONFIG))
-        model = cls(transformers.AutoModel.from_config(config, trust_remote_code=False))
+        stored = read_json(folder / CONFIG)
+        config = transformers.AutoConfig.for_model(**stored)
+        kind = {kind.__name__: kind for kind in KINDS}[stored["architectures"][0]]
+        model = kind(transformers.AutoModel.from_config(config, trust_remote_code=False))
         load_weights(folder / WEIGHTS, model)
         return model
+
+
+class FeatureBasedTagger(FeatureBasedModel):
+    """Labels every token."""
+
+    def forward(
+        self, attention_mask: torch.Tensor, labels: torch.Tensor | None = None, **inputs: torch.Tensor
+    ) -> TokenClassifierOutput:
+        """`logits` (B, L, C), and with `labels` (B, L) `loss`, the mean cross-entropy over labels other than -100."""
+        logits = self.classifier(self.dropout(self.states(attention_mask, **inputs)))  # (B, L, 2D) -> (B, L, C)
+        loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return TokenClassifierOutput(loss=loss, logits=logits)
+
+
+class FeatureBasedClassifier(FeatureBasedModel):
+    """Labels a whole text, by the largest value of each of the BiLSTM's states (max pooling: Conneau et al., EMNLP
+    2017)."""
+
+    def forward(
+        self, attention_mask: torch.Tensor, labels: torch.Tensor | None = None, **inputs: torch.Tensor
+    ) -> SequenceClassifierOutput:
+        """`logits` (B, C), and with `labels` (B,) `loss`, the mean cross-entropy."""
+        padding = attention_mask[..., None] == 0
+        states = self.states(attention_mask, **inputs).masked_fill(padding, -torch.inf)
+        logits = self.classifier(self.dropout(states.amax(1)))  # (B, L, 2D) -> (B, 2D) -> (B, C)
+        loss = None if labels is None else cross_entropy(logits, labels)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+
+KINDS = (FeatureBasedTagger, FeatureBasedClassifier)

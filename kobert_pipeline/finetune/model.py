@@ -18,12 +18,13 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.span import SpanTask
+from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import by_length, max_padding_on, padded
 from kobert_pipeline.finetune.encoder_layers import first_token_view, keep_first_token
-from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedTagger
+from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedClassifier, FeatureBasedModel, FeatureBasedTagger
 from kobert_pipeline.finetune.packed import packed, packed_view
 from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
@@ -87,7 +88,7 @@ def drop_unsupported_inputs(model: Any, batch: dict[str, torch.Tensor]) -> dict[
 def build(
     task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan", max_length: int, frozen: bool = False
 ) -> Any:
-    """The encoder in the folder `pretrained` with the task's head, or `frozen` in a `FeatureBasedTagger`. With
+    """The encoder in the folder `pretrained` with the task's head, or `frozen` in a `FeatureBasedModel`. With
     `from_scratch` the encoder's weights are random, too."""
     import transformers
 
@@ -111,7 +112,8 @@ def build(
     if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
     if frozen:
-        return FeatureBasedTagger(model, plan.dropout)
+        kind = FeatureBasedTagger if isinstance(task, TaggingTask) else FeatureBasedClassifier
+        return kind(model, plan.dropout)
     if task.auto_class == "AutoModel" and getattr(model, "pooler", None) is not None:
         model.pooler.requires_grad_(False)  # a part of the class that no loss reads
     keep_first_token(model)
@@ -161,7 +163,7 @@ def load(folder: Path) -> Any:
     """The model saved in `folder` with its head, in evaluation mode and fp32. Raises UserError where the config names
     no model class of `transformers`, or where weights are missing, which `transformers` would initialise at random."""
     if (folder / CONFIG).is_file():
-        return FeatureBasedTagger.from_pretrained(folder).eval()
+        return FeatureBasedModel.from_pretrained(folder).eval()
     found = model_class(read_json(folder / "config.json"), folder / "config.json")
     model, loading = found.from_pretrained(
         folder, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
+from kobert_pipeline.finetune.feature_based import FeatureBasedModel
 
 
 def first_token(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -46,7 +46,7 @@ def combine_layers(hidden_states: tuple[torch.Tensor, ...], layers: tuple[int, .
 
 def encoder_of(model: Any) -> Any:
     """The encoder below a model's head; the model itself where it has no head."""
-    if isinstance(model, FeatureBasedTagger):
+    if isinstance(model, FeatureBasedModel):
         return model.encoder
     return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
 

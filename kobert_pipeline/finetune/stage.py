@@ -48,8 +48,8 @@ class FinetuneOptions(Options):
     """Random seeds, one run each."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
     """`tuned`: train all weights; `frozen`: the feature-based approach (Devlin et al. 2019, section 5.3) for tagging
-    tasks, in which a BiLSTM is trained over the last four layers of an unchanged encoder. Such a model cannot be
-    published."""
+    and labels of single texts, in which a BiLSTM is trained over the last four layers of an unchanged encoder. Such a
+    model cannot be published."""
     ngrams: Ngrams | None = Field(None, exclude_if=lambda value: value is None)
     """Train a linear classifier over character n-grams instead, as a baseline or a teacher (`{}`: with its defaults);
     null: train the encoder. It cannot be published."""

@@ -240,7 +240,8 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
 def head_of(model: Any) -> str:
     """The name of the model's class in `transformers`, whose suffix says what its head is for."""
     name: str = getattr(model, "class_name", type(model).__name__)  # an ONNX file knows what it was exported from
-    return "ForTokenClassification" if name == "FeatureBasedTagger" else name
+    heads = {"FeatureBasedTagger": "ForTokenClassification", "FeatureBasedClassifier": "ForSequenceClassification"}
+    return heads.get(name, name)
 
 
 def fit_to_model(task: Task, model: Any) -> Task:

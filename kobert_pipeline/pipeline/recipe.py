@@ -168,8 +168,8 @@ class Recipe(Options):
                 f"finetune.{name}.ngrams needs a task that gives a single text one of several labels, but {features} "
                 f"is for {task.name}; leave it out"
             )
-        if tuned.encoder == "frozen" and not isinstance(task, TaggingTask):
-            raise ValueError(f"finetune.{name}.encoder is 'frozen', which only tagging tasks support; leave it out")
+        if tuned.encoder == "frozen" and not (isinstance(task, TaggingTask) or labels_single_texts(task)):
+            raise ValueError(f"finetune.{name}.encoder is 'frozen', which {task.name} does not support; leave it out")
 
     def _check_init(self, name: str, init: str) -> None:
         earlier = list(self.finetune)[: list(self.finetune).index(name)]

@@ -8,7 +8,7 @@ import transformers
 
 from kobert_pipeline.config import plugins
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
+from kobert_pipeline.finetune.feature_based import FeatureBasedModel
 from kobert_pipeline.finetune.model import build, drop_unsupported_inputs
 from kobert_pipeline.finetune.plan import FinetunePlan
 
@@ -101,11 +101,11 @@ def test_a_distilbert_has_the_plan_s_dropout_too(tmp_path: Path) -> None:
         assert {p for name, p in found.items() if "attention" not in name} == {0.3}, (task, found)
 
 
-def test_a_tagger_over_a_frozen_encoder_drops_its_own_states_alone(tmp_path: Path) -> None:
-    for number, dropout in enumerate([0.0, 0.3]):
+def test_a_model_over_a_frozen_encoder_drops_its_own_states_alone(tmp_path: Path) -> None:
+    for number, (task, dropout) in enumerate(product(["ner", "nsmc"], [0.0, 0.3])):
         place = tmp_path / str(number)
         place.mkdir()
-        model = tuned("bert", "ner", dropout, place, frozen=True)
-        assert isinstance(model, FeatureBasedTagger) and not model.encoder.training, dropout
+        model = tuned("bert", task, dropout, place, frozen=True)
+        assert isinstance(model, FeatureBasedModel) and not model.encoder.training, dropout
         assert (model.dropout.p, model.lstm.dropout) == (dropout, dropout), dropout
         assert equal(passed(model, 1), passed(model, 2)) == (dropout == 0), dropout

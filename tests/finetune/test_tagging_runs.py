@@ -323,7 +323,7 @@ WHAT_CANNOT_BE_IS_REFUSED_ROWS = [
         "publish.ner.source=frozen",
         "publish.ner.source is 'frozen', whose encoder is frozen: transformers has no class",
     ),
-    ("features.ner.task=nsmc", "finetune.frozen.encoder is 'frozen', which only tagging tasks support"),
+    ("features.ner.task=sts", "finetune.frozen.encoder is 'frozen', which sts does not support"),
     ("finetune.ner.encoder=forzen", "finetune.ner.encoder"),
     ("features.own.task.labels=[O]", "'O' means that there is no entity"),
 ]
