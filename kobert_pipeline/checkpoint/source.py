@@ -56,9 +56,10 @@ def parse_hub_name(name: str) -> tuple[str, str | None]:
             validate_repo_id(match[1])
             return match[1], match[2]
     bundled = [folder.name for folder in bundled_models()]
+    of_clone = f" nor a model of this clone ({', '.join(bundled)})" if bundled else ""
     raise UserError(
-        f"{name} is neither a folder nor a name on the Hugging Face Hub (OWNER/NAME or OWNER/NAME@REVISION)"
-        f"{' nor a model of this clone (' + ', '.join(bundled) + ')' if bundled else ''}; correct the path or the name"
+        f"{name} is neither a folder (looked for in {Path.cwd()}) nor a name on the Hugging Face Hub (OWNER/NAME or "
+        f"OWNER/NAME@REVISION){of_clone}; correct the path or the name"
     )
 
 

@@ -46,6 +46,8 @@ def clean(
     if as_json:
         print_json({"folders": rows, "bytes": total, "deleted": bool(yes and files_by_folder)})
         return
+    if not rows:
+        print("nothing to delete: no finished stage has kept checkpoints or work files")
+        return
     print_table(["folder", "what", "files", "bytes"], [[str(value) for value in row.values()] for row in rows])
-    result = "deleted" if yes else "nothing was deleted; add --yes to delete these"
-    print(f"{total:,} bytes: {result}" if files_by_folder else "this run has no files to delete")
+    print(f"{total:,} bytes: {'deleted' if yes else 'nothing was deleted; add --yes to delete these'}")

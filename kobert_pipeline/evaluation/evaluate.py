@@ -80,7 +80,7 @@ def mistakes(predicted: Predicted) -> dict[str, Any]:
 def examples_of(task: Task, file: Path) -> list[Example]:
     """The examples of a file. Raises UserError for a missing file or one without examples."""
     if not file.is_file():
-        raise UserError(f"{file} does not exist; name a labelled file that the task {task.name} reads")
+        raise UserError(f"{file} does not exist in {Path.cwd()}; name a labelled file that the task {task.name} reads")
     examples = task.read(file)
     if not examples:
         raise UserError(f"{file} holds no examples of the task {task.name}; name another file")

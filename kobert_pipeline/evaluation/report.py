@@ -1,9 +1,12 @@
 """The results of `evaluate` as a Markdown page."""
 
+import math
 from typing import Any
 
 from kobert_pipeline.markdown import class_table, escaped, table
 
+SHARES = ("accuracy", "exact_match")
+"""Scores that are the share of right examples, so that their standard error follows from their number."""
 LARGEST_MATRIX = 20
 """Classes of the largest confusion matrix on the page."""
 WRONG_LABELS = 20
@@ -27,6 +30,7 @@ def sections(results: dict[str, Any]) -> list[str]:
     parts = [
         f"Task `{results['task']['name']}`, windows of {results['max_length']} tokens; {clean['examples']:,} of "
         f"{results['examples_in_file']:,} examples: {score_list(clean['scores'])}.{ceiling(clean)}"
+        f"{sampling_error(clean) if clean['examples'] < results['examples_in_file'] else ''}"
     ]
     if "classification_report" in results:
         parts += ["## By class", *class_parts(results["classification_report"])]
@@ -39,6 +43,16 @@ def sections(results: dict[str, Any]) -> list[str]:
     if "errors" in results:
         parts += ["## Where answers go wrong", *error_parts(results["errors"])]
     return parts
+
+
+def sampling_error(clean: dict[str, Any]) -> str:
+    """How far a score of a sample may be from that of the whole file, for scores that are shares of the examples."""
+    name = next((name for name in SHARES if name in clean["scores"]), None)
+    if name is None:
+        return ""
+    share = clean["scores"][name] / 100
+    error = 100 * math.sqrt(share * (1 - share) / clean["examples"])
+    return f" With so many examples the standard error of {name} is {error:.2f}."
 
 
 def class_parts(report: dict[str, Any]) -> list[str]:

@@ -68,6 +68,9 @@ def column_of(
     the file has, else None. Raises UserError, which says `by` what to name a column, where the given column is missing,
     or a `needed` one is not found."""
     by = by.format(role=role)
+    # rows of the other formats have the names themselves
+    if not {".jsonl", ".json", ".parquet"} & set(path.suffixes):
+        by += "; the first line names the columns: where yours is a row, add a line of names above it"
     if given:
         if not has_column(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
@@ -77,14 +80,9 @@ def column_of(
     column = next((column for column in known if has_column(first.cells, column)), None)
     if column is None and known and needed:
         found = ", ".join(f"{name:.30}" for name in list(columns(first.cells))[:12])
-        header = (
-            ""
-            if path.suffix in (".jsonl", ".json", ".parquet")
-            else ("; the first line names the columns: where yours is a row, add a line of names above it")
-        )
         raise UserError(
             f"{path}: no column is the {role} of the task {task} (known are {', '.join(known)}; found were {found}); "
-            f"name it {by}{header}"
+            f"name it {by}"
         )
     return column
 

@@ -52,10 +52,24 @@ def unknown_licences(recipe: Recipe) -> list[str]:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             warnings.append(
                 f"publish.{name} would be under {published.license}, but is trained on {paths[0]}{more}, whose licence "
-                "is not stated or not known; give its `license` in the recipe, or find out what it allows before you "
-                "pass the model on (--push refuses it)"
+                "is not stated or not known; give its `license` in the recipe (`checkpoint_license` for a checkpoint), "
+                "or find out what it allows before you pass the model on (--push refuses it)"
             )
     return warnings
+
+
+def missing_instructions(recipe: Recipe) -> list[str]:
+    """A sentence where the recipe trains in bf16 and the machine computes fp32 instead."""
+    plans = [*([recipe.pretrain.plan] if recipe.corpus else []), *(tuned.plan for tuned in recipe.finetune.values())]
+    if all(plan.mixed_precision == "no" for plan in plans):
+        return []
+    from kobert_pipeline.training.device import has_fast_bf16  # imports torch, which takes seconds
+
+    slow = (
+        "this CPU has no instructions for bf16 (AVX-512 BF16, AMX), so trainings compute fp32 and take two to six "
+        "times as long as the documentation says"
+    )
+    return [] if has_fast_bf16() else [slow]
 
 
 def pretraining_memory(recipe: Recipe) -> dict[str, Any] | None:

@@ -48,9 +48,9 @@ class Recipe(Options):
     """Trackers that get what the logs of pretraining and fine-tuning get: tensorboard, wandb, trackio. Results do not
     depend on them, so they may change at any time."""
     checkpoint: str | None = None
-    """Start from this checkpoint: a folder, or a name on the Hugging Face Hub such as klue/bert-base or
-    OWNER/NAME@REVISION. Its own tokenizer cuts all texts, so the recipe has no sections analysis and tokenizer. With a
-    corpus it is pretrained further on that, without one it is fine-tuned as it is."""
+    """Start from this checkpoint: a folder, relative to where the command runs, or a name on the Hugging Face Hub such
+    as klue/bert-base or OWNER/NAME@REVISION. Its own tokenizer cuts all texts, so the recipe has no sections analysis
+    and tokenizer. With a corpus it is pretrained further on that, without one it is fine-tuned as it is."""
     checkpoint_license: str | None = None
     """Licence of the checkpoint, for the model cards."""
     corpus: CorpusOptions | None = None

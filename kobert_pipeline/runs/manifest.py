@@ -9,6 +9,7 @@ checked against its SHA-256 before another stage reads it, and every record agai
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -254,13 +255,13 @@ def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
         return
     section = name.split("/")[:2]
     # the seeds of a fine-tuning share their options, so they are usually all stale
-    all_seeds = f" (or {'/'.join(section)} for all of it)" if name.count("/") > 1 else ""
+    all_seeds = f" (all of it: {'/'.join(section)})" if name.count("/") > 1 else ""
     changed = difference(before, record, ".".join(section))
     cause = "with different options" if changed.startswith("option ") else "from different inputs"
     raise Stale(
-        f"{folder} was created {cause}: {changed}; use another --run-dir, or delete it and create it again: "
-        f"`kobert {record.stage}` with --redo for that stage alone, or `kobert run` with --redo {name}{all_seeds}, or "
-        "with --redo-changed for every stage that has changed"
+        f"{folder} was created {cause}: {changed}; use another --run-dir, or replace these results: `kobert run` with "
+        f"--redo-changed runs every stage again that has changed, with --redo {name}{all_seeds} this one, and "
+        f"`kobert {record.stage}` with --redo that stage alone"
     )
 
 
@@ -268,12 +269,14 @@ def difference(before: dict[str, Any], record: Record, section: str | None = Non
     """The first difference between a stored record and this one, in words. `section` is the part of the recipe that
     holds the options, by default the stage's."""
     old, new = flat(before["options"]), flat(record.options)
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            return f"option {section or record.stage}.{key} was {old.get(key)!r} and is now {new.get(key)!r}"
+    if changed := [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]:
+        key = changed[0]
+        more = f" (and {len(changed) - 1} more have changed)" if len(changed) > 1 else ""
+        return f"option {section or record.stage}.{key} was {old.get(key)!r} and is now {new.get(key)!r}{more}"
     for key in sorted(before["inputs"].keys() | record.inputs.keys()):
         if before["inputs"].get(key) != record.inputs.get(key):
-            return f"its input {key} has changed"
+            # files are numbered, because several folders may have one of the same name
+            return f"its input {re.sub(r'^file [0-9]+ ', '', key)} has changed"
     if before["version"] != record.version:
         return f"it has version {before['version']} of the stage's format, this is version {record.version}"
     return "it was created by a version of kobert with other records"

@@ -211,7 +211,7 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     folder = changed("no-config")
     write_json(folder / "config.json", ["bert"])
     assert "config.json is not the config of a model" in complaint(folder)
-    assert "is neither a folder nor a name on the Hugging Face Hub" in complaint("no such thing")
+    assert "nor a name on the Hugging Face Hub" in complaint("no such thing")
     assert "is not a folder here, and could not be fetched" in complaint("nobody/nothing")
     assert "also shards; leave that out, or name the corpus" in complaint(whole, shards={"held_out": 0.1})
     assert "publish.nsmc.source is 'pretrain'" in complaint(whole, publish={"nsmc": {"source": "pretrain"}})
@@ -224,7 +224,7 @@ def test_a_missing_folder_is_found_by_check(name: str, data: Path, tmp_path: Pat
     path = recipe(tmp_path, name, data)
     for command in ("check", "run"):
         complaint = kobert(command, path, "--run-dir", tmp_path / "runs" / "x").complaint
-        assert f"{name} is neither a folder nor a name on the Hugging Face Hub" in complaint
+        assert f"{name} is neither a folder (looked for in {Path.cwd()}) nor a name on the Hugging Face" in complaint
     assert ": valid, " in kobert("check", path, "--set", "checkpoint=some/bert@refs/pr/1").out
 
 

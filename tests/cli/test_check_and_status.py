@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from kobert_pipeline.training import device
+
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -27,7 +29,7 @@ def test_a_changed_stage_is_refused_with_the_command_that_runs_it_alone(
     assert "`kobert run` runs them all, `kobert corpus` the first alone." in kobert("check", texts).out
     assert kobert("corpus", texts).code == 0
     changed = ("--set", "corpus.keep_dropped=true")
-    assert "`kobert corpus` with --redo for that stage alone" in kobert("corpus", texts, *changed).complaint
+    assert "`kobert corpus` with --redo that stage alone" in kobert("corpus", texts, *changed).complaint
 
     status = kobert("status", texts, *changed).out
     table, *reasons = status.split("\n\n")
@@ -55,3 +57,13 @@ def test_explanations_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatc
     shown = kobert("explain", "pretrain.plan").out
     assert all(cell_len(line) <= 120 for line in shown.splitlines())
     assert "Peak learning rate." in shown
+
+
+def test_check_warns_of_bf16_where_the_cpu_has_no_instructions_for_it(
+    monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]
+) -> None:
+    asked = ("check", "tiny", "--set", "pretrain.plan.mixed_precision=bf16")
+    for fast, command in ((False, asked), (True, asked), (False, asked[:2])):
+        monkeypatch.setattr(device, "has_fast_bf16", lambda fast=fast: fast)
+        warned = "warning: this CPU has no instructions for bf16" in kobert(*command).out
+        assert warned == (not fast and command == asked), (fast, command)

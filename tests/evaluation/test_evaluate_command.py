@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kobert_pipeline.evaluation.evaluate import evaluate, sampled
@@ -244,6 +245,16 @@ def test_missing_files_and_folders_are_named(tiny: Any, corpora: Path, tmp_path:
     assert "not a published checkpoint" in kobert("evaluate", tmp_path, corpora / FILES["nsmc"]).complaint
     (tmp_path / "empty.txt").write_text("id\tdocument\tlabel\n", encoding="utf-8")
     assert "holds no examples" in kobert("evaluate", folder, tmp_path / "empty.txt").complaint
+
+
+def test_the_standard_error_of_a_sample_is_on_the_page(checkpoints: dict, corpora: Path) -> None:
+    for name, metric in (("nsmc", "accuracy"), ("korquad", "exact_match")):
+        file = corpora / FILES[name]
+        scores = [figures(checkpoints[name], file, limit=limit) | {"checkpoint": name} for limit in (10, None)]
+        share = scores[0]["clean"]["scores"][metric] / 100
+        error = 100 * np.std([1.0] * round(10 * share) + [0.0] * round(10 * (1 - share))) / 10**0.5
+        assert f"the standard error of {metric} is {error:.2f}." in markdown(scores[0])
+        assert "standard error" not in markdown(scores[1])
 
 
 def test_a_table_with_other_columns_is_read_as_the_message_says(tiny: Any, tmp_path: Path, kobert: Callable) -> None:

@@ -1,6 +1,7 @@
 """Train, dev and test have no examples in common."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.options import FeaturesOptions
-from kobert_pipeline.features.splits import prepare, raw_files, split
+from kobert_pipeline.features.splits import dev_share_advice, prepare, raw_files, split, split_off_dev
 from kobert_pipeline.files import read_json
 
 
@@ -111,6 +112,21 @@ SHARED = "경주의 첨성대는 신라 시대에 하늘의 별을 살피려고 
 OTHERS = [
     f"서로 다른 {word} 이야기를 담은 {i}번째 글이다 {word * 9}" for i, word in enumerate("갈낙달락말박삿악잣착캇탁팍학")
 ]
+
+
+def test_the_advice_for_a_few_groups_parts_them_if_need_be_with_another_seed() -> None:
+    tried = Counter[str]()
+    for number in range(40):
+        examples = [{"group": f"{number} {group}"} for group in range(2)]
+        given = options(dev_share=0.01)
+        words = re.match(r"set (?:dev_seed, now 1, to (\d+) and )?dev_share, now 0\.01, to ([\d.]+)$",
+                         dev_share_advice(given, examples))  # fmt: skip
+        assert words, number
+        tried["seed" if words[1] else "share"] += 1
+        changed = given.model_copy(update={"dev_seed": int(words[1] or 1), "dev_share": float(words[2])})
+        assert all(split_off_dev(changed, examples)), number
+    assert min(tried["seed"], tried["share"]) > 0
+    assert dev_share_advice(given, examples[:1]).startswith("no dev_share can part them")
 
 
 def test_training_contexts_that_share_text_with_the_test_set_are_dropped_and_counted(tmp_path: Path) -> None:

@@ -75,5 +75,6 @@ def test_a_page_that_exists_is_left_alone(tiny: Any, tmp_path: Path, kobert: Cal
     with pytest.raises(UserError, match="exists already"):  # it may have appeared since the command began
         write_page(tmp_path / "t.html", "")
     assert (
-        "gone is neither a folder nor" in kobert("visualize", "tokenization", "gone", "글", "--out", "u.html").complaint
+        "gone is neither a folder (looked for in "
+        in kobert("visualize", "tokenization", "gone", "글", "--out", "u.html").complaint
     )

@@ -55,9 +55,7 @@ def _reviews(path: Path, columns: tuple[str, str, str]) -> Iterator[Review | Unf
         for column in columns:
             if column not in header:
                 guess = did_you_mean(column, header).replace("allowed", "found")
-                raise OtherColumns(
-                    "columns", f"{path}: there is no column '{column}' in its tab separated first line{guess}"
-                )
+                raise OtherColumns("columns", f"{path}: its first line, split at tabs, has no column '{column}'{guess}")
         places = [header.index(column) for column in columns]
         for number, line in enumerate(lines, 2):
             refuse_too_long(path, number, line)

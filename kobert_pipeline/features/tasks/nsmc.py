@@ -28,7 +28,7 @@ class Nsmc(SequenceTask):
             raise UserError(
                 f"{error}; the task classification reads other tables: in a recipe as {{name: classification, text: "
                 "COLUMN, label: COLUMN}, in kobert evaluate by --task classification --set text=COLUMN --set "
-                f"label=COLUMN, with the labels {' and '.join(self.labels)}"
+                f"label=COLUMN once the file calls its labels {' and '.join(self.labels)}"
             ) from None
 
     def _example(self, path: Path, number: int, id_: str, document: str, label: str) -> Example:
