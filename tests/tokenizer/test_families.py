@@ -152,7 +152,7 @@ def test_a_size_beyond_the_text_is_refused_with_one_that_works(front_end, tmp_pa
         with pytest.raises(UserError, match=rf"vocab_size is {size}, but this corpus supports \d+ tokens") as raised:
             train(front_end, tmp_path / f"large-{family}-{size}", family, size)
         supported, named, letters = map(
-            int, re.search(r"supports (\d+) .* set it to (\d+) with \S+ (\d+),", str(raised.value)).groups()
+            int, re.search(r"supports (\d+) .* set both \S+=(\d+) and \S+=(\d+),", str(raised.value)).groups()
         )
         assert SIZE < supported == named < size, (size, family)
         assert (

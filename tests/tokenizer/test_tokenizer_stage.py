@@ -81,7 +81,7 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(fr
 
 def test_what_is_advised_for_too_little_text_is_allowed():
     for found, limit_alphabet, remedy in [
-        (100, None, "set it to 100 with tokenizer.limit_alphabet 40, or add text"),
+        (100, None, "set both tokenizer.subword.vocab_size=100 and tokenizer.limit_alphabet=40, or add text"),
         (99, None, "the smallest vocabulary has 100, so add text"),
         (99, 40, "the smallest vocabulary has 100, so raise tokenizer.limit_alphabet (now 40), or add text"),
     ]:
