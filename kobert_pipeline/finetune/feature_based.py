@@ -84,6 +84,9 @@ class FeatureBasedModel(torch.nn.Module):
 class FeatureBasedTagger(FeatureBasedModel):
     """Labels every token."""
 
+    class_name = "ForTokenClassification"
+    """The class of `transformers` with the same outputs, which has no prefix here."""
+
     def forward(
         self, attention_mask: torch.Tensor, labels: torch.Tensor | None = None, **inputs: torch.Tensor
     ) -> TokenClassifierOutput:
@@ -96,6 +99,8 @@ class FeatureBasedTagger(FeatureBasedModel):
 class FeatureBasedClassifier(FeatureBasedModel):
     """Labels a whole text, by the largest value of each of the BiLSTM's states (max pooling: Conneau et al., EMNLP
     2017)."""
+
+    class_name = "ForSequenceClassification"
 
     def forward(
         self, attention_mask: torch.Tensor, labels: torch.Tensor | None = None, **inputs: torch.Tensor

@@ -239,9 +239,8 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
 
 def head_of(model: Any) -> str:
     """The name of the model's class in `transformers`, whose suffix says what its head is for."""
-    name: str = getattr(model, "class_name", type(model).__name__)  # an ONNX file knows what it was exported from
-    heads = {"FeatureBasedTagger": "ForTokenClassification", "FeatureBasedClassifier": "ForSequenceClassification"}
-    return heads.get(name, name)
+    # models that are not of `transformers` (an ONNX file, one over a frozen encoder) know whose outputs they have
+    return str(getattr(model, "class_name", type(model).__name__))
 
 
 def fit_to_model(task: Task, model: Any) -> Task:

@@ -63,12 +63,9 @@ def missing_instructions(recipe: Recipe) -> list[str]:
     plans = [*([recipe.pretrain.plan] if recipe.corpus else []), *(tuned.plan for tuned in recipe.finetune.values())]
     if all(plan.mixed_precision == "no" for plan in plans):
         return []
-    from kobert_pipeline.training.device import has_fast_bf16  # imports torch, which takes seconds
+    from kobert_pipeline.training.device import NO_BF16, has_fast_bf16  # imports torch, which takes seconds
 
-    slow = (
-        "this CPU has no instructions for bf16 (AVX-512 BF16, AMX), so trainings compute fp32 and take two to six "
-        "times as long as the documentation says"
-    )
+    slow = f"{NO_BF16}, so trainings compute fp32 and take two to six times as long as the documentation says"
     return [] if has_fast_bf16() else [slow]
 
 

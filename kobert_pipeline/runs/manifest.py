@@ -233,16 +233,12 @@ def content_hash(manifest: dict[str, Any]) -> str:
     ).hexdigest()
 
 
-def _last_record(folder: Path) -> dict[str, Any] | None:
-    """What the folder was finished with, else what it was started with; None if it was not started."""
+def stale_record(folder: Path, record: Record) -> dict[str, Any] | None:
+    """The record that the folder was finished with, else the one it was started with, if that is another one; None for
+    the same one, and for a folder that was not started."""
     path = folder / (FINISHED if is_finished(folder) else STARTED)
-    return read_json_with_digest(path) if path.is_file() else None
-
-
-def is_stale(folder: Path, record: Record) -> bool:
-    """Whether the folder was started or finished with another record."""
-    before = _last_record(folder)
-    return before is not None and before["fingerprint"] != record.fingerprint
+    before = read_json_with_digest(path) if path.is_file() else None
+    return before if before and before["fingerprint"] != record.fingerprint else None
 
 
 def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
@@ -250,8 +246,8 @@ def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
 
     `name` is the job as --redo takes it: `finetune/nsmc/1`.
     """
-    before = _last_record(folder)
-    if before is None or before["fingerprint"] == record.fingerprint:
+    before = stale_record(folder, record)
+    if before is None:
         return
     section = name.split("/")[:2]
     # the seeds of a fine-tuning share their options, so they are usually all stale

@@ -233,7 +233,7 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_ch
     start_time = time.monotonic()
     # raises for a missing or damaged input, and so before `redo` deletes a result that could not be created again
     record = record_of(job, verified)
-    redo = redo or (redo_changed and manifest.is_stale(job.folder, record))
+    redo = redo or (redo_changed and manifest.stale_record(job.folder, record) is not None)
     if redo:
         stage_folder.delete(job.folder)
     status, result = _existing_result(job, record, redo)

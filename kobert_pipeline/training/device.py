@@ -31,6 +31,10 @@ def device_for(model: torch.nn.Module) -> torch.device:
     return device() if any(True for _ in model.parameters()) else torch.device("cpu")
 
 
+NO_BF16 = "this CPU has no instructions for bf16 (AVX-512 BF16, AMX)"
+"""How `kobert check` and a training begin to say so."""
+
+
 def has_fast_bf16() -> bool:
     """Whether bf16 is faster than fp32 here: on a GPU, and on a CPU with instructions for it."""
     if torch.cuda.is_available():
@@ -44,9 +48,7 @@ def fit_to_device(plan: PlanType) -> PlanType:
     if plan.mixed_precision == "no" or has_fast_bf16():
         return plan
     # such a CPU converts every factor: on an EPYC with AVX2 alone a training step took 20 times as long as in fp32
-    current_display().say(
-        "note     this CPU has no instructions for bf16 (AVX-512 BF16, AMX), so fp32 is computed, which takes longer"
-    )
+    current_display().say(f"note     {NO_BF16}, so fp32 is computed, which takes longer")
     return plan.model_copy(update={"mixed_precision": "no", "fp32_residual_connection": True})
 
 
