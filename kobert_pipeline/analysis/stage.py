@@ -19,7 +19,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, write_json
 from kobert_pipeline.morphemes.morpheme import Segmentation
 from kobert_pipeline.morphemes.segmenter import Segmenter
-from kobert_pipeline.progress import track
+from kobert_pipeline.progress import report, track
 
 VERSION = 3
 ANALYZER_FILE = "analyzer.json"
@@ -81,6 +81,7 @@ def segmented_parts(parts: list[Path], workers: Workers, documents: int) -> Iter
     pending: deque[tuple[Path, Document]] = deque()
 
     def texts() -> Iterator[str]:
+        report("loading the analyzer")  # until the first result: in each worker that takes seconds
         for path in parts:
             for document in read_documents(path):
                 pending.append((path, document))

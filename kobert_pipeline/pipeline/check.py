@@ -14,6 +14,8 @@ GPU_SIZES = (24, 40, 80)
 """Memory of common GPUs in GiB, which their makers call GB."""
 FSDP_RANKS = 2
 """The number of ranks for which memory with FSDP is estimated: the smallest, since the real one is not known."""
+FILES_NAMED = 10
+"""Files that one warning names."""
 
 
 def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
@@ -49,11 +51,12 @@ def unknown_licences(recipe: Recipe) -> list[str]:
     for name, published in recipe.publish.items():
         paths = [] if published.permission else without_known_licence(recipe.training_files(published))
         if paths:
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            files = ", ".join(map(str, paths[:FILES_NAMED]))
+            more = f" and {len(paths) - FILES_NAMED} more" if len(paths) > FILES_NAMED else ""
             warnings.append(
-                f"publish.{name} would be under {published.license}, but is trained on {paths[0]}{more}, whose licence "
-                "is not stated or not known; give its `license` in the recipe (`checkpoint_license` for a checkpoint), "
-                "or find out what it allows before you pass the model on (--push refuses it)"
+                f"publish.{name} would be under {published.license}, but is trained on files whose licence is not "
+                f"stated or not known: {files}{more}; give the `license` of each in the recipe (`checkpoint_license` "
+                "for a checkpoint), or find out what it allows before you pass the model on (--push refuses it)"
             )
     return warnings
 

@@ -165,7 +165,9 @@ def test_check_warns_of_training_files_whose_licence_is_not_known(corpora, tmp_p
         settings = [f"features.nsmc.license={licence}", "publish={nsmc: {source: nsmc}}"]
         found = checked(kobert, corpora, tmp_path, *settings)
         assert found.code == 0 and found.out.count("warning: ") == 1, found.out
-        assert "publish.nsmc would be under apache-2.0, but is trained on reviews_train.txt, whose licence" in found.out
+        assert "publish.nsmc would be under apache-2.0" in found.out and "known: reviews_train.txt; give" in found.out
+    found = checked(kobert, corpora, tmp_path, *settings, "corpus.sources.0.license=house terms")
+    assert ", reviews_train.txt; give the `license` of each" in found.out, found.out
     permitted = "publish={nsmc: {source: nsmc, permission: agreed by letter}}"
     assert "warning" not in checked(kobert, corpora, tmp_path, settings[0], permitted).out
 
