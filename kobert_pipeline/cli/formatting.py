@@ -63,8 +63,11 @@ def output_width() -> int:
 
 
 def print_status(rows: list[dict[str, str]]) -> None:
-    """Print the rows of `kobert status` as a table, and below it the reason for each status that has one."""
+    """Print the rows of `kobert status` as a table, and below it the reason for each status that has its own; the jobs
+    that only wait for others are named together."""
     from rich.console import Console
+
+    from kobert_pipeline.runs.status import INPUT_NOT_DONE
 
     states = [row["status"].partition(": ") for row in rows]
     print_table(
@@ -72,9 +75,15 @@ def print_status(rows: list[dict[str, str]]) -> None:
         [[row["job"], state, row["seconds"], row["folder"]] for row, (state, _, _) in zip(rows, states, strict=True)],
     )
     console = Console(width=output_width(), highlight=False)
+    dependent = []
     for row, (state, _, reason) in zip(rows, states, strict=True):
-        if reason:
+        if reason.startswith(INPUT_NOT_DONE):
+            dependent.append(row["job"])
+        elif reason:
             console.print(f"\n{row['job']} is {state}: {reason}", markup=False, emoji=False)
+    if dependent:
+        sentence = "not up to date, because an earlier stage is not done: " + ", ".join(dependent)
+        console.print(f"\n{sentence}", markup=False, emoji=False)
 
 
 def print_check(

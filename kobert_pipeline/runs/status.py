@@ -10,6 +10,8 @@ from kobert_pipeline.runs.stage_folder import is_started, refuse_foreign_files
 
 KINDS = {Stale: "stale", Damaged: "damaged", NotOurs: "not ours"}
 """The status for each kind of error; any other error means that the job waits for something."""
+INPUT_NOT_DONE = "it reads "
+"""How a reason begins that is only about an earlier job."""
 
 
 def status_of(planned: list[Job]) -> list[dict[str, str]]:
@@ -31,7 +33,7 @@ def _blocked_state(job: Job, source: dict[str, str]) -> dict[str, str]:
     source_state = source["status"].split(":")[0]
     is_stale = manifest.is_finished(job.folder) and source_state in ("stale", "damaged")
     state = "stale" if is_stale else "waiting"
-    return {"status": f"{state}: it reads {source['job']}, which is {source_state}", "seconds": ""}
+    return {"status": f"{state}: {INPUT_NOT_DONE}{source['job']}, which is {source_state}", "seconds": ""}
 
 
 def _state(job: Job, verified: dict[Path, dict[str, Any]]) -> dict[str, str]:

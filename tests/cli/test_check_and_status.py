@@ -44,6 +44,11 @@ def test_a_changed_stage_is_refused_with_the_command_that_runs_it_alone(
     assert all(cell_len(line) <= 80 for line in wrapped.splitlines())
     assert wrapped.split() == status.split()
 
+    assert kobert("analysis", texts).code == 0
+    *_, own, dependent = kobert("status", texts, *changed).out.strip().split("\n\n")
+    assert own.startswith("corpus is stale: ")
+    assert dependent == "not up to date, because an earlier stage is not done: analysis"
+
 
 def test_memory_is_estimated_without_the_data(texts: Path, kobert: Callable[..., Any]) -> None:
     Path("글.txt").unlink()
