@@ -1,5 +1,6 @@
 """The command `kobert compare`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +17,13 @@ def compare(
     as_latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX tables (package booktabs).")] = False,
 ) -> None:
     """Compare finished runs in one table, as Markdown, LaTeX or JSON. Example: kobert compare runs/quickstart"""
-    from kobert_pipeline.runs.compare import comparison_rows, latex, markdown, option_differences
+    from kobert_pipeline.runs.compare import comparison_rows, latex, markdown, notes, option_differences
 
     if as_json and as_latex:
         raise UserError("--json and --latex are two forms of the same output; leave one of them out")
     rows, differing = comparison_rows(run_dirs), option_differences(run_dirs)
+    for note in notes(rows):
+        print(f"note: {note}", file=sys.stderr)
     if as_json:
         print_json({"runs": rows, "differences": differing})
     else:

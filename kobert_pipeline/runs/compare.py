@@ -9,12 +9,17 @@ from kobert_pipeline.files import digest
 from kobert_pipeline.markdown import mean, spread, table
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.latex import PREAMBLE, booktabs
+from kobert_pipeline.runs.seeds import SOFT_LABELS, current_seeds
 from kobert_pipeline.runs.stage_folder import FINISHED
 
 Table = tuple[list[str], list[list[str]]]
 """Header and rows."""
 VOCABULARIES = ("morphemes.json", "tokenizer.json")
 """The files that hold a vocabulary of our own, or that of a checkpoint."""
+SEED_OPTIONS = (["seed"], ["plan", "seed"])
+"""Options in the record of a fine-tuning that its list of seeds replaces."""
+BEST_SETTING = "setting that is best on dev"
+"""The input of a fine-tuning that a grid search chose."""
 
 
 def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
@@ -73,11 +78,13 @@ def scores_by_metric(runs: list[dict[str, Any]], split: str) -> dict[str, list[f
 
 
 def _scores(folder: Path) -> dict[str, Any]:
-    """The entries of a row that belong to one fine-tuning: scores over its seeds, and the trials of its grid."""
-    records = [manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))]
-    runs = [record for record in records if "seed" in record["options"]]  # not the soft labels of a distillation
+    """The entries of a row that belong to one fine-tuning: scores over its seeds, which seeds are left out and why, and
+    the trials of its grid."""
+    runs, left_out = current_seeds(folder)
     split = final_split(runs)
     row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": _summary(runs, split)}
+    if left_out:
+        row["left_out"] = left_out
     if split == "test":
         row["dev_scores"] = _summary(runs, "dev")
     trials = {
@@ -102,11 +109,37 @@ def option_differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
 
 
 def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every option of a run's finished stages; `publish` is left out, as it changes no number."""
+    """(name, value) of every option of a run's finished stages, as a recipe has it: the seeds of a fine-tuning are one
+    list. `publish` is left out, as it changes no number, and so are the trials of a grid, of which one was chosen."""
     for path in sorted(run_dir.rglob(FINISHED)):
         stage, *name = path.parent.relative_to(run_dir).parts
-        if stage != "publish":
+        if stage not in ("publish", "finetune") or name[1:] == [SOFT_LABELS]:
             yield from manifest.flat(manifest.read(path.parent)["options"], ".".join([stage, *name])).items()
+    for folder in sorted(run_dir.glob("finetune/*")):
+        runs, _ = current_seeds(folder)
+        if not runs:
+            continue
+        section, last = f"finetune.{folder.name}", runs[-1]
+        options = manifest.flat(last["options"], section)
+        # in place of a seed of its own, and of the seed in its plan, which only a pretraining reads
+        options = {name: value for name, value in options.items() if name.split(".")[2:] not in SEED_OPTIONS}
+        yield from options.items()
+        if BEST_SETTING in last["inputs"]:
+            yield f"{section}.plan: {BEST_SETTING}", last["inputs"][BEST_SETTING]
+        yield f"{section}.seeds", [run["options"]["seed"] for run in runs]
+
+
+def notes(rows: list[dict[str, Any]]) -> list[str]:
+    """A sentence for each reason why seeds of a fine-tuning are left out."""
+    sentences = []
+    for row in rows:
+        seeds_by_reason: dict[str, list[str]] = {}
+        for seed, reason in row.get("left_out", {}).items():
+            seeds_by_reason.setdefault(reason, []).append(seed)
+        for reason, seeds in seeds_by_reason.items():
+            numbers = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(seeds)}"
+            sentences.append(f"{row['run']}: {numbers} of {row['finetune']} left out as stale: {reason}")
+    return sentences
 
 
 def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[Table]:
