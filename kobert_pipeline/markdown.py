@@ -13,6 +13,8 @@ INLINE_MARKUP = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
 BLOCK_START = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
 """Starts of lines that would make a heading or table, or start a block of code or HTML that may never end."""
 PLAIN = re.compile(r"[^`|\\\r\n]+")
+LARGEST_MATRIX = 20
+"""Classes of the largest confusion matrix that is printed."""
 
 
 def escaped(text: str) -> str:
@@ -36,13 +38,22 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 
-def class_table(classes: list[dict[str, Any]]) -> str:
-    """Precision, recall, F1 and support of each class, the `classes` of a classification report."""
+def class_tables(report: dict[str, Any], too_large: str) -> list[str]:
+    """The scores of each class in a classification report, and its confusion matrix, or the sentence `too_large`
+    instead of one that is too wide to read."""
+    classes, matrix = report["classes"], report.get("confusion_matrix")
+    labels = [escaped(row["label"]) for row in classes]
     rows = [
-        [escaped(row["label"]), *(f"{row[name]:.2f}" for name in ("precision", "recall", "f1")), f"{row['support']:,}"]
-        for row in classes
+        [label, *(f"{row[name]:.2f}" for name in ("precision", "recall", "f1")), f"{row['support']:,}"]
+        for label, row in zip(labels, classes, strict=True)
     ]
-    return table(["label", "precision", "recall", "F1", "support"], rows)
+    parts = [table(["label", "precision", "recall", "F1", "support"], rows)]
+    if matrix and len(matrix) > LARGEST_MATRIX:
+        parts.append(too_large.format(classes=len(matrix)))
+    elif matrix:
+        counts = [[label, *(f"{count:,}" for count in row)] for label, row in zip(labels, matrix, strict=True)]
+        parts += ["Rows are the labels of the file, columns the predictions.", table(["label", *labels], counts)]
+    return parts
 
 
 def _cell(cell: str) -> str:

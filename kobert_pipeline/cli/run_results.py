@@ -131,9 +131,27 @@ def finetune_result(group: list[Outcome]) -> str:
             parts.append(f"{split} {metric} {_with_spread([counts[split][metric] for counts in seeds])}")
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
+        parts += only_labels(trained, split)
     if trials:
         parts.append(f"best of {trials} settings on dev" if seeds else f"{trials} settings tried")
     return ", ".join(parts)
+
+
+def only_labels(seeds: list[Outcome], split: str) -> list[str]:
+    """A sentence for each label that all predictions of a seed have, although the split has examples of others."""
+    seeds_by_label: dict[str, list[str]] = {}
+    for seed in seeds:
+        report = seed.counts.get(f"{split}_classification_report", {})
+        if "confusion_matrix" not in report:
+            continue
+        classes, columns = report["classes"], zip(*report["confusion_matrix"], strict=True)
+        predicted = [row["label"] for row, column in zip(classes, columns, strict=True) if any(column)]
+        if len(predicted) == 1 and sum(row["support"] > 0 for row in classes) > 1:
+            seeds_by_label.setdefault(predicted[0], []).append(seed.job.name.rpartition("/")[2])
+    return [
+        f"{'seed' if len(found) == 1 else 'seeds'} {', '.join(found)} always predicted '{label}'"
+        for label, found in seeds_by_label.items()
+    ]
 
 
 def _with_spread(scores: list[float]) -> str:

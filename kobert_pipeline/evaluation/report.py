@@ -3,16 +3,15 @@
 import math
 from typing import Any
 
-from kobert_pipeline.markdown import class_table, escaped, table
+from kobert_pipeline.markdown import class_tables, escaped, table
 
 SHARES = ("accuracy", "exact_match")
 """Scores that are the share of right examples, so that their standard error follows from their number."""
-LARGEST_MATRIX = 20
-"""Classes of the largest confusion matrix on the page."""
 WRONG_LABELS = 20
 """Texts with a wrong label on the page."""
 LONGEST_TEXT = 200
 """Characters of such a text on the page."""
+LARGE_MATRIX = "The confusion matrix of {classes} classes is in the JSON output (`--json`, `--out`)."
 ENDS = {"too_much": "too many", "too_little": "too few"}
 SIDES = {"behind": "after", "before": "before"}
 """{key in the results: word on the page}."""
@@ -33,7 +32,7 @@ def sections(results: dict[str, Any]) -> list[str]:
         f"{sampling_error(clean) if clean['examples'] < results['examples_in_file'] else ''}"
     ]
     if "classification_report" in results:
-        parts += ["## By class", *class_parts(results["classification_report"])]
+        parts += ["## By class", *class_tables(results["classification_report"], LARGE_MATRIX)]
     if "subsets" in results:
         parts += ["## By kind of text", SUBSETS_NOTE, subsets_table(results["subsets"], clean)]
     if "noise" in results:
@@ -53,19 +52,6 @@ def sampling_error(clean: dict[str, Any]) -> str:
     share = clean["scores"][name] / 100
     error = 100 * math.sqrt(share * (1 - share) / clean["examples"])
     return f" With so many examples the standard error of {name} is {error:.2f}."
-
-
-def class_parts(report: dict[str, Any]) -> list[str]:
-    """The scores of each class, and the confusion matrix unless it is too wide to read."""
-    parts = [class_table(report["classes"])]
-    matrix = report.get("confusion_matrix")
-    if matrix and len(matrix) > LARGEST_MATRIX:
-        parts.append(f"The confusion matrix of {len(matrix)} classes is in the JSON output (`--json`, `--out`).")
-    elif matrix:
-        labels = [escaped(row["label"]) for row in report["classes"]]
-        rows = [[label, *(f"{count:,}" for count in row)] for label, row in zip(labels, matrix, strict=True)]
-        parts += ["Rows are the labels of the file, columns the predictions.", table(["label", *labels], rows)]
-    return parts
 
 
 def wrong_label_parts(rows: list[dict[str, Any]], examples: int) -> list[str]:

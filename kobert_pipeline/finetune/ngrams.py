@@ -19,7 +19,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array, write_json
-from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores
+from kobert_pipeline.finetune.results import PREDICTIONS, class_report, record_test, rounded_scores
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
             counts |= record_test(out, task, predictions, data.examples)
         else:
             counts[split] = rounded_scores(task, predictions, data.examples)
+            if not (features / "test").is_dir():
+                counts |= class_report(task, predictions, data.examples, split)
     return counts
 
 

@@ -17,7 +17,7 @@ from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
-from kobert_pipeline.finetune.results import PREDICTIONS, record_test
+from kobert_pipeline.finetune.results import PREDICTIONS, class_report, record_test
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
@@ -115,7 +115,7 @@ def run(
     counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking, soft_labels)
     if not is_main_process():
         return {}  # rank 0 alone evaluates the test set and writes
-    return counts | (evaluate_test(task, features, out) if options.test else {})
+    return counts | (final_evaluation(task, features, out) if options.test else {})
 
 
 def trial(
@@ -213,16 +213,20 @@ def _train_seed(
     return trained | {"mixed_precision": plan.mixed_precision}
 
 
-def evaluate_test(task: Task, features: Path, out: Path) -> dict[str, Any]:
-    """Evaluate `out/model` on the test set, if there is one, and write its predictions to `out/predictions.jsonl`."""
+def final_evaluation(task: Task, features: Path, out: Path) -> dict[str, Any]:
+    """Evaluate `out/model` on the test set and write its predictions to `out/predictions.jsonl`. Without a test set,
+    dev is predicted once more, with the weights that were kept, for its report by class; its scores are known."""
     from kobert_pipeline.finetune.model import load, predict
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.hf_config import fine_tuned_for
 
-    if not (features / "test").is_dir():
-        return {}
-    test = Features.load(features / "test")
+    split = "test" if (features / "test").is_dir() else "dev"
+    if split == "dev" and type(task).classification_report is Task.classification_report:
+        return {}  # its outputs are no classes
+    given = Features.load(features / split)
     model = load(out / MODEL).to(device())
     _, state = fine_tuned_for(model.config.to_dict())
-    predicted = predict(model, task.with_inference_state(state), test, device())
-    return record_test(out, predicted.task, predicted.predictions, test.examples)
+    predicted = predict(model, task.with_inference_state(state), given, device())
+    if split == "dev":
+        return class_report(predicted.task, predicted.predictions, given.examples, split)
+    return record_test(out, predicted.task, predicted.predictions, given.examples)

@@ -199,7 +199,7 @@ def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: di
     control_scores = {control: scores_by_metric(finished[control], split) for control in order}
     return Results(
         name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split],
-        by_seed[best]["counts"].get(f"{split}_classification_report", {}).get("classes", []),
+        by_seed[best]["counts"].get(f"{split}_classification_report", {}),
     )  # fmt: skip
 
 

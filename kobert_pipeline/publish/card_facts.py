@@ -25,8 +25,8 @@ class Results:
     """The seed of the published weights."""
     own: dict[str, float] = field(default_factory=dict)
     """The scores of that seed alone."""
-    classes: list[dict[str, Any]] = field(default_factory=list)
-    """Its scores by class; [] for tasks without classes."""
+    class_report: dict[str, Any] = field(default_factory=dict)
+    """Its scores by class and its confusion matrix; {} for tasks without classes."""
 
 
 class WeightFile(NamedTuple):

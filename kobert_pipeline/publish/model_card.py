@@ -4,7 +4,7 @@ the run's manifests."""
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.markdown import (
-    class_table,
+    class_tables,
     code,
     deviation_and_range,
     escaped,
@@ -32,6 +32,8 @@ PIPELINES = {
     "AutoModelForCausalLM": "text-generation",
     "AutoModel": "feature-extraction",
 }
+
+LARGE_MATRIX = "The confusion matrix of {classes} classes is in `training_manifest.json`."
 
 HUB_METRICS = {
     "macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
@@ -279,8 +281,9 @@ def results_text(results: Results | None) -> str:
         parts.append(
             f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {own}."
         )
-    if results.classes:
-        parts += [f"By class, seed {results.seed} on {results.split}:", class_table(results.classes)]
+    if results.class_report:
+        by_class = class_tables(results.class_report, LARGE_MATRIX)
+        parts += [f"By class, seed {results.seed} on {results.split}:", *by_class]
     if not results.controls:
         parts.append("The same network was not trained from scratch, so what pretraining added is not known.")
     return "\n\n".join(parts)

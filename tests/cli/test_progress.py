@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from kobert_pipeline.cli.progress_bar import TerminalProgress, progress_display
 from kobert_pipeline.cli.run_results import finetune_result, result_of
 from kobert_pipeline.features import stage as features_stage
+from kobert_pipeline.features.metrics import classification_report
 from kobert_pipeline.progress import Progress, report, shown_on, track
 from kobert_pipeline.runs.progress_lines import WIDTH, ProgressLines
 from kobert_pipeline.runs.runner import Job, Outcome
@@ -221,6 +222,15 @@ def test_results_name_reasons_and_spread() -> None:
     assert finetune_result([trial, *seeds]) == (
         "test accuracy 82.00 (81.00 to 83.00), 3 seeds, best of 1 settings on dev"
     )
+
+    names, given = ["배송", "환불"], {1: [1, 1, 1], 2: [0, 1, 1], 3: [1, 1, 1]}
+    for labels, ending in (([0, 1, 1], ", 3 seeds, seeds 1, 3 always predicted '환불'"), ([1, 1, 1], ", 3 seeds")):
+        reports = {seed: classification_report(predicted, labels, names) for seed, predicted in given.items()}
+        of_dev = [
+            outcome(f"topic/{seed}", {"dev": {"accuracy": 1.0}, "dev_classification_report": report})
+            for seed, report in reports.items()
+        ]
+        assert finetune_result(of_dev).endswith(ending)
 
 
 def test_features_made_some_examples_at_a_time_are_the_same(tiny, tmp_path, kobert, monkeypatch) -> None:

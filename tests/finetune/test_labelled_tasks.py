@@ -131,6 +131,29 @@ def test_every_task_is_learned_and_scored_by_its_own_scores(run_dir: Path, tiny:
         assert len(predictions) == len(list(examples()))
 
 
+def test_without_a_test_set_the_report_by_class_is_that_of_dev(
+    run_dir: Path, tiny: Any, kobert: Any, tmp_path: Path
+) -> None:
+    content = yaml.safe_load((run_dir.parent.parent / "tiny.yaml").read_text(encoding="utf-8"))
+    chosen = ("own", "sts")
+    content |= {section: {name: content[section][name] for name in chosen} for section in ("features", "finetune")}
+    for options in content["features"].values():
+        del options["test"]
+    content["publish"] = {"own": {"source": "own"}}
+    (tmp_path / "dev.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    copied = tiny.copy(tmp_path / "runs" / "dev", "corpus", "analysis", "tokenizer", "shards", "pretrain")
+    assert kobert("run", tmp_path / "dev.yaml", "--run-dir", copied).code == 0
+
+    own, sts = (tiny.manifests(copied)[f"finetune/{name}/1"]["counts"] for name in chosen)
+    assert not any(name.startswith("test") for name in own)
+    matrix = own["dev_classification_report"]["confusion_matrix"]
+    right = sum(row[number] for number, row in enumerate(matrix))
+    assert 100 * right / sum(map(sum, matrix)) == pytest.approx(own["dev"]["accuracy"], abs=1e-3)
+    assert "dev_classification_report" not in sts, "a similarity is no class"
+    card = (copied / "publish" / "own" / "README.md").read_text(encoding="utf-8")
+    assert "By class, seed 1 on dev:" in card and f"| 글 | {' | '.join(map(str, matrix[0]))} |" in card
+
+
 def test_a_published_classification_names_its_labels_and_gives_them(run_dir: Path) -> None:
     folder = run_dir / "publish" / "own"
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -248,9 +248,10 @@ def test_card_names_data_licences_recipe_and_limits(folder, tiny) -> None:
     assert "Intended use and limits" in text
     assert "bert, 1 layers, hidden size 32" in text
     if folder.name == "nsmc":
-        classes = tiny.manifests()["finetune/nsmc/1"]["counts"]["test_classification_report"]["classes"]
-        for row in classes:
+        report = tiny.manifests()["finetune/nsmc/1"]["counts"]["test_classification_report"]
+        for row, counts in zip(report["classes"], report["confusion_matrix"], strict=True):
             assert f"| {row['label']} | {row['precision']:.2f} |" in text
+            assert f"| {row['label']} | {counts[0]} | {counts[1]} |" in text
         sizes = tiny.manifests()["features/nsmc"]["counts"]
         for split in ("train", "dev", "test"):
             assert f"| examples in {split} | {sizes[f'{split}_examples']} |" in text
