@@ -79,6 +79,10 @@ def find(recipe: str) -> Path:
         return shipped()[recipe]
     path = Path(recipe)
     if path.suffix in (".yaml", ".yml") or "/" in recipe:
+        if path.is_dir():
+            raise UserError(
+                f"{recipe} is a folder; give the recipe's name or YAML file, and the folder of a run with --run-dir"
+            )
         if not path.is_file():
             raise UserError(
                 f"recipe {recipe} does not exist; give a path to a YAML file or one of: {', '.join(shipped())}"

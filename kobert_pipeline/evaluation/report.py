@@ -38,7 +38,7 @@ def sections(results: dict[str, Any]) -> list[str]:
     if "noise" in results:
         parts += ["## Under noise", noise_note(results["noise"]), noise_table(results["noise"])]
     if "wrong_labels" in results:
-        parts += ["## Wrong labels", *wrong_label_parts(results["wrong_labels"], clean["examples"])]
+        parts += ["## Predictions unlike the label", *wrong_label_parts(results["wrong_labels"], clean["examples"])]
     if "errors" in results:
         parts += ["## Where answers go wrong", *error_parts(results["errors"])]
     return parts
@@ -57,7 +57,8 @@ def sampling_error(clean: dict[str, Any]) -> str:
 def wrong_label_parts(rows: list[dict[str, Any]], examples: int) -> list[str]:
     """The wrong labels that the model is most sure of."""
     where = "; all are in the JSON output and, with `--out`, in a CSV file next to it" if rows[WRONG_LABELS:] else ""
-    parts = [f"{len(rows):,} of {examples:,} labels are wrong. The most confident are first{where}."]
+    differ = f"{len(rows):,} of {examples:,} predictions differ from the label of the file."
+    parts = [f"{differ} The most confident are first{where}."]
     if rows:
         names = [name for name in rows[0] if name not in ("id", "probability")]
         cells = [[*(escaped(row[name][:LONGEST_TEXT]) for name in names), f"{row['probability']:.4f}"] for row in rows]

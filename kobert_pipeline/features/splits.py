@@ -36,7 +36,7 @@ def prepare(
     for examples in splits.values():
         options.task.refuse_inconsistent(examples)
     if rare := options.task.rare_labels(splits["train"]):
-        shown = ", ".join(f"{label} ({count})" for label, count in list(rare.items())[:RARE_SHOWN])
+        shown = ", ".join(f"{label} ({count or 'only in dev'})" for label, count in list(rare.items())[:RARE_SHOWN])
         current_display().say(
             f"note     only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}"
         )

@@ -70,7 +70,7 @@ def column_of(
     by = by.format(role=role)
     # rows of the other formats have the names themselves
     if not {".jsonl", ".json", ".parquet"} & set(path.suffixes):
-        by += "; the first line names the columns: where yours is a row, add a line of names above it"
+        by += "; the first line of the file must hold the names of the columns, so add one if yours has none"
     if given:
         if not has_column(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")

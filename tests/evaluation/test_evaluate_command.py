@@ -166,7 +166,7 @@ def test_texts_with_wrong_labels_are_listed_by_the_command_and_in_a_table_that_r
     read_again = Task.choose({"name": "classification", "labels": list(labels)}).read(table)
     assert [labels[one["label"]] for one in read_again] == [row["label"] for row in wrong]
     page = out.with_suffix(".md").read_text(encoding="utf-8")
-    assert f"{len(wrong)} of {len(examples)} labels are wrong." in page
+    assert f"{len(wrong)} of {len(examples)} predictions differ from the label of the file." in page
     assert f"| {escaped(wrong[0]['text'])} | {wrong[0]['label']} | {wrong[0]['predicted']} |" in page
     few = kobert("evaluate", folder, corpora / FILES["nsmc"], "--errors", "--limit", 5, "--json").json
     assert {row["id"] for row in few["wrong_labels"]} <= {row["id"] for row in wrong}

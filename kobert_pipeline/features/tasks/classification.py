@@ -73,5 +73,7 @@ def parse_label(value: Any, place: str) -> str:
     """A label as text. Raises UserError for anything but a text or a whole number."""
     text = label_text(value)
     if not text:
-        raise UserError(f"{place}: the label is {value!r:.60}; a text or a whole number was expected")
+        raise UserError(
+            f"{place}: the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row"
+        )
     return text
