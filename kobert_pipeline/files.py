@@ -237,7 +237,8 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
     # a file that is being written (.part), and the mark of a finished one (.done.json), count as the file itself
     for suffix in (PART_SUFFIX, DONE_SUFFIX):
         name = name.removesuffix(suffix)
-    parts = name.split("/")
+    # so does a hidden folder that is being written, as a checkpoint is until it is complete (.step-00000100.part)
+    parts = [part.removesuffix(PART_SUFFIX) if part.startswith(".") else part for part in name.split("/")]
     return any(_matches(parts, pattern.split("/")) for pattern in patterns)
 
 

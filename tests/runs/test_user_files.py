@@ -11,6 +11,7 @@ from kobert_pipeline import files
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import Damaged, NotOurs
 from kobert_pipeline.runs import manifest, stage_folder
+from kobert_pipeline.training.plan import STEP
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -179,7 +180,25 @@ def test_patterns_stay_inside_their_part_of_the_path() -> None:
     assert files.matches_any("a.npy.done.json", ["*.npy"])
     assert files.matches_any("logs/sift/logs/x.log", ["logs/sift/**"])
     assert not files.matches_any("part-1/evil.parquet", ["part-*.parquet"])
+    checkpoint = f"checkpoints/.{STEP}/model.safetensors"
+    assert files.matches_any("checkpoints/.step-00000100.part/model.safetensors", [checkpoint])
+    for mine in (".step-00000100.part/notes", "step-00000100.part/model.safetensors", ".step-1.part/model.safetensors"):
+        assert not files.matches_any(f"checkpoints/{mine}", [checkpoint])
     assert not files.matches_any("logs/sift", ["logs/sift/**"]) and not files.matches_any("work/x", ["logs/**"])
+
+
+def test_a_checkpoint_that_a_kill_left_half_written_does_not_stop_the_next_run(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "x", "corpus", "analysis", "tokenizer", "shards", "features", "pretrain")
+    (run_dir / "pretrain" / "manifest.json").unlink()
+    checkpoints = sorted((run_dir / "pretrain" / "checkpoints").glob("step-*"))
+    begun = checkpoints[-1].with_name(f".{checkpoints[-1].name}.part")
+    checkpoints[-1].rename(begun)
+    (begun / "checkpoint.json").unlink()
+    rows = kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
+    assert next(row["status"] for row in rows if row["job"] == "pretrain") == "started"
+    assert kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "pretrain").code == 0
+    assert not begun.exists()
+    assert tiny.manifests(run_dir)["pretrain"]["files"] == tiny.manifests()["pretrain"]["files"]
 
 
 def test_clean_lists_and_with_yes_deletes_what_a_finished_run_no_longer_needs(tiny, tmp_path, kobert) -> None:
