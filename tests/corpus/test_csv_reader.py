@@ -121,10 +121,11 @@ def test_semicolons_are_found_in_the_first_line_of_a_csv_file_unless_the_delimit
 
 WRONG_FILES = [
     ("a.csv", "txet,label\n가,0\n", {},
-     r"no column 'text' in its first line - did you mean 'txet'\? \(found: label, txet\)$"),
+     r" - did you mean 'txet'\? \(found: label, txet\); the source's option text names the column$"),
     ("a.csv", "text,label\n가,0\n", {"text": ["text", "text2"]},
      "no column 'text2' in its first line - did you mean 'text'"),
-    ("a.csv", "text,label\n가,0\n", {"id": "nr"}, r"no column 'nr' in its first line \(found: label, text\)"),
+    ("a.csv", "text,label\n가,0\n", {"id": "nr"},
+     r"no column 'nr' in its first line \(found: label, text\); the source's option id names"),
     ("a.csv", "text,label\n가,0\n", {"group_by": "lable"}, "no column 'lable' .*did you mean 'label'"),
     ("a.tsv", "text;label\n가;0\n", {},
      "which has semicolons and no tabs; set the source's option delimiter: \";\""),

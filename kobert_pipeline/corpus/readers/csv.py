@@ -119,9 +119,10 @@ class Csv(Reader):
             quoted = delimiter != "\t" if self.quoted is None else self.quoted
             records = _read_records(path, lines, delimiter, quoted)
             header = next(strict(records))
-            for column in (*self._text_columns, self.id, self.group_by):
+            texts = [("text", column) for column in self._text_columns]
+            for option, column in (*texts, ("id", self.id), ("group_by", self.group_by)):
                 if column is not None and column not in header.cells:
-                    hint = _column_hint(column, header, delimiter)
+                    hint = _column_hint(column, header, delimiter, option)
                     raise Unfit("columns", f"{path}: there is no column '{column}' in its first line{hint}")
             yield from records
 
@@ -148,9 +149,11 @@ def other_delimiter(header: Record, delimiter: str) -> str | None:
     return next(others, None) if len(header.cells) < 2 else None
 
 
-def _column_hint(column: str, header: Record, delimiter: str) -> str:
-    """What to do about a column that is not in the first line, where the delimiter may be wrong."""
+def _column_hint(column: str, header: Record, delimiter: str, option: str) -> str:
+    """What to do about a column that is not in the first line: the `option` names another one, or the delimiter is
+    wrong."""
     guess = did_you_mean(column, header.cells).replace("allowed", "found")
+    guess += f"; the source's option {option} names the column"
     if len(header.cells) >= 2:
         return guess
     other = other_delimiter(header, delimiter)
