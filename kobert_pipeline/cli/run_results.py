@@ -17,6 +17,8 @@ from kobert_pipeline.runs.runner import Job, Outcome
 
 TRUNCATED_SHARE = 0.03
 """Truncated training examples are mentioned if their share is larger than this."""
+HIGH_UNKNOWN_RATE = 0.01
+"""With more unknown tokens than this the vocabulary lacks characters of the texts."""
 LABELS_SHOWN = 12
 """Labels whose numbers of examples are shown; the manifest has all."""
 DROPPED = "documents_dropped_"
@@ -95,7 +97,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     if "vocab_size" in counts:
         parts.append(f"{counts['vocab_size']:,} tokens in the vocabulary")
     if "unknown_rate" in counts:
-        parts.append(f"unknown rate {counts['unknown_rate']:.2%}")
+        missing = ": characters are missing from it" if counts["unknown_rate"] > HIGH_UNKNOWN_RATE else ""
+        parts.append(f"unknown rate {counts['unknown_rate']:.2%}{missing}")
     if counts.get("train_truncated", 0) > TRUNCATED_SHARE * counts.get("train_examples", 0):
         parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them truncated to max_length")
     if "held_out_after" in counts:
@@ -107,7 +110,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
         "rows": counts.get("rows_skipped", 0),
     }
     if any(unusable.values()):
-        parts.append(" and ".join(f"{count:,} {what}" for what, count in unusable.items() if count) + " unusable")
+        amounts = " and ".join(f"{count:,} {what}" for what, count in unusable.items() if count)
+        parts.append(f"{amounts} unusable (`skipped` in its manifest.json)")
     return ", ".join(parts)
 
 

@@ -9,7 +9,6 @@ checked against its SHA-256 before another stage reads it, and every record agai
 import hashlib
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +28,7 @@ from kobert_pipeline.files import (
     write_json_with_digest,
 )
 from kobert_pipeline.runs.environment import device, versions
+from kobert_pipeline.runs.input_difference import input_difference
 from kobert_pipeline.runs.stage_folder import FINISHED, RECORDS, STARTED, WORKING, matches, refuse_foreign_files
 
 FORMAT = 3
@@ -269,10 +269,8 @@ def difference(before: dict[str, Any], record: Record, section: str | None = Non
         key = changed[0]
         more = f" (and {len(changed) - 1} more have changed)" if len(changed) > 1 else ""
         return f"option {section or record.stage}.{key} was {old.get(key)!r} and is now {new.get(key)!r}{more}"
-    for key in sorted(before["inputs"].keys() | record.inputs.keys()):
-        if before["inputs"].get(key) != record.inputs.get(key):
-            # files are numbered, because several folders may have one of the same name
-            return f"its input {re.sub(r'^file [0-9]+ ', '', key)} has changed"
+    if changed_input := input_difference(before["inputs"], record.inputs):
+        return changed_input
     if before["version"] != record.version:
         return f"it has version {before['version']} of the stage's format, this is version {record.version}"
     return "it was created by a version of kobert with other records"

@@ -107,8 +107,8 @@ def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:
     if not 0 < held_out < len(ids):
         share = smallest_share(ids)
         raise UserError(
-            f"shards.held_out = {options.held_out} holds out {held_out} of {len(ids)} documents, but both splits need "
-            f"at least one; {f'set it to {share:g}, or ' if share else ''}add documents"
+            f"shards.held_out = {options.held_out} holds out {held_out} of {len(ids)} documents, but training "
+            f"and held-out texts need at least one; {f'set it to {share:g}, or ' if share else ''}add documents"
         )
 
 

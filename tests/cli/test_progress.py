@@ -207,7 +207,9 @@ def test_results_name_reasons_and_spread() -> None:
     )
 
     unusable = {"files_skipped": 1, "files_read_in_part": 1, "rows_skipped": 1000}
-    assert result_of(corpus | unusable).endswith(", 2 files and 1,000 rows unusable")
+    assert result_of(corpus | unusable).endswith(", 2 files and 1,000 rows unusable (`skipped` in its manifest.json)")
+    assert result_of({"unknown_rate": 0.01}) == "unknown rate 1.00%"
+    assert result_of({"unknown_rate": 0.034}) == "unknown rate 3.40%: characters are missing from it"
 
     labelled = result_of({"train_examples": 61, "train_labels": {"배송": 20, "환불": 40, "환뷸": 1}})
     assert labelled == "61 training examples, labels: 환불 40; 배송 20; 환뷸 1"

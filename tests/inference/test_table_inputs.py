@@ -75,7 +75,7 @@ def test_questions_are_read_from_a_file_in_squad_form(tmp_path: Path) -> None:
 
 WRONG = [
     ("a.csv", REVIEWS, "nsmc", ["documnt"],
-     r"no column 'documnt' - did you mean 'document'\?.*; name the column with --column; the first line names"),
+     r"no column 'documnt' - did you mean 'document'\?.*; name the column with --column; the first line of"),
     ("a.csv", "id,글\n1,가\n", "nsmc", [],
      r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); "
      r"name it with --column; the first line names the columns: where yours is a row, add a line of names above it$"),

@@ -13,6 +13,7 @@ import pytest
 
 from kobert_pipeline import files
 from kobert_pipeline.runs import manifest, reuse, stage_folder
+from kobert_pipeline.runs.input_difference import input_difference
 from kobert_pipeline.runs.manifest import Record
 
 ALL_JOBS = 12
@@ -89,6 +90,22 @@ def test_changed_input_file_is_refused_by_name(tiny, tmp_path, data_copy, kobert
     complaint = kobert("features", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}").complaint
     assert "reviews_test.txt" in complaint
     assert "has changed" in complaint
+
+
+def test_a_file_that_was_added_or_removed_is_named_and_not_those_after_it() -> None:
+    before = {"analyzer": "x", "file 1 a.txt": "1", "file 2 c.txt": "2", "file 3 c.txt": "3"}
+    changes = {
+        "b.txt was added": {"file 1 a.txt": "1", "file 2 b.txt": "9", "file 3 c.txt": "2", "file 4 c.txt": "3"},
+        "a.txt was removed": {"file 1 c.txt": "2", "file 2 c.txt": "3"},
+        "c.txt was removed": {"file 1 a.txt": "1", "file 2 c.txt": "3"},
+        "c.txt was added": {"file 1 a.txt": "1", "file 2 c.txt": "2", "file 3 c.txt": "3", "file 4 c.txt": "3"},
+        "c.txt has changed": {"file 1 a.txt": "1", "file 2 c.txt": "2", "file 3 c.txt": "4"},
+        "files are in another order": {"file 1 a.txt": "1", "file 2 c.txt": "3", "file 3 c.txt": "2"},
+    }
+    for expected, now in changes.items():
+        assert input_difference(before, {"analyzer": "x"} | now) == f"its input {expected}"
+    assert input_difference(before, before | {"analyzer": "y"}) == "its input analyzer has changed"
+    assert input_difference(before, dict(before)) is None
 
 
 def test_redo_runs_one_stage_again_and_equal_results_keep_the_rest(tiny, tmp_path, kobert) -> None:
