@@ -47,7 +47,7 @@ def clean(
         print_json({"folders": rows, "bytes": total, "deleted": bool(yes and files_by_folder)})
         return
     if not rows:
-        print("nothing to delete: no finished stage has kept checkpoints or work files")
+        print("nothing to delete: no finished stage has kept checkpoints or work files; models and data stay")
         return
     print_table(["folder", "what", "files", "bytes"], [[str(value) for value in row.values()] for row in rows])
     print(f"{total:,} bytes: {'deleted' if yes else 'nothing was deleted; add --yes to delete these'}")

@@ -1,6 +1,7 @@
 """The command `kobert similar`. torch and transformers are imported only once the arguments are known to be valid."""
 
 import json
+import os
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,6 +82,11 @@ def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, g
         raise UserError("--gold brings queries and texts of its own; leave QUERY and --in out, or leave --gold out")
     if not gold and not (queries and candidates):
         raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json")
+    if candidates and (named := next(filter(os.path.isfile, queries or []), None)):
+        raise UserError(
+            f"{named} is a file, but given as a QUERY, as by a pattern of the shell after --in; write --in before each "
+            "file that is searched in"
+        )
     refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
     refuse_tables(candidates or [])
 

@@ -187,6 +187,7 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["연기", "--gold", corpora / "qa_dev.json"], "brings queries and texts of its own"),
         (["--gold", corpora / "qa_dev.json", *VECTORS], "leave it out with --gold"),
         (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
+        (["연기", "texts.txt", "--in", "texts.txt"], "texts.txt is a file, but given as a QUERY"),
         (["연기", "--in", corpora / "qa_dev.json"], "is not one text per line"),
         (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),
         (["연기", "--in", "texts.txt", "--hybrid-pooling", "bm25"], "there is no pooling 'bm25'"),

@@ -78,7 +78,8 @@ WRONG = [
      r"no column 'documnt' - did you mean 'document'\?.*; name the column with --column; the first line of"),
     ("a.csv", "id,글\n1,가\n", "nsmc", [],
      r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); "
-     r"name it with --column; the first line names the columns: where yours is a row, add a line of names above it$"),
+     r"name it with --column; the first line of the file must hold the names of the columns, so add one if yours has "
+     r"none$"),
     ("a.csv", QUESTIONS, "korquad", ["question", "context"],
      "--column question is given for the context, but is a name of the question; give the columns of context and"),
     ("a.csv", "물음,글\n누가 갔나?,민수가 갔다.\n", "korquad", ["물음", "글"],
