@@ -489,7 +489,7 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     assert kobert("publish", tiny.recipe, *arguments).code == 0
     assert "from scratch (`nsmc-random`)" not in card.read_text(encoding="utf-8")
     assert kobert("finetune", tiny.recipe, *arguments).code == 0
-    assert "its input controls has changed" in kobert("publish", tiny.recipe, *arguments).complaint
+    assert "its input controls was added" in kobert("publish", tiny.recipe, *arguments).complaint
     assert kobert("publish", tiny.recipe, *arguments, "--redo").code == 0
     score = json.loads((run_dir / "finetune" / "nsmc-random" / "1" / "manifest.json").read_text())["counts"]["test"][
         "accuracy"
