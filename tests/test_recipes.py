@@ -193,6 +193,8 @@ def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to() -> N
         # of options that may have several types, the place is where a user wrote it, and not pydantic's name of a type
         ("features.nsmc.license=[MIT]", "features.nsmc.license: input should be a valid string, not ['MIT']"),
         ("features.nsmc.license={a: [MIT]}", "features.nsmc.license.a: input should be a valid string, not ['MIT']"),
+        ("pretrain.base=no", "pretrain.base: input should be a valid string, not False; YAML reads"),
+        ("corpus.cleaning.mask=x", "corpus.cleaning.mask: input should be a list, not 'x'"),
         ("features.nsmc.train=[a, [b]]", "features.nsmc.train.1: input should be a valid string, not ['b']"),
     ]:
         with pytest.raises(ValidationError) as refused:

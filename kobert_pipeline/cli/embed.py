@@ -1,6 +1,7 @@
 """The command `kobert embed`. torch and transformers are imported only once the arguments are known to be valid."""
 
 import sys
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ import typer
 
 from kobert_pipeline.cli.arguments import Checkpoint, Long, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
-from kobert_pipeline.cli.input_lines import count_lines, file_batches, refuse_missing, refuse_tables
+from kobert_pipeline.cli.input_lines import count_texts, file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import refuse_unwritable
 from kobert_pipeline.progress import shown_on
@@ -17,10 +18,16 @@ from kobert_pipeline.progress import shown_on
 if TYPE_CHECKING:
     from kobert_pipeline.inference.embed import Embedder
 
+FILES = "Text files, one text per line, or with --column tables; - reads standard input."
 Files = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help="Text files, one text per line; - reads standard input.")
+    list[str],
+    typer.Argument(
+        metavar="FILE...", help="Text files, one text per line, or with --column tables; - reads standard input."
+    ),
 ]
 OUT = "Write the vectors to this new file: .parquet, .npy or .jsonl; default: JSON Lines to standard output."
+COLUMN = "The files are tables (CSV, TSV, JSON Lines, JSON, Parquet): the column of their texts."
+Column = Annotated[str | None, typer.Option(metavar="NAME", help=COLUMN)]
 Out = Annotated[Path | None, typer.Option(metavar="OUT", help=OUT)]
 POOLING = "How tokens become a text's vector: cls, mean, max, first-last, weighted; default: that of training, or mean."
 Pooling = Annotated[str | None, typer.Option(help=POOLING)]
@@ -36,6 +43,7 @@ def embed(
     checkpoint: Checkpoint,
     files: Files,
     out: Out = None,
+    column: Column = None,
     pooling: Pooling = None,
     layers: Layers = "-1",
     tokens: Tokens = False,
@@ -44,8 +52,8 @@ def embed(
     long: Long = "truncate",
     tokenizer: TokenizerFolder = None,
 ) -> None:
-    """Turn each line of text into a vector, or with --tokens each of its tokens. A command that was interrupted resumes
-    when it is repeated.
+    """Turn each line of text, or each row of a table, into a vector, or with --tokens each of its tokens. A command
+    that was interrupted resumes when it is repeated.
 
     Example: kobert embed runs/quickstart/publish/nsmc reviews.txt --out reviews.parquet
     """
@@ -54,7 +62,7 @@ def embed(
     if long == "windows" and (tokens or learn_weights):
         raise UserError("--long windows is for vectors of texts; leave it out with --tokens and --learn-weights")
     refuse_missing(files)
-    refuse_tables(files)
+    refuse_tables(files, column)
     numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.embed import Embedder
@@ -64,11 +72,11 @@ def embed(
         refuse_unwritable(out, "--out", FORMATS)
     embedder = Embedder.load(checkpoint, tokenizer, pooling, numbers, weights, long)
     if learn_weights:
-        _learn_weights(embedder, files, learn_weights)
+        _learn_weights(embedder, file_batches(files, column), learn_weights)
     elif out:
-        _write(embedder, files, out, tokens)
+        _write(embedder, file_batches(files, column), out, tokens, count_texts(files, column))
     else:
-        _print(embedder, files, tokens)
+        _print(embedder, file_batches(files, column), tokens)
     if embedder.truncated:
         print(f"truncated to {embedder.max_length} tokens: {embedder.truncated:,} texts", file=sys.stderr)
 
@@ -94,29 +102,28 @@ def parse_layers(layers: str) -> tuple[int, ...]:
         raise UserError(f"--layers {layers}: numbers separated by commas were expected, such as -4,-3,-2,-1") from None
 
 
-def _learn_weights(embedder: "Embedder", files: list[str], path: Path) -> None:
+def _learn_weights(embedder: "Embedder", batches: Iterator[list[str]], path: Path) -> None:
     from kobert_pipeline.inference.token_weights import TokenWeights
 
-    ids = chain.from_iterable(map(embedder.token_ids, file_batches(files)))
+    ids = chain.from_iterable(map(embedder.token_ids, batches))
     TokenWeights.learn(ids, embedder.tokenizer).save(path)
 
 
-def _write(embedder: "Embedder", files: list[str], out: Path, tokens: bool) -> None:
+def _write(embedder: "Embedder", batches: Iterator[list[str]], out: Path, tokens: bool, number: int | None) -> None:
     from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.inference.embed import write_embeddings
 
     with progress_display() as display, shown_on(display):
         display.begin(f"embed {out.name}", 1, 1)
         display.start()
-        texts = chain.from_iterable(file_batches(files))
-        write_embeddings(out, embedder, texts, tokens, count_lines(files))
+        write_embeddings(out, embedder, chain.from_iterable(batches), tokens, number)
 
 
-def _print(embedder: "Embedder", files: list[str], tokens: bool) -> None:
+def _print(embedder: "Embedder", batches: Iterator[list[str]], tokens: bool) -> None:
     from kobert_pipeline.inference.vector_files import json_lines
 
     done = 0
-    for texts in file_batches(files):
+    for texts in batches:
         for line in json_lines(embedder.columns(texts, done, tokens)):
             print(line)
         sys.stdout.flush()  # a program that writes a line gets its vector before it writes the next

@@ -201,5 +201,7 @@ def _usage(error: Any) -> str:
     parameters = getattr(getattr(getattr(error, "ctx", None), "command", None), "params", [])
     takes_texts = any(parameter.nargs == -1 and parameter.param_type_name == "argument" for parameter in parameters)
     unknown = takes_texts and "No such option" in error.format_message()
-    dash = "; put -- before a text that starts with a dash" if unknown else ""
-    return f"{error.format_message()}{dash} (see {command} --help)"
+    hint = "; put -- before a text that starts with a dash" if unknown else ""
+    if "extra argument" in error.format_message() and "--redo" in sys.argv:
+        hint = "; here --redo takes no name, as it does in kobert run RECIPE --redo STAGE/NAME"
+    return f"{error.format_message()}{hint} (see {command} --help)"

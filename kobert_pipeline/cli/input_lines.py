@@ -38,11 +38,15 @@ def refuse_blank_arguments(texts: list[str]) -> None:
             raise UserError(f"text {number} is empty; give a text, or - to read lines from standard input")
 
 
-def file_batches(names: list[str]) -> Iterator[list[str]]:
-    """The lines of files, one file after the other; `-` is standard input. Raises UserError for a file that is missing,
-    empty or not UTF-8."""
+def file_batches(names: list[str], column: str | None = None) -> Iterator[list[str]]:
+    """The lines of files, one file after the other; `-` is standard input. With a `column`, the files are tables and
+    their cells the texts. Raises UserError for a file that is missing, empty or not UTF-8, or has no such column."""
+    from kobert_pipeline.inference.table_inputs import column_texts
+
     for name in names:
-        if name == "-":
+        if column is not None:
+            yield from column_texts(Path(name), column)
+        elif name == "-":
             yield from line_batches(sys.stdin.buffer)
         else:
             with Path(name).open("rb") as file:
@@ -62,16 +66,21 @@ def is_table(name: str) -> bool:
     return name.lower().endswith(TABLES)
 
 
-def refuse_tables(names: list[str]) -> None:
-    """Raise UserError for a file that its name says is a table, since every line of a file is read as a text."""
-    if table := next(filter(is_table, names), None):
-        raise UserError(f"{table} is not one text per line; write its texts, without header and labels, to a text file")
+def refuse_tables(names: list[str], column: str | None = None) -> None:
+    """Raise UserError for a table without a `column`, since every line of a file would be read as a text, and for
+    standard input with one."""
+    if column is not None and "-" in names:
+        raise UserError("- is standard input, whose lines are texts; name the table, or leave --column out")
+    if column is None and (table := next(filter(is_table, names), None)):
+        raise UserError(f"{table} is not one text per line; name the column of its texts with --column")
 
 
-def count_lines(names: list[str]) -> int | None:
-    """The number of lines in all files, None with standard input, which can be read only once."""
+def count_texts(names: list[str], column: str | None = None) -> int | None:
+    """The number of texts in all files, None with standard input, which can be read only once."""
     if "-" in names:
         return None
+    if column is not None:
+        return sum(map(len, file_batches(names, column)))
     count = 0
     for name in names:
         with Path(name).open("rb") as file:

@@ -19,6 +19,15 @@ TRUNCATED_SHARE = 0.03
 """Truncated training examples are mentioned if their share is larger than this."""
 HIGH_UNKNOWN_RATE = 0.01
 """With more unknown tokens than this the vocabulary lacks characters of the texts."""
+CORPUS_COUNTS = {
+    "paragraphs_dropped_recurring": "{:,} recurring lines removed",
+    "tags_removed": "{:,} HTML tags removed",
+}
+"""Counts of a corpus that are shown as they are."""
+WITH_TAGS = 0.01
+"""Documents with HTML tags are mentioned if their share is larger than this."""
+FEW = 100
+"""With fewer examples than this the table says how many there are: a score is then hardly more than chance."""
 LABELS_SHOWN = 12
 """Labels whose numbers of examples are shown; the manifest has all."""
 DROPPED = "documents_dropped_"
@@ -53,8 +62,9 @@ def print_results(outcomes: list[Outcome]) -> None:
     # a long path is broken, not shortened: people copy it
     header = ("stage", "status", Column("time", justify="right"), Column("result", overflow="fold"))
     table = Table(*header, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    data = {outcome.job.folder: outcome.counts for outcome in outcomes if outcome.job.stage == "features"}
     for title, group in groupby(outcomes, _row_title):
-        table.add_row(*map(Text, _row(title, list(group))))
+        table.add_row(*map(Text, _row(title, list(group), data)))
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     console.print(table)
     if outcomes:
@@ -68,13 +78,18 @@ def _row_title(outcome: Outcome) -> str:
     return " ".join([outcome.job.stage, *outcome.job.name.split("/")[:1]]).strip()
 
 
-def _row(title: str, group: list[Outcome]) -> list[str]:
+def _row(title: str, group: list[Outcome], data: dict[Path, dict[str, Any]]) -> list[str]:
+    """The cells of a row; `data` are the counts of features by their folders."""
     statuses = Counter(outcome.status for outcome in group)
     status = ", ".join(statuses if len(statuses) == 1 else (f"{count} {name}" for name, count in statuses.items()))
     seconds = sum(outcome.seconds for outcome in group)
     time = f"{seconds:.1f} s" if seconds < 60 else clock_time(seconds)
     first = group[0]
-    result = finetune_result(group) if first.job.stage == "finetune" else result_of(first.counts, first.job.options)
+    if first.job.stage == "finetune":
+        of_features = next((data[folder] for folder in first.job.inputs.values() if folder in data), {})
+        result = finetune_result(group, of_features)
+    else:
+        result = result_of(first.counts, first.job.options)
     if first.job.stage == "publish":
         result = "; ".join([published(first.job.folder), *([result] if result else [])])
     return [title, status, time, result]
@@ -84,10 +99,7 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     """The counts of a stage that matter to its user; of questions that were made, how many its `options` ask for."""
     parts = [text.format(counts[name]) for name, text in COUNTS.items() if counts.get(name)]
     if "documents_kept" in counts:
-        dropped = {name.removeprefix(DROPPED): count for name, count in counts.items() if name.startswith(DROPPED)}
-        reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
-        kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
-        parts.append(f"{kept} (dropped: {reasons})" if reasons else kept)
+        parts += corpus_results(counts)
     asked = (options.get("synthesize") or {}).get("questions")
     if asked and "synthetic_made" in counts:  # runs of earlier versions did not count them
         parts.append(f"{counts['synthetic_made']:,} of {asked:,} questions made from the corpus")
@@ -115,6 +127,22 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     return ", ".join(parts)
 
 
+def corpus_results(counts: dict[str, Any]) -> list[str]:
+    """How many documents of a corpus were kept, why others were dropped, and what was changed in those kept."""
+    dropped = {name.removeprefix(DROPPED): count for name, count in counts.items() if name.startswith(DROPPED)}
+    reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
+    kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
+    parts = [f"{kept} (dropped: {reasons})" if reasons else kept]
+    parts += [text.format(counts[name]) for name, text in CORPUS_COUNTS.items() if counts.get(name)]
+    if masked := sum(count for name, count in counts.items() if name.startswith("masked_")):
+        parts.append(f"{masked:,} personal data masked")
+    if counts.get("documents_with_tags", 0) > WITH_TAGS * counts["documents_read"]:
+        parts.append(
+            f"{counts['documents_with_tags']:,} documents have HTML tags, which cleaning: {{tags: remove}} removes"
+        )
+    return parts
+
+
 def label_counts(counts: dict[str, int]) -> str:
     """The labels with their numbers of training examples, the most frequent first."""
     ranked = sorted(counts.items(), key=lambda label: -label[1])
@@ -122,9 +150,9 @@ def label_counts(counts: dict[str, int]) -> str:
     return "labels: " + "; ".join([*(f"{label} {count:,}" for label, count in ranked[:LABELS_SHOWN]), *more])
 
 
-def finetune_result(group: list[Outcome]) -> str:
+def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxyType({})) -> str:
     """The scores of a fine-tuning over its seeds, on test, or on dev where there is no test set. Trials of a grid
-    search are only counted."""
+    search are only counted. `data`: the counts of its features, which say what the scores are worth."""
     trained = [outcome for outcome in group if "seed" in outcome.job.options]  # not the soft labels of a distillation
     seeds = [outcome.counts for outcome in trained if "grid" not in outcome.job.name.split("/")]
     trials = len(trained) - len(seeds)
@@ -135,10 +163,20 @@ def finetune_result(group: list[Outcome]) -> str:
             parts.append(f"{split} {metric} {_with_spread([counts[split][metric] for counts in seeds])}")
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
+        parts += worth(data, split)
         parts += only_labels(trained, split)
     if trials:
         parts.append(f"best of {trials} settings on dev" if seeds else f"{trials} settings tried")
     return ", ".join(parts)
+
+
+def worth(data: Mapping[str, Any], split: str) -> list[str]:
+    """Why scores on a split say little: few examples, or examples that were made by rules."""
+    examples = data.get(f"{split}_examples", FEW)
+    reasons = [f"only {examples:,} {split} example{'s' * (examples > 1)}"] if examples < FEW else []
+    if split == "dev" and data.get("dev_examples_synthetic"):
+        reasons.append(f"{data['dev_examples_synthetic']:,} dev examples were made by rules, not by people")
+    return reasons
 
 
 def only_labels(seeds: list[Outcome], split: str) -> list[str]:

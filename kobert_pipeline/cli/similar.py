@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kobert_pipeline.cli.arguments import AsJson, Checkpoint, TokenizerFolder
-from kobert_pipeline.cli.embed import Layers, Weights, parse_layers
+from kobert_pipeline.cli.embed import Column, Layers, Weights, parse_layers
 from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.cli.input_lines import file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.inference.similar import Scores
 
 Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
-IN = "A file of texts to search in, one per line; - reads standard input. Repeatable."
+IN = "A file of texts to search in, one per line, or with --column a table; - reads standard input. Repeatable."
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 GOLD = "Evaluate: a file in SQuAD form, whose questions must find their own context among all contexts."
 Gold = Annotated[Path | None, typer.Option(metavar="FILE.json", help=GOLD)]
@@ -39,6 +39,7 @@ def similar(
     checkpoint: Checkpoint,
     queries: Queries = None,
     candidates: In = None,
+    column: Column = None,
     gold: Gold = None,
     by: By = None,
     top_k: TopK = 5,
@@ -54,19 +55,18 @@ def similar(
 
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
-    _refuse_conflicts(queries, candidates, gold)
+    _refuse_conflicts(queries, candidates, gold, column)
     _refuse_conflicts_of_methods(by or [], hybrid_pooling, weights, vectors, gold)
-    numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
 
     refuse_unknown(by or [], hybrid_pooling)
-    lines_of = {name: list(chain.from_iterable(file_batches([name]))) for name in candidates or []}
+    lines_of = {name: list(chain.from_iterable(file_batches([name], column))) for name in candidates or []}
     texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
-    embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
+    embedder_of = embedders(checkpoint, tokenizer, parse_layers(layers), weights)
     if vectors:
         ranked = top_of_stored(vectors, len(texts), lambda: embedder_of(by[0] if by else None), asked, top_k)
-        _print_ranking(ranked, asked, lines_of, as_json)
+        _print_ranking(ranked, asked, lines_of, column, as_json)
         return
     trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
     found = rankers(texts, list(dict.fromkeys(by or [trained])), embedder_of, hybrid_pooling or trained, bm25_weight)
@@ -74,12 +74,16 @@ def similar(
         _print_evaluation(found, asked, right, len(texts), as_json)
     else:
         ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
-        _print_ranking(ranked, asked, lines_of, as_json)
+        _print_ranking(ranked, asked, lines_of, column, as_json)
 
 
-def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, gold: Path | None) -> None:
-    if gold and (queries or candidates):
-        raise UserError("--gold brings queries and texts of its own; leave QUERY and --in out, or leave --gold out")
+def _refuse_conflicts(
+    queries: list[str] | None, candidates: list[str] | None, gold: Path | None, column: str | None
+) -> None:
+    if gold and (queries or candidates or column):
+        raise UserError(
+            "--gold brings queries and texts of its own; leave QUERY, --in and --column out, or leave --gold out"
+        )
     if not gold and not (queries and candidates):
         raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json")
     if candidates and (named := next(filter(os.path.isfile, queries or []), None)):
@@ -88,7 +92,7 @@ def _refuse_conflicts(queries: list[str] | None, candidates: list[str] | None, g
             "file that is searched in"
         )
     refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
-    refuse_tables(candidates or [])
+    refuse_tables(candidates or [], column)
 
 
 def _refuse_conflicts_of_methods(
@@ -129,10 +133,12 @@ def _print_ranking(
     ranked: dict[str, tuple["np.ndarray", "np.ndarray"]],
     queries: list[str],
     lines_of: dict[str, list[str]],
+    column: str | None,
     as_json: bool,
 ) -> None:
     """`ranked`: by method, the numbers and the scores of the best texts of each query; `lines_of`: the texts of each
-    file."""
+    file, its lines or with a `column` its rows."""
+    unit = "row" if column else "line"
     places = [(name, number) for name, lines in lines_of.items() for number in range(1, len(lines) + 1)]
     texts, several = list(chain(*lines_of.values())), len(lines_of) > 1
     for method, (numbers, values) in ranked.items():
@@ -142,16 +148,19 @@ def _print_ranking(
                 rows = [
                     {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
                     | ({"file": places[number][0]} if several else {})
-                    | {"line": places[number][1], "text": texts[number]}
+                    | {unit: places[number][1], "text": texts[number]}
                     for rank, (number, value) in of_query
                 ]
                 print(*(json.dumps(row, ensure_ascii=False) for row in rows), sep="\n")
                 continue
             print(f"{query}  (by {method})")
-            print_table(
-                ["rank", "score", "line", "text"],
-                [
-                    [str(rank), f"{value:.3f}", ":".join(map(str, places[number][not several :])), texts[number]]
-                    for rank, (number, value) in of_query
-                ],
-            )
+            table = [
+                [str(rank), f"{value:.3f}", ":".join(map(str, places[number][not several :])), one_line(texts[number])]
+                for rank, (number, value) in of_query
+            ]
+            print_table(["rank", "score", unit, "text"], table)
+
+
+def one_line(text: str) -> str:
+    """A text of a table in one line."""
+    return " ".join(text.split())

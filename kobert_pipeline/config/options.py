@@ -200,5 +200,9 @@ def first_error(error: ValidationError) -> str:
         case "int_parsing" | "float_parsing" | "bool_parsing":  # ..., unable to parse string as an integer
             what = f"{what.partition(',')[0].lower()}, not {first['input']!r:.60}"
         case _:
+            # pydantic names the type of Python; in a recipe it is a list
+            what = what.replace("a valid tuple", "a list").replace("a valid list", "a list")
             what = f"{what[0].lower()}{what[1:]}, not {first['input']!r:.60}"
+            if first["type"] == "string_type" and isinstance(first["input"], bool):
+                what += "; YAML reads no, off, yes and on as False and True, so put such a name in quotes"
     return f"{where}: {what}" if where else what

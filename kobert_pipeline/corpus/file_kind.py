@@ -3,6 +3,7 @@ JSON Lines, whose markup must not be in training texts."""
 
 import re
 
+from kobert_pipeline.corpus.tags import TAG
 from kobert_pipeline.files import parse_json
 
 FORMATS = (
@@ -40,10 +41,6 @@ FORMATS = (
 # forgets matches of `(?:...)*+`.
 PAGE = re.compile(
     r"\s*+(?:<\?xml[^>]*+>\s*+|<!--(?>.*?-->)\s*+)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
-)
-TAG = re.compile(
-    r"</?(?:a|b|br|div|font|h[1-6]|head|hr|img|input|li|link|meta|p|script|span|style|table|td|tr|ul)\b[^<>]{0,1000}>",
-    re.I,
 )
 MARKUP, TAGS = 0.3, 20
 """A text that does not begin like a page is HTML if it has `TAGS` tags and they make up this share of its

@@ -20,7 +20,6 @@ import numpy as np
 
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.data_files import distinct_labels
-from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.deduplicate import DIGEST, EXACT, NEAR, Place, digest, exact_copies, near_copies
 from kobert_pipeline.corpus.document import (
     Document,
@@ -33,15 +32,16 @@ from kobert_pipeline.corpus.document import (
     write_documents,
     write_dropped,
 )
+from kobert_pipeline.corpus.evaluation_texts import evaluation_texts, remove_contamination
 from kobert_pipeline.corpus.filters import reason_to_drop
 from kobert_pipeline.corpus.mojibake import repair
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import redact
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.recurring_lines import recurring_lines, remove_recurring
-from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport, quoted
+from kobert_pipeline.corpus.tags import has_tags, remove_tags
+from kobert_pipeline.corpus.task_report import TaskReport
 from kobert_pipeline.corpus.unfit import Skipped
-from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
 
 Item = TypeVar("Item")
@@ -165,7 +165,7 @@ class CleanAndFilter:
         report.counts.update({"paragraphs_repaired": repaired, "paragraphs_dropped_mojibake": lost})
         if document.text.strip() and not text.strip():
             return document, "mojibake"
-        cleaned = replace(document, text=clean(text, self.options.cleaning))
+        cleaned = replace(document, text=clean(self.without_tags(text, document, report), self.options.cleaning))
         # before redaction: evaluation texts are cleaned but not redacted, so they would no longer match
         clear = remove_contamination(cleaned, evaluation_texts(self.options, self.data_dir), report)
         if cleaned.text and not clear.text:
@@ -173,49 +173,15 @@ class CleanAndFilter:
         kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask, report.counts))
         return kept, reason_to_drop(kept, self.options.filters)
 
-
-@lru_cache(maxsize=1)
-def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
-    read = CorpusOptions.model_validate_json(options)
-    documents = (refuse_dropped(document) for reader in read.decontaminate for document in reader.read(data_dir))
-    return EvaluationTexts(clean(text, read.cleaning) for document in documents for text in texts_of(document))
-
-
-def refuse_dropped(document: Document) -> Document:
-    """The document. Raises UserError for one that was too long to be read, since an evaluation text that is left out
-    would not be removed from the corpus."""
-    if document.dropped:
-        raise UserError(
-            f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this source"
-        )
-    return document
-
-
-def texts_of(document: Document) -> list[str]:
-    """The separate evaluation texts of a document: one, or each line where lines are gathered reviews. A short review
-    is only matched as a whole, so it must be a text of its own."""
-    return [document.text] if document.ordered else document.text.split("\n")
-
-
-def evaluation_texts(options: CorpusOptions, data_dir: Path) -> EvaluationTexts:
-    """The texts of all evaluation sets in `options`, read once per process."""
-    return _evaluation_texts(options.model_dump_json(), data_dir)  # options cannot be hashed for the cache, JSON can
-
-
-def remove_contamination(document: Document, evaluation: EvaluationTexts, report: TaskReport) -> Document:
-    """`document` without the paragraphs that overlap evaluation texts."""
-    lines = document.text.split("\n")
-    # where the order means nothing, neighbouring lines are no text
-    contaminated = (
-        evaluation.contaminated_lines(lines) if document.ordered else [evaluation.overlaps(line) for line in lines]
-    )
-    if not any(contaminated):
-        return document
-    removed = [line for line, drop in zip(lines, contaminated, strict=True) if drop]
-    report.counts["paragraphs_contaminated"] += len(removed)
-    report.counts["characters_contaminated"] += sum(map(len, removed))
-    report.samples += map(quoted, removed[: SAMPLES - len(report.samples)])
-    return replace(document, text="\n".join(line for line, drop in zip(lines, contaminated, strict=True) if not drop))
+    def without_tags(self, text: str, document: Document, report: TaskReport) -> str:
+        """The text without HTML tags, if they are to be removed; counts them, or the document that keeps some."""
+        if self.options.cleaning.tags == "keep":
+            report.counts["documents_with_tags"] += has_tags(text)
+            return text
+        # in gathered reviews a line is a review, which must not become two
+        text, removed = remove_tags(text, "\n" if document.ordered else " ")
+        report.counts["tags_removed"] += removed
+        return text
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ def missing_file(path: Path, data_dir: Path) -> str:
     command = download_command(path.relative_to(data_dir).as_posix(), data_dir) if path.is_relative_to(data_dir) else ""
     if command:
         return f"{path} does not exist; fetch it with `{command}`, or check the path in the recipe"
-    return f"{path} does not exist; check the path in the recipe and data_dir (now {data_dir})"
+    what = f"no file is named {path}" if "*" in path.name else f"{path} does not exist"
+    return f"{what}; check the path in the recipe and data_dir (now {data_dir})"
 
 
 def all_files(finders: Iterable[Callable[[Path], list[Path]]], data_dir: Path) -> list[Path]:

@@ -41,6 +41,8 @@ def run(
         splits = add_from_corpus(options, splits, corpus)
         made = {name: len(examples) - of_files[name] for name, examples in splits.items()}
         counts |= {"train_examples_synthetic": made["train"], "synthetic_made": sum(made.values())}
+        if made["dev"]:
+            counts["dev_examples_synthetic"] = made["dev"]
     loaded = load_tokenizer(tokenizer)
     for name, examples in splits.items():
         parts = [(examples, loaded)]

@@ -63,15 +63,21 @@ def table_examples(
             yield {"context": context, "question": question_text(path, asked), "answers": []}
         return
     table = rows(path)
-    first = next(table, None)
-    if first is None:
-        raise UserError(f"{path} has no rows; add some below its first line")
+    first = first_row(path, table)
     names = {field: column(path, first, task, field, columns[i : i + 1]) for i, field in enumerate(fields)}
     if len(columns) == len(fields):
         refuse_swapped(first, names)
     read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
     for row in chain([first], table):
         yield given(task, question, pair) | {field: read(text(row, name)) for field, name in names.items()}
+
+
+def first_row(path: Path, table: Iterator[Row]) -> Row:
+    """The first row of a table. Raises UserError where it has none."""
+    first = next(table, None)
+    if first is None:
+        raise UserError(f"{path} has no rows; add some below its first line")
+    return first
 
 
 def question_text(path: Path, asked: dict[str, Any]) -> str:
@@ -135,3 +141,14 @@ def text(row: Row, column: str) -> str:
     if not isinstance(value, str):
         raise UserError(f"{row.place}: the column '{column}' holds {type(value).__name__}, text was expected")
     return value
+
+
+def column_texts(path: Path, name: str) -> Iterator[list[str]]:
+    """The texts in a column of a table, some at a time. Raises UserError for a table without rows or without the
+    column, and for a cell that is not a text."""
+    table = rows(path)
+    first = first_row(path, table)
+    column_of("text", path, first, "", name, (), by="with --column")
+    texts = (text(row, name) for row in chain([first], table))
+    while batch := list(islice(texts, ROWS)):
+        yield batch

@@ -111,6 +111,8 @@ def publish_model(
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         related = related_manifests(recipe, run_dir, options.source, features)
+        made = related[f"features/{features}"]["counts"].get("dev_examples_synthetic", 0)
+        results = replace(results, made_for_dev=made)
         cost = partial(cost_on_dev, run_dir / "features" / features)
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     facts = card_facts(
@@ -266,6 +268,7 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     labelled = related.get(f"finetune/{source}/{finetune_stage.SOFT_LABELS_FOLDER}", {"counts": {}})["counts"]
     sizes = {f"examples in {split}": counts.get(f"{split}_examples") for split in SPLITS}
     sizes["of train, made from the corpus"] = counts.get("train_examples_synthetic")
+    sizes["of dev, made from the corpus"] = counts.get("dev_examples_synthetic")
     sizes["of train, tokenized as in plain/"] = counts.get("train_examples_plain")
     sizes["unlabelled texts with soft labels of its teachers"] = labelled.get("texts")
     return {label: f"{size:,}" for label, size in sizes.items() if size is not None}

@@ -27,6 +27,8 @@ class Results:
     """The scores of that seed alone."""
     class_report: dict[str, Any] = field(default_factory=dict)
     """Its scores by class and its confusion matrix; {} for tasks without classes."""
+    made_for_dev: int = 0
+    """The number of dev examples that were made from the corpus."""
 
 
 class WeightFile(NamedTuple):

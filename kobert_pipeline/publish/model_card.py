@@ -281,6 +281,11 @@ def results_text(results: Results | None) -> str:
         parts.append(
             f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {own}."
         )
+    if results.made_for_dev and results.split == "dev":
+        parts.append(
+            f"{results.made_for_dev:,} examples of this dev set were made from the corpus by rules: the scores say that "
+            "the model has learned, not how well it does on examples by people."
+        )
     if results.class_report:
         by_class = class_tables(results.class_report, LARGE_MATRIX)
         parts += [f"By class, seed {results.seed} on {results.split}:", *by_class]

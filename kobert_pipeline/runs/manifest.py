@@ -255,10 +255,14 @@ def refuse_if_changed(folder: Path, record: Record, name: str) -> None:
     changed = difference(before, record, ".".join(section))
     cause = "with different options" if changed.startswith("option ") else "from different inputs"
     raise Stale(
-        f"{folder} was created {cause}: {changed}; use another --run-dir, or replace these results: `kobert run` with "
-        f"--redo-changed runs every stage again that has changed, with --redo {name}{all_seeds} this one, and "
-        f"`kobert {record.stage}` with --redo that stage alone"
+        f"{folder} was created {cause}: {changed}; to keep it, choose another --run-dir; to replace it, add --redo "
+        f"{name}{all_seeds} or --redo-changed (all that has changed) to `kobert run`, or --redo to "
+        f"`kobert {record.stage}`"
     )
+
+
+OTHERS_NAMED = 4
+"""Changed options that are named besides the first one."""
 
 
 def difference(before: dict[str, Any], record: Record, section: str | None = None) -> str:
@@ -267,7 +271,8 @@ def difference(before: dict[str, Any], record: Record, section: str | None = Non
     old, new = flat(before["options"]), flat(record.options)
     if changed := [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]:
         key = changed[0]
-        more = f" (and {len(changed) - 1} more have changed)" if len(changed) > 1 else ""
+        others = [*changed[1 : 1 + OTHERS_NAMED], *(["..."] if len(changed) > 1 + OTHERS_NAMED else [])]
+        more = f" (also changed: {', '.join(others)})" if others else ""
         return f"option {section or record.stage}.{key} was {old.get(key)!r} and is now {new.get(key)!r}{more}"
     if changed_input := input_difference(before["inputs"], record.inputs):
         return changed_input

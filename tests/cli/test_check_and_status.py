@@ -29,7 +29,12 @@ def test_a_changed_stage_is_refused_with_the_command_that_runs_it_alone(
     assert "`kobert run` runs them all, `kobert corpus` the first alone." in kobert("check", texts).out
     assert kobert("corpus", texts).code == 0
     changed = ("--set", "corpus.keep_dropped=true")
-    assert "`kobert corpus` with --redo that stage alone" in kobert("corpus", texts, *changed).complaint
+    refused = kobert("corpus", texts, *changed, "--set", "corpus.part_characters=9").complaint
+    assert "option corpus.keep_dropped was False and is now True (also changed: part_characters)" in refused
+    assert (
+        "add --redo corpus or --redo-changed (all that has changed) to `kobert run`, or --redo to `kobert corpus`"
+        in refused
+    )
 
     status = kobert("status", texts, *changed).out
     table, *reasons = status.split("\n\n")

@@ -66,6 +66,7 @@ WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
     (["run", "tiny", "--colour"], "--colour"),
     (["run", "tiny", "--until", "pretrian"], "did you mean 'pretrain'"),
     (["run", "tiny", "--redo", "pretrian"], "did you mean 'pretrain'"),
+    (["corpus", "tiny", "--redo", "corpus"], "here --redo takes no name"),
     (["run", "tiny", "--num-workers", "0"], "num-workers"),
     (["list", "objectivs"], "did you mean 'objectives'"),
     (["explain", "brt"], "did you mean 'bert'"),

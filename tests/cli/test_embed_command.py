@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from pyarrow import parquet
 
@@ -53,6 +54,16 @@ def test_standard_input_is_read_between_files(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("가운데\r\n".encode())))
     printed = kobert("embed", "mlm", "texts.txt", "-", "texts.txt").out.splitlines()
     assert [json.loads(line)["text"] for line in printed] == [*LINES, "가운데", *LINES]
+
+
+def test_the_texts_of_a_table_are_those_of_its_column(place: Path, kobert: Callable[..., Any]) -> None:
+    Path("t.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [("n", "text"), ("1", "나"), ("2", "")]), "utf-8")
+    Path("t.jsonl").write_text('{"text": "두\\n줄", "n": 3}\n', encoding="utf-8")
+    parquet.write_table(pyarrow.table({"n": [4], "text": ["넷"]}), "t.parquet")
+    printed = kobert("embed", "mlm", "t.tsv", "t.jsonl", "t.parquet", "--column", "text").out.splitlines()
+    assert [json.loads(line)["text"] for line in printed] == ["나", "", "두\n줄", "넷"]
+    assert kobert("embed", "mlm", "t.jsonl", "t.parquet", "--column", "text", "--out", "v.npy").code == 0
+    np.testing.assert_array_equal(np.load("v.npy"), kobert_package.load("mlm").embed(["두\n줄", "넷"]))
 
 
 def test_tokens_are_the_same_in_every_format(place: Path, kobert: Callable[..., Any]) -> None:
@@ -169,6 +180,7 @@ def test_weights_are_learned_into_a_file_of_their_own(place: Path, kobert: Calla
 
 def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Callable[..., Any]) -> None:
     files = {"empty.txt": b"", "blank.txt": b"\n\n", "cp949.txt": "글".encode("cp949"), "labels.CSV": b"text,label\n"}
+    files["rows.jsonl"] = b'{"text": 1}\n'
     for name, content in files.items():
         Path(name).write_bytes(content)
     for line, said in [
@@ -179,6 +191,10 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Cal
         ("cp949.txt", "cp949.txt is not UTF-8"),
         ("cp949.txt", "`iconv -f cp949 -t utf-8`"),
         ("texts.txt labels.CSV", "labels.CSV is not one text per line"),
+        ("labels.CSV --column text", "labels.CSV has no rows"),
+        ("rows.jsonl --column txet", "did you mean 'text'? (found: text); name the column with --column"),
+        ("rows.jsonl --column text", "rows.jsonl, line 1: the column 'text' holds int, text was expected"),
+        ("- --column text", "- is standard input, whose lines are texts"),
         ("- -", "- is given more than once"),
         ("texts.txt --out v.csv", "must end in one of .jsonl, .parquet, .npy"),
         ("texts.txt --pooling men", "did you mean 'mean'"),

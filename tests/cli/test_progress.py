@@ -225,6 +225,13 @@ def test_results_name_reasons_and_spread() -> None:
         "test accuracy 82.00 (81.00 to 83.00), 3 seeds, best of 1 settings on dev"
     )
 
+    made = {"dev_examples": 2, "dev_examples_synthetic": 2, "test_examples": 1}
+    assert finetune_result(seeds[:1], made) == "test accuracy 81.00, only 1 test example"
+    of_dev = [outcome("nsmc/1", {"dev": {"accuracy": 50.0}})]
+    assert finetune_result(of_dev, made) == (
+        "dev accuracy 50.00, only 2 dev examples, 2 dev examples were made by rules, not by people"
+    )
+
     names, given = ["배송", "환불"], {1: [1, 1, 1], 2: [0, 1, 1], 3: [1, 1, 1]}
     for labels, ending in (([0, 1, 1], ", 3 seeds, seeds 1, 3 always predicted '환불'"), ([1, 1, 1], ", 3 seeds")):
         reports = {seed: classification_report(predicted, labels, names) for seed, predicted in given.items()}

@@ -298,6 +298,7 @@ def test_without_questions_dev_is_made_too(tiny: Any, kobert: Any, tmp_path: Pat
     counts = tiny.manifests(run_dir)["features/korquad"]["counts"]
     assert counts["dev_examples"] > 0
     assert counts["train_examples_synthetic"] == counts["train_examples"] == 30 - counts["dev_examples"]
+    assert counts["dev_examples_synthetic"] == counts["dev_examples"]
     folder = run_dir / "features/korquad"
     contexts = {
         split: {

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import yaml
 import zstandard
+from pyarrow import parquet
 
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.finetune.pooling import POOLINGS
@@ -33,24 +35,33 @@ def test_the_guide_does_what_it_says(
     monkeypatch.chdir(tmp_path)
     reviews = (corpora / "reviews_test.txt").read_text(encoding="utf-8").splitlines()[:20]
     Path("reviews.txt").write_text("\n".join(reviews), encoding="utf-8")
-    Path("love.txt").write_text(blocks("text")[0], encoding="utf-8")
+    love, texts = blocks("text")[0], blocks("text")[2]
+    Path("love.txt").write_text(love, encoding="utf-8")
+    Path("texts.txt").write_text(texts, encoding="utf-8")
+    Path("reviews.csv").write_text("\n".join(["review", *texts.splitlines()]), encoding="utf-8")
+    part = Path("runs/mine/corpus/part-00000.parquet")
+    part.parent.mkdir(parents=True)
+    parquet.write_table(pyarrow.table({"id": ["1"], "text": [love]}), part)
     for name in ("tydiqa-goldp-ko-train", "KorQuAD_v1.0_dev"):  # those of the clone take minutes
         path = Path("corpora", "qa", f"{name}.json.zst")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(zstandard.compress((corpora / "qa_dev.json").read_bytes()))
     for block in blocks("console"):
         for line in block.splitlines():
-            result = kobert(*shlex.split(line.removeprefix("$ kobert ")))
+            words = shlex.split(line.removeprefix("$ kobert "))
+            result = kobert(*(word if "*" not in word else str(part) for word in words))
             assert result.code == 0, (line, result.err)
     assert np.load("layers.npy").shape == (20, 512)
     assert np.load("weighted.npy").shape == np.load("reviews.npy").shape == (20, 256)
-    distances, vectors = blocks("python")
+    distances, answer, vectors = blocks("python")
     exec(distances, {})
     printed, shown = (
         np.array([row.strip(" []").split() for row in text.splitlines()], float)
         for text in (capsys.readouterr().out, blocks("text")[1])
     )
     np.testing.assert_allclose(printed, shown, atol=0.002)
+    exec(answer, {})
+    assert capsys.readouterr().out == blocks("text")[3]
     exec(vectors, {})
     assert capsys.readouterr().out == "(2, 256)\n"
 

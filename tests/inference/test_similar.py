@@ -169,6 +169,15 @@ def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]
         assert said in kobert(*asked, *more).complaint
 
 
+def test_the_rows_of_a_table_are_searched(place: Path, kobert: Callable[..., Any]) -> None:
+    Path("t.csv").write_text('id,평\n1,음악이 좋다\n2,"연기가\n좋다"\n', encoding="utf-8")
+    asked = ("similar", "mlm", "연기", "--in", "t.csv", "--column", "평", "--by", "bm25", "--top-k", 1)
+    found = json.loads(kobert(*asked, "--json").out)
+    assert (found["row"], found["text"]) == (2, "연기가\n좋다")
+    assert kobert(*asked).out.splitlines()[1].split()[:4] == ["rank", "score", "row", "text"]
+    assert kobert(*asked).out.rstrip().endswith("2    연기가 좋다")
+
+
 def test_questions_find_their_contexts(place: Path, kobert: Callable[..., Any], corpora: Path) -> None:
     methods = ["mean", "first-last", "bm25", "hybrid"]
     given = [part for method in methods for part in ("--by", method)]
@@ -185,6 +194,7 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["연기"], "--in FILE"),
         (["--in", "texts.txt"], "give a QUERY"),
         (["연기", "--gold", corpora / "qa_dev.json"], "brings queries and texts of its own"),
+        (["--gold", corpora / "qa_dev.json", "--column", "text"], "leave QUERY, --in and --column out"),
         (["--gold", corpora / "qa_dev.json", *VECTORS], "leave it out with --gold"),
         (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
         (["연기", "texts.txt", "--in", "texts.txt"], "texts.txt is a file, but given as a QUERY"),

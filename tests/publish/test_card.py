@@ -128,6 +128,9 @@ def test_half_of_the_numbers_for_co2_is_refused() -> None:
 def test_how_the_weights_were_chosen_is_true_of_this_model() -> None:
     assert "picked on a dev split and the test set read once per run." in read(FACTS).text
     assert "no test set was read." in read(replace(FACTS, results=replace(FACTS.results, split="dev"))).text
+    for split, expected in (("dev", True), ("test", False)):
+        made = read(replace(FACTS, results=replace(FACTS.results, split=split, made_for_dev=1200))).text
+        assert ("1,200 examples of this dev set were made from the corpus by rules" in made) is expected
     pretrained = read(replace(FACTS, results=None, auto_class="AutoModelForMaskedLM")).text
     assert "dev split" not in pretrained and "test set" not in pretrained and "held-out loss above" in pretrained
 

@@ -1,0 +1,61 @@
+"""The texts of a recipe's evaluation sets, and a document without what it shares with them."""
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from kobert_pipeline.corpus.cleaning import clean
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.tags import remove_tags
+from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport, quoted
+from kobert_pipeline.errors import UserError
+
+
+@lru_cache(maxsize=1)
+def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
+    read = CorpusOptions.model_validate_json(options)
+    documents = (refuse_dropped(document) for reader in read.decontaminate for document in reader.read(data_dir))
+    # as the corpus is, so that equal texts stay equal
+    untagged = (lambda text: remove_tags(text)[0]) if read.cleaning.tags == "remove" else str
+    return EvaluationTexts(
+        clean(untagged(text), read.cleaning) for document in documents for text in texts_of(document)
+    )
+
+
+def refuse_dropped(document: Document) -> Document:
+    """The document. Raises UserError for one that was too long to be read, since an evaluation text that is left out
+    would not be removed from the corpus."""
+    if document.dropped:
+        raise UserError(
+            f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this source"
+        )
+    return document
+
+
+def texts_of(document: Document) -> list[str]:
+    """The separate evaluation texts of a document: one, or each line where lines are gathered reviews. A short review
+    is only matched as a whole, so it must be a text of its own."""
+    return [document.text] if document.ordered else document.text.split("\n")
+
+
+def evaluation_texts(options: CorpusOptions, data_dir: Path) -> EvaluationTexts:
+    """The texts of all evaluation sets in `options`, read once per process."""
+    return _evaluation_texts(options.model_dump_json(), data_dir)  # options cannot be hashed for the cache, JSON can
+
+
+def remove_contamination(document: Document, evaluation: EvaluationTexts, report: TaskReport) -> Document:
+    """`document` without the paragraphs that overlap evaluation texts."""
+    lines = document.text.split("\n")
+    # where the order means nothing, neighbouring lines are no text
+    contaminated = (
+        evaluation.contaminated_lines(lines) if document.ordered else [evaluation.overlaps(line) for line in lines]
+    )
+    if not any(contaminated):
+        return document
+    removed = [line for line, drop in zip(lines, contaminated, strict=True) if drop]
+    report.counts["paragraphs_contaminated"] += len(removed)
+    report.counts["characters_contaminated"] += sum(map(len, removed))
+    report.samples += map(quoted, removed[: SAMPLES - len(report.samples)])
+    return replace(document, text="\n".join(line for line, drop in zip(lines, contaminated, strict=True) if not drop))
