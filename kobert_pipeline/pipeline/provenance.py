@@ -107,12 +107,10 @@ def publish_model(
         features = recipe.finetune[options.source].features or options.source
         task = recipe.features[features].task
         by_seed = {folder.name: manifest.read(folder) for folder in tuned}
-        results = results_of(options.source, task, by_seed, controls)
+        related = related_manifests(recipe, run_dir, options.source, features)
+        results = results_of(options.source, task, by_seed, controls, related[f"features/{features}"]["counts"])
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
-        related = related_manifests(recipe, run_dir, options.source, features)
-        made = related[f"features/{features}"]["counts"].get("dev_examples_synthetic", 0)
-        results = replace(results, made_for_dev=made)
         cost = partial(cost_on_dev, run_dir / "features" / features)
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     facts = card_facts(
@@ -180,12 +178,14 @@ def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manife
     return history
 
 
-def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: dict[str, list[Path]]) -> Results:
+def results_of(
+    name: str, task: Task, by_seed: dict[str, Manifest], controls: dict[str, list[Path]], data: dict[str, Any]
+) -> Results:
     """The scores of the fine-tuning `name` and of its finished controls: on test where there is a test set, else on
     dev.
 
-    `by_seed` holds the manifest of each seed. Both the published seed and the order of the controls are chosen by dev
-    scores, since a choice by test scores would make these too good.
+    `by_seed` holds the manifest of each seed, `data` the counts of the features. Both the published seed and the order
+    of the controls are chosen by dev scores, since a choice by test scores would make these too good.
     """
 
     def dev_score(run: Manifest) -> float:
@@ -201,7 +201,7 @@ def results_of(name: str, task: Task, by_seed: dict[str, Manifest], controls: di
     control_scores = {control: scores_by_metric(finished[control], split) for control in order}
     return Results(
         name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split],
-        by_seed[best]["counts"].get(f"{split}_classification_report", {}),
+        by_seed[best]["counts"].get(f"{split}_classification_report", {}), data.get("dev_examples_synthetic", 0),
     )  # fmt: skip
 
 

@@ -283,8 +283,8 @@ def results_text(results: Results | None) -> str:
         )
     if results.made_for_dev and results.split == "dev":
         parts.append(
-            f"{results.made_for_dev:,} examples of this dev set were made from the corpus by rules: the scores say that "
-            "the model has learned, not how well it does on examples by people."
+            f"{results.made_for_dev:,} examples of this dev set were made from the corpus by rules: the scores say "
+            "whether the model has learned, not how well it does on examples by people."
         )
     if results.class_report:
         by_class = class_tables(results.class_report, LARGE_MATRIX)

@@ -111,7 +111,7 @@ def remove_question(paragraph: dict[str, Any]) -> None:
 
 
 BAD_CORPUS = {
-    "missing": (lambda data: shutil.rmtree(data / "documents"), ["documents", "does not exist", "data_dir"]),
+    "missing": (lambda data: shutil.rmtree(data / "documents"), ["documents", "no file is named", "data_dir"]),
     "empty": (lambda data: (data / "documents" / "blog.txt").write_bytes(b""), ["blog.txt", "is empty"]),
     "binary": (lambda data: (data / "documents" / "blog.txt").write_bytes(b"\x00\x01" * 500), ["blog.txt", "binary"]),
     "johab": (

@@ -506,5 +506,5 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     folder.mkdir()
     write_json_with_digest(folder / "manifest.json", record | {"counts": {"dev": record["counts"]["dev"]}})
     tested = {1: read_json(run_dir / "finetune" / "nsmc" / "1" / "manifest.json")}
-    both = results_of("nsmc", Task.choose("nsmc"), tested, {"read": [control], "unread": [folder]})
+    both = results_of("nsmc", Task.choose("nsmc"), tested, {"read": [control], "unread": [folder]}, {})
     assert both.split == "test" and list(both.controls) == ["read"]

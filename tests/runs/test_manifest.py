@@ -496,7 +496,7 @@ def test_time_of_earlier_commands_and_of_child_processes_counts(tmp_path) -> Non
     with manifest.record_elapsed(tmp_path) as elapsed:
         subprocess.run([sys.executable, "-c", burn], check=True)
     first = elapsed()
-    assert 0.2 <= first.cpu_seconds < 0.2 + 10
+    assert 0.15 <= first.cpu_seconds < 0.2 + 10
     assert manifest.elapsed_before(tmp_path).cpu_seconds == pytest.approx(first.cpu_seconds, abs=0.1)
     with manifest.record_elapsed(tmp_path) as elapsed:
         time.sleep(0.2)
