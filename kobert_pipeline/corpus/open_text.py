@@ -247,4 +247,6 @@ def _suggest_encoding(head: bytes) -> str:
     guess = from_bytes(head, cp_isolation=["cp949", "euc_kr", "utf_16", "johab"]).best()
     if guess is None:
         return "; convert it to UTF-8"
+    if guess.encoding in ("cp949", "euc_kr") and detect(head) is None:  # its bytes fit, but its letters do not
+        return "; it may be CP949 with hardly any Korean words, or Chinese or Japanese: convert it to UTF-8"
     return f"; it looks like {guess.encoding}: convert it (iconv -f {guess.encoding} -t utf-8)"

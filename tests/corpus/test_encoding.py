@@ -8,7 +8,7 @@ from front_end import PROPERTY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kobert_pipeline.corpus.encoding import decode_line, detect
+from kobert_pipeline.corpus.encoding import decode_line, detect, is_korean
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.errors import UserError
@@ -65,6 +65,36 @@ def test_slang_and_marks_do_not_hide_that_a_file_is_cp949(tmp_path):
         assert [document.text for document in Text(path="a.txt").read(tmp_path)] == [text], text
         (tmp_path / "b.txt").write_bytes(("첫째 줄\n" * 9).encode() + text.encode("cp949"))
         assert [document.text for document in Text(path="b.txt").read(tmp_path)] == ["첫째 줄\n" * 9 + text], text
+
+
+MIXED_SCRIPT = """悠久한 歷史와 傳統에 빛나는 우리들 大韓國民은 己未三一運動으로 大韓民國을 建立하여 世界에 宣布한
+偉大한 獨立精神을 繼承하여 이제 民主獨立國家를 再建함에 있어서 正義人道와 同胞愛로써 民族의 團結을 鞏固히 하며
+吾等은 玆에 我朝鮮의 獨立國임과 朝鮮人의 自主民임을 宣言하노라. 此로써 世界萬邦에 告하야 人類平等의 大義를 克明하며
+"""
+"""Of the constitution of 1948 and the declaration of independence of 1919."""
+
+
+def test_hanja_do_not_hide_that_a_file_is_korean(tmp_path):
+    content = MIXED_SCRIPT.encode("cp949")
+    assert not is_korean(MIXED_SCRIPT)
+    for size in range(230, len(content)):  # also where the head ends inside a character
+        assert detect(content[:size]) == "cp949", size
+    (tmp_path / "a.txt").write_bytes(content)
+    assert [document.text for document in Text(path="a.txt").read(tmp_path)] == [MIXED_SCRIPT.strip()]
+
+
+def test_chinese_that_is_valid_cp949_is_not_taken_for_hangul_and_hanja(tmp_path):
+    chinese = (
+        "中华人民共和国的一切权力属于人民。人民行使国家权力的机关是全国人民代表大会和地方各级人民代表大会。人民依照法律规定，"
+        "通过各种途径和形式，管理国家事务，管理经济和文化事业。国家保障自然资源的合理利用，保护珍贵的动物和植物。\n"
+    ).encode("gbk")
+    hanja = "天地玄黃 宇宙洪荒 寒來暑往 秋收冬藏\n".encode("cp949")
+    kana = "이것은 그의 말이다. ".encode("cp949") * 4 + "これはにほんごのぶんです。\n".encode("euc-jp") * 4
+    assert chinese.decode("cp949").startswith("櫓빽훙췽")
+    for content in (chinese, chinese * 50, hanja * 50, kana):
+        (tmp_path / "a.txt").write_bytes(content)
+        with pytest.raises(UserError, match=r"not text in UTF-8, CP949 or UTF-16; (?!it looks like)"):
+            list(Text(path="a.txt").read(tmp_path))
 
 
 def test_a_null_byte_in_a_text_does_not_make_it_binary(tmp_path):
