@@ -6,7 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import folder_of_clone
+from kobert_pipeline.files import folder_of_clone, read_json
+from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, listed_parts, weight_files
 
 CONFIG, PICKLED_WEIGHTS = "config.json", "pytorch_model.bin"
@@ -124,6 +125,29 @@ def base_model_of(name: str, folder: Path) -> str | None:
     with suppress(OSError, ValueError, yaml.YAMLError, UserError):  # the card may be anybody's
         found = (metadata_load(folder / "README.md") or {}).get("base_model")
         return parse_hub_name(found)[0] if isinstance(found, str) else None
+    return None
+
+
+def analyzer_of(tokenizer: Path) -> dict[str, str]:
+    """The `analyzer` of the tokenizer in a folder, its `style` and its `library` to install; {} for a tokenizer that is
+    not of this package."""
+    settings = read_json(tokenizer / TOKENIZER_CONFIG)
+    if "analyzer" not in settings:
+        return {}
+    segmenter = Segmenter(settings["analyzer"], settings["style"])
+    return {"analyzer": segmenter.analyzer, "style": segmenter.style, "library": segmenter.library}
+
+
+def stated_licence(name: str) -> str | None:
+    """The licence that the card in a checkpoint's folder states; None for a checkpoint on the Hub, which is not fetched
+    for that, and where the card states none."""
+    import yaml
+    from huggingface_hub import metadata_load
+
+    with suppress(OSError, ValueError, yaml.YAMLError):  # the card may be anybody's
+        folder = local_folder(name)
+        found = (metadata_load(folder / "README.md") or {}).get("license") if folder else None
+        return found if isinstance(found, str) else None
     return None
 
 

@@ -27,7 +27,7 @@ IN = (
     "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet; empty rows are left out), or one per "
     "line; - is standard input."
 )
-In = Annotated[str | None, typer.Option("--in", metavar="FILE", help=IN)]
+In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 COLUMN = "Column of the text or context; given twice, also of its pair or question. Default: as in training files."
 Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help=COLUMN)]
 
@@ -66,7 +66,7 @@ def predict(
             metavar="[TEXT]...", help="Texts (contexts, with --question); - reads lines from standard input."
         ),
     ] = None,
-    file: In = None,
+    files: In = None,
     columns: Columns = None,
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
     pair: Annotated[
@@ -81,7 +81,7 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
-    if (file is None) == (not texts):
+    if ((file := only_one(files or [])) is None) == (not texts):
         raise UserError("give either texts or --in FILE")
     if columns and file in (None, "-"):
         raise UserError("--column names columns of a table; give one with --in FILE, or leave it out")
@@ -98,6 +98,13 @@ def predict(
         found = predict_batches(checkpoint, file_batches([file]) if file else text_batches(texts or [], "--in"), *more)
     for results in found:
         _print_results(results, as_json)
+
+
+def only_one(files: list[str]) -> str | None:
+    """The file of --in; None for none. Raises UserError for several, whose results could not be told apart."""
+    if len(files) > 1:
+        raise UserError(f"--in is given {len(files)} times, but one file is read at a time; run the command for each")
+    return files[0] if files else None
 
 
 def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:

@@ -20,7 +20,9 @@ def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
     # as the corpus is, so that equal texts stay equal
     untagged = (lambda text: remove_tags(text)[0]) if read.cleaning.tags == "remove" else str
     return EvaluationTexts(
-        clean(untagged(text), read.cleaning) for document in documents for text in texts_of(document)
+        clean(untagged(clean(text, read.cleaning)), read.cleaning)
+        for document in documents
+        for text in texts_of(document)
     )
 
 

@@ -165,7 +165,7 @@ class CleanAndFilter:
         report.counts.update({"paragraphs_repaired": repaired, "paragraphs_dropped_mojibake": lost})
         if document.text.strip() and not text.strip():
             return document, "mojibake"
-        cleaned = replace(document, text=clean(self.without_tags(text, document, report), self.options.cleaning))
+        cleaned = replace(document, text=self.without_tags(clean(text, self.options.cleaning), document, report))
         # before redaction: evaluation texts are cleaned but not redacted, so they would no longer match
         clear = remove_contamination(cleaned, evaluation_texts(self.options, self.data_dir), report)
         if cleaned.text and not clear.text:
@@ -174,14 +174,14 @@ class CleanAndFilter:
         return kept, reason_to_drop(kept, self.options.filters)
 
     def without_tags(self, text: str, document: Document, report: TaskReport) -> str:
-        """The text without HTML tags, if they are to be removed; counts them, or the document that keeps some."""
+        """A clean text without HTML tags, if they are to be removed; counts them, or the document that keeps some."""
         if self.options.cleaning.tags == "keep":
             report.counts["documents_with_tags"] += has_tags(text)
             return text
         # in gathered reviews a line is a review, which must not become two
-        text, removed = remove_tags(text, "\n" if document.ordered else " ")
+        without, removed = remove_tags(text, "\n" if document.ordered else " ")
         report.counts["tags_removed"] += removed
-        return text
+        return clean(without, self.options.cleaning) if removed else text
 
 
 @dataclass(frozen=True)

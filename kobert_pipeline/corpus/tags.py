@@ -25,7 +25,8 @@ def has_tags(text: str) -> bool:
 def remove_tags(text: str, line_end: str = "\n") -> tuple[str, int]:
     """The text without its HTML tags, and their number; elements such as `<br>` become a `line_end`.
 
-    What is between them stays, also the code in a script element. Entities (`&lt;`) are no tags.
+    What is between them stays, also the code in a script element. Entities (`&lt;`) are no tags; cleaning has decoded
+    them before.
     """
     if "<" not in text:
         return text, 0

@@ -10,6 +10,7 @@ import kobert_pipeline.checkpoint.stage as checkpoint_stage
 import kobert_pipeline.finetune.stage as finetune_stage
 import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
+from kobert_pipeline.checkpoint.source import analyzer_of
 from kobert_pipeline.features.format import SPLITS
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
@@ -113,9 +114,8 @@ def publish_model(
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         cost = partial(cost_on_dev, run_dir / "features" / features)
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
-    facts = card_facts(
-        recipe, recipe_name, key, options, data_dir, manifests, related, read_json(model / "config.json"), task, results
-    )
+    analyzer, config = analyzer_of(run_dir / begin.tokenizer[1]), read_json(model / "config.json")
+    facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
         facts = replace(facts, example=card_example(task, dev_licence(recipe.features[features]), run_dir, features))
     history = training_history(recipe, data_dir, manifests | related)
@@ -134,10 +134,11 @@ def card_facts(
     config: dict[str, Any],
     task: Task | None,
     results: Results | None,
+    analyzer: dict[str, str],
 ) -> CardFacts:
-    """All facts of a model card. `config` is the model's `config.json`; a pretrained model has no task and results."""
+    """All facts of a model card. `config` is the model's `config.json`; a pretrained model has no task and results.
+    `analyzer`: what `analyzer_of` returns."""
     auto_class = task.auto_class if task else auto_class_of(config)
-    segmenter = None if recipe.checkpoint else recipe.analysis.analyzer.segmenter(data_dir)
     has_plain = options.plain and "tokenizer" in manifests
     return CardFacts(
         name=recipe_name if recipe_name.endswith(f"-{key}") else f"{recipe_name}-{key}",
@@ -151,9 +152,7 @@ def card_facts(
         paired=task is not None and task.paired,
         inference_options=fine_tuned_for(config)[1],
         evaluated=strip_local_paths(recipe.evaluation_files(options), data_dir),
-        analyzer=segmenter.analyzer if segmenter else "",
-        style=segmenter.style if segmenter else "",
-        library=segmenter.library if segmenter else "",
+        **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
         plain_agreement=manifests["tokenizer"]["counts"]["agreement_with_plain"] if has_plain else None,
@@ -201,7 +200,8 @@ def results_of(
     control_scores = {control: scores_by_metric(finished[control], split) for control in order}
     return Results(
         name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split],
-        by_seed[best]["counts"].get(f"{split}_classification_report", {}), data.get("dev_examples_synthetic", 0),
+        by_seed[best]["counts"].get(f"{split}_classification_report", {}),
+        by_seed[best]["options"].get("init") == "scratch", data.get("dev_examples_synthetic", 0),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
 import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
+from kobert_pipeline.checkpoint.source import stated_licence
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
@@ -23,7 +24,7 @@ from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
 from kobert_pipeline.pipeline.architecture_fit import refuse_unfit_task
-from kobert_pipeline.publish.licences import NOT_STATED, refusal
+from kobert_pipeline.publish.licences import file_row, refusal
 from kobert_pipeline.training.trackers import Tracker
 
 PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
@@ -230,9 +231,12 @@ class Recipe(Options):
     def training_files(self, published: publish_stage.PublishOptions) -> list[dict[str, str]]:
         """The files that a published model was trained on: rows of `path`, `license` and `use`."""
         readers = self.corpus.sources if self.corpus else []
-        rows = [source | {"use": "pretrain"} for reader in readers for source in reader.provenance()]
+        learned = [self.finetune[name].features or name for name in self.fine_tunings_of(published.source)]
+        makes = any(self.features[name].needs_corpus for name in learned)
+        use = "pretrain, make examples" if makes else "pretrain"
+        rows = [source | {"use": use} for reader in readers for source in reader.provenance()]
         if self.checkpoint:
-            rows.append(file_row(self.checkpoint, self.checkpoint_license, "start"))
+            rows.append(file_row(self.checkpoint, self.checkpoint_license or stated_licence(self.checkpoint), "start"))
         if self.pretrain.base:
             rows.append(file_row(self.pretrain.base, self.pretrain.base_license, "start"))
         if self.tokenizer.base and self.tokenizer.keep == "all":
@@ -293,8 +297,3 @@ class Recipe(Options):
         base = self.pretrain.base
         origin = f"further pretrained from {Path(base).name}" if base else "pretrained from scratch"
         return f"A Korean language model over morphemes, {origin}."
-
-
-def file_row(path: str, license: str | None, use: str) -> dict[str, str]:
-    """A row of a model card's table of source files."""
-    return {"path": path, "license": license or NOT_STATED, "use": use}

@@ -27,6 +27,8 @@ class Results:
     """The scores of that seed alone."""
     class_report: dict[str, Any] = field(default_factory=dict)
     """Its scores by class and its confusion matrix; {} for tasks without classes."""
+    from_scratch: bool = False
+    """Whether the fine-tuning started from random weights."""
     made_for_dev: int = 0
     """The number of dev examples that were made from the corpus."""
 
@@ -65,9 +67,10 @@ class CardFacts:
     sources: list[dict[str, str]]
     """The training files: rows of `path`, `license` and `use`."""
     counts: dict[str, str]
-    analyzer: str
-    style: str
-    library: str
+    analyzer: str = ""
+    """What cuts texts into morphemes for its tokenizer; "" for a tokenizer that is not of this package."""
+    style: str = ""
+    library: str = ""
     """The package to install for the analyzer, "" if it needs none."""
     base: str | None = None
     """The checkpoint, not of this package, that it was made from."""

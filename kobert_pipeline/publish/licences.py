@@ -49,6 +49,11 @@ HUB_NAMES = {
 }  # fmt: skip
 
 
+def file_row(path: str, license: str | None, use: str) -> dict[str, str]:
+    """A row of a model card's table of source files."""
+    return {"path": path, "license": license or NOT_STATED, "use": use}
+
+
 def refusal(sources: list[dict[str, str]], licence: str) -> str | None:
     """Why a model under `licence` must not be published, and what to do, in one sentence; None if nothing forbids it.
     `sources` have `path` and `license`. A licence that is missing or unknown forbids nothing; the card warns of it."""

@@ -4,9 +4,7 @@ the run's manifests."""
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.markdown import (
-    class_tables,
     code,
-    deviation_and_range,
     escaped,
     front_matter,
     mean,
@@ -15,6 +13,7 @@ from kobert_pipeline.markdown import (
     table,
 )
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
+from kobert_pipeline.publish.card_results import results_text, rules_text
 from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS, span_example, with_example
@@ -32,8 +31,6 @@ PIPELINES = {
     "AutoModelForCausalLM": "text-generation",
     "AutoModel": "feature-extraction",
 }
-
-LARGE_MATRIX = "The confusion matrix of {classes} classes is in `training_manifest.json`."
 
 HUB_METRICS = {
     "macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
@@ -68,6 +65,7 @@ def model_card(facts: CardFacts) -> str:
         *other_ways(facts),
         "## Results",
         results_text(facts.results),
+        *rules_text(facts),
         "## How it was made",
         f"Recipe {code(facts.recipe)} of kobert-pipeline; options and counts of every stage are in "
         "`training_manifest.json`.",
@@ -88,7 +86,7 @@ def snippet(facts: CardFacts) -> str:
     text = PAIRED if facts.paired else USES[facts.auto_class]
     if facts.auto_class == "AutoModelForQuestionAnswering":
         text = span_example(facts.inference_options)
-    text = text.replace(", trust_remote_code=True", "") if facts.base else text
+    text = text if facts.analyzer else text.replace(", trust_remote_code=True", "")
     return with_example(text, facts.example)
 
 
@@ -115,7 +113,7 @@ def other_ways(facts: CardFacts) -> list[str]:
             "trained to compare texts, so fine-tune it before you rely on distances."
             if facts.results is None
             else "As text embeddings, pooled as in training; compare them by their cosine.",
-            f"```python\n{VECTORS.replace(', trust_remote_code=True', '') if facts.base else VECTORS}\n```",
+            f"```python\n{VECTORS if facts.analyzer else VECTORS.replace(', trust_remote_code=True', '')}\n```",
         ]
     if facts.onnx_difference is not None:
         parts += [
@@ -175,18 +173,19 @@ def cost_text(facts: CardFacts) -> list[str]:
 
 def tokenizer_text(facts: CardFacts) -> str:
     """Which analyzer the tokenizer uses, what it requires, and the tokenizer without it."""
+    begun = ""
     if facts.base:
-        how = "Further pretrained" if any(row["use"] == "pretrain" for row in facts.sources) else "Fine-tuned"
-        return (
-            f"{how} from {code(facts.base)}, with that checkpoint's own tokenizer: it loads with plain "
-            "`transformers`, and no analyzer is needed."
-        )
+        how = "Further pretrained" if any(row["use"].startswith("pretrain") for row in facts.sources) else "Fine-tuned"
+        begun = f"{how} from {code(facts.base)}, with that checkpoint's own tokenizer"
+        if not facts.analyzer:
+            return f"{begun}: it loads with plain `transformers`, and no analyzer is needed."
+        begun += ". "
     needs = (
         f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
     )
     text = (
-        f"The analyzer {facts.analyzer} (style `{facts.style}`) segments the text, so the tokenizer needs {needs}; "
-        "without the flag it does not load at all, rather than as another tokenizer."
+        f"{begun}The analyzer {facts.analyzer} (style `{facts.style}`) segments the text, so the tokenizer needs "
+        f"{needs}; without the flag it does not load at all, rather than as another tokenizer."
     )
     if facts.plain_agreement is None:
         return text
@@ -262,38 +261,3 @@ def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
             )
         )
     return found
-
-
-def results_text(results: Results | None) -> str:
-    """The table of means and spreads over the seeds, controls included."""
-    if results is None:
-        return "Held-out losses are below; this model was not fine-tuned."
-    by_start = {"pretrained": results.scores}
-    by_start |= {f"from scratch ({code(name)})": scores for name, scores in results.controls.items()}
-    rows = [
-        [escaped(f"{results.name} ({results.split})"), start, name, f"{mean(values):.2f}", *spread_cells(values)]
-        for start, scores in by_start.items()
-        for name, values in scores.items()
-    ]
-    parts = [table(["set", "initial weights", "metric", "mean", "standard deviation", "range", "seeds"], rows)]
-    if results.own:
-        own = ", ".join(f"{name} {value:.2f}" for name, value in results.own.items())
-        parts.append(
-            f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {own}."
-        )
-    if results.made_for_dev and results.split == "dev":
-        parts.append(
-            f"{results.made_for_dev:,} examples of this dev set were made from the corpus by rules: the scores say "
-            "whether the model has learned, not how well it does on examples by people."
-        )
-    if results.class_report:
-        by_class = class_tables(results.class_report, LARGE_MATRIX)
-        parts += [f"By class, seed {results.seed} on {results.split}:", *by_class]
-    if not results.controls:
-        parts.append("The same network was not trained from scratch, so what pretraining added is not known.")
-    return "\n\n".join(parts)
-
-
-def spread_cells(values: list[float]) -> list[str]:
-    """Standard deviation, range and number of seeds."""
-    return [*deviation_and_range(spread(values)), str(len(values))]

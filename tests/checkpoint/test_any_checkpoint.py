@@ -151,9 +151,25 @@ def test_it_is_published_without_our_code_and_compared(data: Path, tiny: Any, tm
     again = recipe(tmp_path, folder, data)
     assert kobert("run", again, "--run-dir", tmp_path / "runs" / "again", "--until", "features").code == 0
     assert base_model_of(str(folder), folder) == "klue/roberta-base", "the card of what was published names it, too"
-    own = recipe(tmp_path, tiny.run_dir / "publish" / "mlm", data)
-    assert kobert("run", own, "--run-dir", tmp_path / "runs" / "own", "--until", "features").code == 0
-    assert (tmp_path / "runs" / "own" / "checkpoint" / "tokenizer" / "morphemes.json").is_file()
+
+
+def test_one_of_this_package_needs_its_analyzer_and_keeps_its_licence(
+    data: Path, tiny: Any, tmp_path: Path, kobert: Callable
+) -> None:
+    plan, features = {"epochs": 1, "batch_size": 16}, {"task": "nsmc", "dev_share": 0.2, "license": "own"} | REVIEWS
+    tuned = {"features": {"nsmc": features}, "finetune": {"nsmc": {"plan": plan}}}
+    checkpoint = shutil.copytree(tiny.run_dir / "publish" / "mlm", tmp_path / "mlm")
+    card = (checkpoint / "README.md").read_text(encoding="utf-8")
+    (checkpoint / "README.md").write_text(
+        card.replace("license: apache-2.0", "license: cc-by-sa-4.0"), encoding="utf-8"
+    )
+    own, run_dir = recipe(tmp_path, checkpoint, data, **tuned), tmp_path / "runs" / "own"
+    assert "cc-by-sa-4.0" in kobert("check", own).complaint
+    assert kobert("run", own, "--run-dir", run_dir, "--set", "publish.nsmc.license=cc-by-sa-4.0").code == 0
+    assert (run_dir / "checkpoint" / "tokenizer" / "morphemes.json").is_file()
+    published = ModelCard.load(run_dir / "publish" / "nsmc" / "README.md")
+    assert "with that checkpoint's own tokenizer. The analyzer kiwi (style `surface`) segments" in published.text
+    assert "trust_remote_code=True)" in published.text and "kiwi" in published.data.tags
 
 
 def test_the_base_model_of_a_folder_is_the_one_that_its_card_names(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
     (["compare", "gone"], "gone"),
     (["predict", "gone", "글"], "gone"),
     (["predict", "gone", "글", " "], "text 2 is empty"),
+    (["predict", "gone", "--in", "a.txt", "--in", "b.txt"], "--in is given 2 times, but one file is read at a time"),
     (["tokenize", "gone", "글"], "gone"),
 ]
 

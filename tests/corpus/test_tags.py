@@ -59,7 +59,7 @@ def corpus_of(folder: Path, texts: list[str], **options: Any) -> tuple[list[str]
 @pytest.mark.parametrize("ordered", [True, False])
 def test_a_corpus_loses_its_tags_if_it_is_told_to(tmp_path: Path, ordered: bool) -> None:
     posts = [
-        "배우들의 <b>연기가</b> 정말<br>좋았던 영화",
+        "배우들의 <b>연기가</b> 정말&lt;br&gt;좋았던 영화",
         "태그가 없는 글은 그대로 남는다",
         "평가용 글은 열 <i>글자를</i> 넘는다",
     ]
@@ -70,8 +70,10 @@ def test_a_corpus_loses_its_tags_if_it_is_told_to(tmp_path: Path, ordered: bool)
 
 
 def test_a_corpus_that_keeps_its_tags_counts_the_documents(tmp_path: Path) -> None:
-    posts = ["배우들의 <b>연기가</b> 정말<br>좋았던 영화", "태그가 없는 글은 그대로 남는다"]
-    texts, counts = corpus_of(tmp_path, posts)
-    assert texts == posts and counts["documents_with_tags"] == 1
+    texts, counts = corpus_of(tmp_path, ["배우들의 &lt;b&gt;연기가 좋았던 영화", "태그가 없는 글은 그대로 남는다"])
+    assert (
+        texts == ["배우들의 <b>연기가 좋았던 영화", "태그가 없는 글은 그대로 남는다"]
+        and counts["documents_with_tags"] == 1
+    )
     assert "1 documents have HTML tags, which cleaning: {tags: remove} removes" in result_of(counts)
     assert "tags" not in CleaningOptions().model_dump()  # so that runs of earlier versions stay current

@@ -276,7 +276,7 @@ def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
         folder / "config.json", config | {"task_specific_params": {"mrc": state | {"null_threshold": threshold}}}
     )
     kept = fine_tuned_for(read_json(folder / "config.json"))[1]
-    facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", inference_options=kept)
+    facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "kiwi", "", "", inference_options=kept)
     code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
     exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
     found = predict(folder, ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")[0]["answer"]
@@ -314,7 +314,9 @@ def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> Non
         model.config.task_specific_params["korquad"] |= options
         model.save_pretrained(folder)
         kept = fine_tuned_for(read_json(folder / "config.json"))[1]
-        facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "", "", "", inference_options=kept, example=example)
+        facts = CardFacts(
+            "", "", "", "", KINDS["korquad"], [], {}, "kiwi", "", "", inference_options=kept, example=example
+        )
         code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
         exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
         [found] = predict(folder, [example["context"]], example["question"])
