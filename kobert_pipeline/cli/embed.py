@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 FILES = "Text files, one text per line, or with --column tables; - reads standard input."
 Files = Annotated[
     list[str],
-    typer.Argument(
-        metavar="FILE...", help="Text files, one text per line, or with --column tables; - reads standard input."
-    ),
+    typer.Argument(metavar="FILE...", help=FILES),
 ]
 OUT = "Write the vectors to this new file: .parquet, .npy or .jsonl; default: JSON Lines to standard output."
 COLUMN = "The files are tables (CSV, TSV, JSON Lines, JSON, Parquet): the column of their texts."
