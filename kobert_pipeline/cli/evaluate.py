@@ -1,5 +1,6 @@
 """The command `kobert evaluate`. torch and transformers are imported only once the arguments are known to be valid."""
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,11 +75,27 @@ def evaluate(
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
     loaded = Checkpoint.load(checkpoint, task, setting)
+    note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
     if out is not None:
         _write_report(out, report, markdown(report), loaded.task.paired)
     print_json(report) if as_json else print(markdown(report), end="")
+
+
+def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | None) -> None:
+    """Say where another task than the checkpoint's own leaves out options on which its predictions depend."""
+    from kobert_pipeline.inference.checkpoint import choose_task, task_options
+
+    own = task_options(checkpoint, config)
+    if not task or not own or own["name"] == task:
+        return
+    used = {name: own[name] for name in choose_task({"name": own["name"]}).inference_options if own.get(name)}
+    if used:
+        given = " ".join(f"--set {name}={value}" for name, value in used.items())
+        print(
+            f"note: --task {task} leaves out options of the checkpoint's task {own['name']}: {given}", file=sys.stderr
+        )
 
 
 def _write_report(out: Path, report: dict[str, Any], text: str, paired: bool) -> None:

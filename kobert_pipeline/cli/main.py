@@ -163,12 +163,12 @@ def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, 
     """Check the options and data files of a recipe and the free disk space, and estimate the memory of pretraining,
     without running anything. Example: kobert check quickstart"""
     from kobert_pipeline.cli.formatting import print_check
-    from kobert_pipeline.pipeline.check import missing_instructions, pretraining_memory, problems, unknown_licences
+    from kobert_pipeline.pipeline.check import pretraining_memory, problems, warnings_of
     from kobert_pipeline.pipeline.stages import plan
 
     loaded, planned = plan(recipe, setting, run_dir, None)
     titles = [job.title for job in planned]
-    warnings, memory = unknown_licences(loaded) + missing_instructions(loaded), pretraining_memory(loaded)
+    warnings, memory = warnings_of(loaded), pretraining_memory(loaded)
     print_check(recipe, titles, *problems(loaded, planned), warnings, memory, as_json)
 
 

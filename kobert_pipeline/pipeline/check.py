@@ -1,5 +1,6 @@
 """What `kobert check` looks at, without running anything: files, libraries, disk space, memory of pretraining."""
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 from kobert_pipeline.download.sources import MissingFiles
@@ -45,6 +46,11 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
     return list(dict.fromkeys(stopping)), skippable, needed  # without repetitions: several jobs may read the same file
 
 
+def warnings_of(recipe: Recipe) -> list[str]:
+    """What does not stop a run, but should be known before it."""
+    return [*unknown_licences(recipe), *not_decontaminated(recipe), *missing_instructions(recipe)]
+
+
 def unknown_licences(recipe: Recipe) -> list[str]:
     """A sentence for each model to publish that is trained on files whose licence is not stated or not known."""
     warnings = []
@@ -59,6 +65,20 @@ def unknown_licences(recipe: Recipe) -> list[str]:
                 "for a checkpoint), or find out what it allows before you pass the model on (--push refuses it)"
             )
     return warnings
+
+
+def not_decontaminated(recipe: Recipe) -> list[str]:
+    """A sentence for each test file whose texts the corpus is not searched for."""
+    if recipe.corpus is None:
+        return []
+    readers = recipe.corpus.decontaminate
+    removed = [row["path"] for reader in readers for row in reader.provenance()]
+    return [
+        f"features.{name}.test {data.test} is not among corpus.decontaminate: what the corpus has of it is trained on, "
+        "and the scores are then too good"
+        for name, data in recipe.features.items()
+        if data.test and not any(fnmatchcase(data.test, path) for path in removed)
+    ]
 
 
 def missing_instructions(recipe: Recipe) -> list[str]:

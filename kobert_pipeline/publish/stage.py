@@ -47,7 +47,8 @@ class PublishOptions(Options):
     """First sentence of the model card; by default that it is a Korean model over morphemes, and what it was trained
     from."""
     plain: bool = True
-    """Also publish the vocabulary as a tokenizer that needs no analyzer, in the folder `plain`."""
+    """Also publish the vocabulary of a tokenizer that the run has trained as one that needs no analyzer, in the folder
+    `plain`."""
     # in the fingerprint only where it has an effect, so that models published before it existed stay valid
     dtype: Literal["float32", "bfloat16"] = Field("float32", exclude_if=lambda value: value == "float32")
     """How the weights are stored. `bfloat16` halves the file; the model computes in float32 all the same, and the card

@@ -77,3 +77,10 @@ def test_check_warns_of_bf16_where_the_cpu_has_no_instructions_for_it(
         monkeypatch.setattr(device, "has_fast_bf16", lambda fast=fast: fast)
         warned = "warning: this CPU has no instructions for bf16" in kobert(*command).out
         assert warned == (not fast and command == asked), (fast, command)
+
+
+def test_check_warns_of_a_test_set_that_the_corpus_may_hold(kobert: Callable[..., Any], corpora: Path) -> None:
+    given = ("check", "tiny", "--set", f"data_dir={corpora}")
+    assert "decontaminate" not in kobert(*given).out
+    warned = kobert(*given, "--set", "corpus.decontaminate=[]").out
+    assert "features.nsmc.test reviews_test.txt is not among corpus.decontaminate" in warned
