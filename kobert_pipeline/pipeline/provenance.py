@@ -134,7 +134,7 @@ def card_facts(
     config: dict[str, Any],
     task: Task | None,
     results: Results | None,
-    analyzer: dict[str, str],
+    analyzer: dict[str, Any],
 ) -> CardFacts:
     """All facts of a model card. `config` is the model's `config.json`; a pretrained model has no task and results.
     `analyzer`: what `analyzer_of` returns."""
