@@ -119,12 +119,9 @@ def base_model_of(name: str, folder: Path) -> str | None:
     is neither."""
     if not local_folder(name):
         return parse_hub_name(name)[0]
-    import yaml
-    from huggingface_hub import metadata_load
-
-    with suppress(OSError, ValueError, yaml.YAMLError, UserError):  # the card may be anybody's
-        found = (metadata_load(folder / "README.md") or {}).get("base_model")
-        return parse_hub_name(found)[0] if isinstance(found, str) else None
+    with suppress(UserError):  # the card may name anything
+        found = stated(folder, "base_model")
+        return parse_hub_name(found)[0] if found else None
     return None
 
 
@@ -141,12 +138,18 @@ def analyzer_of(tokenizer: Path) -> dict[str, str]:
 def stated_licence(name: str) -> str | None:
     """The licence that the card in a checkpoint's folder states; None for a checkpoint on the Hub, which is not fetched
     for that, and where the card states none."""
+    folder = local_folder(name)
+    return stated(folder, "license") if folder else None
+
+
+def stated(folder: Path, key: str) -> str | None:
+    """The text that the metadata of the card in a folder has for a key; None for any other value, and where there is no
+    readable card."""
     import yaml
     from huggingface_hub import metadata_load
 
     with suppress(OSError, ValueError, yaml.YAMLError):  # the card may be anybody's
-        folder = local_folder(name)
-        found = (metadata_load(folder / "README.md") or {}).get("license") if folder else None
+        found = (metadata_load(folder / "README.md") or {}).get(key)
         return found if isinstance(found, str) else None
     return None
 

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from kobert_pipeline.inference.embed import Embedder
 
 FILES = "Text files, one text per line, or with --column tables; - reads standard input."
-Files = Annotated[
-    list[str],
-    typer.Argument(metavar="FILE...", help=FILES),
-]
-OUT = "Write the vectors to this new file: .parquet, .npy or .jsonl; default: JSON Lines to standard output."
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES)]
 COLUMN = "The files are tables (CSV, TSV, JSON Lines, JSON, Parquet): the column of their texts."
 Column = Annotated[str | None, typer.Option(metavar="NAME", help=COLUMN)]
+OUT = "Write the vectors to this new file: .parquet, .npy or .jsonl; default: JSON Lines to standard output."
 Out = Annotated[Path | None, typer.Option(metavar="OUT", help=OUT)]
 POOLING = "How tokens become a text's vector: cls, mean, max, first-last, weighted; default: that of training, or mean."
 Pooling = Annotated[str | None, typer.Option(help=POOLING)]

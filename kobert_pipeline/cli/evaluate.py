@@ -87,8 +87,8 @@ def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | No
     """Say where another task than the checkpoint's own leaves out options on which its predictions depend."""
     from kobert_pipeline.inference.checkpoint import choose_task, task_options
 
-    own = task_options(checkpoint, config)
-    if not task or not own or own["name"] == task:
+    own = task_options(checkpoint, config) if task else {}
+    if not own or own["name"] == task:
         return
     used = {name: own[name] for name in choose_task({"name": own["name"]}).inference_options if own.get(name)}
     if used:

@@ -41,12 +41,14 @@ def refuse_blank_arguments(texts: list[str]) -> None:
 def file_batches(names: list[str], column: str | None = None) -> Iterator[list[str]]:
     """The lines of files, one file after the other; `-` is standard input. With a `column`, the files are tables and
     their cells the texts. Raises UserError for a file that is missing, empty or not UTF-8, or has no such column."""
-    from kobert_pipeline.inference.table_inputs import column_texts
+    if column is not None:
+        from kobert_pipeline.inference.table_inputs import column_texts  # lines need nothing of it
 
-    for name in names:
-        if column is not None:
+        for name in names:
             yield from column_texts(Path(name), column)
-        elif name == "-":
+        return
+    for name in names:
+        if name == "-":
             yield from line_batches(sys.stdin.buffer)
         else:
             with Path(name).open("rb") as file:

@@ -101,7 +101,7 @@ def predict(
 
 
 def only_one(files: list[str]) -> str | None:
-    """The file of --in; None for none. Raises UserError for several, whose results could not be told apart."""
+    """The file of --in; None for none. Raises UserError for several: their results have no names of files."""
     if len(files) > 1:
         raise UserError(f"--in is given {len(files)} times, but one file is read at a time; run the command for each")
     return files[0] if files else None

@@ -57,24 +57,24 @@ def similar(
     """
     _refuse_conflicts(queries, candidates, gold, column)
     _refuse_conflicts_of_methods(by or [], hybrid_pooling, weights, vectors, gold)
+    numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
 
     refuse_unknown(by or [], hybrid_pooling)
     lines_of = {name: list(chain.from_iterable(file_batches([name], column))) for name in candidates or []}
     texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
-    embedder_of = embedders(checkpoint, tokenizer, parse_layers(layers), weights)
+    embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
     if vectors:
         ranked = top_of_stored(vectors, len(texts), lambda: embedder_of(by[0] if by else None), asked, top_k)
-        _print_ranking(ranked, asked, lines_of, column, as_json)
-        return
-    trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
-    found = rankers(texts, list(dict.fromkeys(by or [trained])), embedder_of, hybrid_pooling or trained, bm25_weight)
-    if gold:
-        _print_evaluation(found, asked, right, len(texts), as_json)
     else:
+        own = embedder_of(None).pooling if not by or "hybrid" in by else ""  # that of the model's training
+        found = rankers(texts, list(dict.fromkeys(by or [own])), embedder_of, hybrid_pooling or own, bm25_weight)
+        if gold:
+            _print_evaluation(found, asked, right, len(texts), as_json)
+            return
         ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
-        _print_ranking(ranked, asked, lines_of, column, as_json)
+    _print_ranking(ranked, asked, lines_of, column, as_json)
 
 
 def _refuse_conflicts(

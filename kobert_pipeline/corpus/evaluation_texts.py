@@ -8,7 +8,7 @@ from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.tags import remove_tags
+from kobert_pipeline.corpus.tags import without_tags
 from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport, quoted
 from kobert_pipeline.errors import UserError
 
@@ -17,10 +17,9 @@ from kobert_pipeline.errors import UserError
 def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
     read = CorpusOptions.model_validate_json(options)
     documents = (refuse_dropped(document) for reader in read.decontaminate for document in reader.read(data_dir))
-    # as the corpus is, so that equal texts stay equal
-    untagged = (lambda text: remove_tags(text)[0]) if read.cleaning.tags == "remove" else str
     return EvaluationTexts(
-        clean(untagged(clean(text, read.cleaning)), read.cleaning)
+        # without tags where the corpus is, so that equal texts stay equal
+        without_tags(clean(text, read.cleaning), read.cleaning)[0]
         for document in documents
         for text in texts_of(document)
     )

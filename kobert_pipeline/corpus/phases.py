@@ -39,7 +39,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import redact
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.recurring_lines import recurring_lines, remove_recurring
-from kobert_pipeline.corpus.tags import has_tags, remove_tags
+from kobert_pipeline.corpus.tags import has_tags, without_tags
 from kobert_pipeline.corpus.task_report import TaskReport
 from kobert_pipeline.corpus.unfit import Skipped
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
@@ -165,23 +165,20 @@ class CleanAndFilter:
         report.counts.update({"paragraphs_repaired": repaired, "paragraphs_dropped_mojibake": lost})
         if document.text.strip() and not text.strip():
             return document, "mojibake"
-        cleaned = replace(document, text=self.without_tags(clean(text, self.options.cleaning), document, report))
+        # in gathered reviews a line is a review, which must not become two
+        line_end = "\n" if document.ordered else " "
+        text, removed = without_tags(clean(text, self.options.cleaning), self.options.cleaning, line_end)
+        if self.options.cleaning.tags == "keep":
+            report.counts["documents_with_tags"] += has_tags(text)
+        else:
+            report.counts["tags_removed"] += removed
+        cleaned = replace(document, text=text)
         # before redaction: evaluation texts are cleaned but not redacted, so they would no longer match
         clear = remove_contamination(cleaned, evaluation_texts(self.options, self.data_dir), report)
         if cleaned.text and not clear.text:
             return cleaned, "contaminated"
         kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask, report.counts))
         return kept, reason_to_drop(kept, self.options.filters)
-
-    def without_tags(self, text: str, document: Document, report: TaskReport) -> str:
-        """A clean text without HTML tags, if they are to be removed; counts them, or the document that keeps some."""
-        if self.options.cleaning.tags == "keep":
-            report.counts["documents_with_tags"] += has_tags(text)
-            return text
-        # in gathered reviews a line is a review, which must not become two
-        without, removed = remove_tags(text, "\n" if document.ordered else " ")
-        report.counts["tags_removed"] += removed
-        return clean(without, self.options.cleaning) if removed else text
 
 
 @dataclass(frozen=True)

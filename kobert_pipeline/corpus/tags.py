@@ -2,6 +2,8 @@
 
 import re
 
+from kobert_pipeline.corpus.cleaning import CleaningOptions, clean
+
 BREAKING = (
     "address|article|aside|blockquote|body|br|center|dd|div|dl|dt|figcaption|figure|footer|form|h[1-6]|head|header|hr|"
     "html|li|main|nav|ol|option|p|pre|section|select|table|tbody|td|tfoot|th|thead|title|tr|ul"
@@ -31,3 +33,12 @@ def remove_tags(text: str, line_end: str = "\n") -> tuple[str, int]:
     if "<" not in text:
         return text, 0
     return TAG.subn(lambda tag: line_end if tag.group(1) else "", text)
+
+
+def without_tags(text: str, options: CleaningOptions, line_end: str = "\n") -> tuple[str, int]:
+    """A clean text without its HTML tags if the options remove them, clean again, and the number of tags removed."""
+    if options.tags == "keep":
+        return text, 0
+    found, removed = remove_tags(text, line_end)
+    # without a tag, blanks may be next to each other and the two ends of an entity together
+    return (clean(found, options) if removed else text), removed

@@ -68,7 +68,7 @@ def unknown_licences(recipe: Recipe) -> list[str]:
 
 
 def not_decontaminated(recipe: Recipe) -> list[str]:
-    """A sentence for each test file whose texts the corpus is not searched for."""
+    """A sentence for each test file that the corpus is not searched for."""
     if recipe.corpus is None:
         return []
     readers = recipe.corpus.decontaminate

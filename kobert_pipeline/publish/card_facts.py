@@ -73,7 +73,7 @@ class CardFacts:
     library: str = ""
     """The package to install for the analyzer, "" if it needs none."""
     base: str | None = None
-    """The checkpoint, not of this package, that it was made from."""
+    """The checkpoint that it was made from."""
     base_model: str | None = None
     """That checkpoint on the Hub, or the one that it names as its base."""
     results: Results | None = None
