@@ -8,6 +8,7 @@ import errno
 import os
 import resource
 from collections.abc import Collection, Iterable
+from typing import Any
 
 MAX_NAMES, MAX_NAME_LENGTH = 100, 80
 """Limits of the names that a message lists, and of their characters: they may come from a hostile file."""
@@ -15,6 +16,18 @@ MAX_NAMES, MAX_NAME_LENGTH = 100, 80
 
 class UserError(Exception):
     """A mistake of the user. The message is one sentence: what happened, where, what is allowed, what to do."""
+
+
+class Several(UserError):
+    """Several mistakes: `sentences` has one for each, the message is the first of them and `more` on the others."""
+
+    def __init__(self, sentences: list[str], more: str) -> None:
+        self.sentences, self.more = sentences, more
+        super().__init__(sentences[0] + more)
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        # an exception is pickled by its message alone, from which a worker's error could not be built again
+        return type(self), (self.sentences, self.more)
 
 
 class NotFinished(UserError):

@@ -11,6 +11,7 @@ from typing import Any
 from kobert_pipeline.checkpoint.source import (
     CONFIG,
     PICKLED_WEIGHTS,
+    TOKENIZER_CONFIG,
     TOKENIZER_FILES,
     base_model_of,
     checkpoint_files,
@@ -23,7 +24,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
-from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer, vocabulary_in
+from kobert_pipeline.tokenizer.plain import PLAIN, save_plain
 from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, weight_files
 
 VERSION = 1
@@ -31,6 +33,7 @@ MODEL, TOKENIZER = "model", "tokenizer"
 WRITES = (
     f"{MODEL}/{CONFIG}", f"{MODEL}/{WEIGHTS}",
     *(f"{TOKENIZER}/{name}" for name in dict.fromkeys((*TOKENIZER_FILES, *tokenizer_files()))),
+    f"{TOKENIZER}/{PLAIN}/tokenizer.json", f"{TOKENIZER}/{PLAIN}/{TOKENIZER_CONFIG}",
 )  # fmt: skip
 """Patterns of every file that the stage writes to its folder."""
 SPARE = ("pooler.",)
@@ -78,6 +81,8 @@ def run(name: str, out: Path) -> dict[str, Any]:
     for path in (out / TOKENIZER).iterdir():
         if f"{TOKENIZER}/{path.name}" not in WRITES:
             path.unlink()  # a template for chats, and the like: no part of a tokenizer of this package
+    if is_morpheme_tokenizer(tokenizer):
+        save_plain(vocabulary_in(out / TOKENIZER)[0], out / TOKENIZER / PLAIN)
     digests = {path.name: sha256(path) for path in files}
     counts = {"source": name, "files_sha256": digests, "vocab_size": len(tokenizer), "parameters": parameters}
     known = {"commit": commit_of(name, folder), "base_model": base_model_of(name, folder)}

@@ -66,7 +66,7 @@ def similar(
     texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
     if vectors:
-        ranked = top_of_stored(vectors, len(texts), lambda: embedder_of(by[0] if by else None), asked, top_k)
+        ranked = top_of_stored(vectors, texts, lambda: embedder_of(by[0] if by else None), asked, top_k)
     else:
         own = embedder_of(None).pooling if not by or "hybrid" in by else ""  # that of the model's training
         found = rankers(texts, list(dict.fromkeys(by or [own])), embedder_of, hybrid_pooling or own, bm25_weight)

@@ -11,7 +11,7 @@ import yaml
 from pydantic import model_validator
 
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.errors import Several, UserError, did_you_mean
 
 LATEST = "latest"
 DATE = re.compile(r"\d{8}|" + LATEST)
@@ -101,18 +101,16 @@ def download_command(path: str, data_dir: Path) -> str | None:
     return None
 
 
-class MissingFiles(UserError):
-    """Data files of a recipe do not exist. `sentences` says for each what to do."""
+class MissingFiles(Several):
+    """Data files of a recipe do not exist; each sentence says what to do."""
 
     def __init__(self, paths: Iterable[Path], data_dir: Path) -> None:
         self.paths = list(paths)
         self.data_dir = data_dir
-        self.sentences = [missing_file(path, data_dir) for path in self.paths]
         more = f" ({len(self.paths)} files are missing: kobert check lists them)" if len(self.paths) > 1 else ""
-        super().__init__(self.sentences[0] + more)
+        super().__init__([missing_file(path, data_dir) for path in self.paths], more)
 
     def __reduce__(self) -> tuple[type, tuple[list[Path], Path]]:
-        # an exception is pickled by its message alone, from which a worker's error could not be built again
         return type(self), (self.paths, self.data_dir)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, rows
 from kobert_pipeline.features.task import Example, nfc, refuse_blank
 
 ROLES = ("id", "text", "text_pair", "label")
@@ -34,12 +34,12 @@ class LabelledTask(SequenceTask):
     """Column of the label; null: recognized by its name."""
 
     def read(self, path: Path) -> list[Example]:
-        """An example per row. Raises UserError for a row with a missing or blank text or a label that is not
+        """An example per row. Raises UserError for rows with a missing or blank text or a label that is not
         allowed."""
         table = list(rows(path))
         columns = {role: self.column(role, path, table[0]) for role in ROLES} if table else {}
         parse_label = self.label_parser()
-        return [self._example(row, number, columns, parse_label) for number, row in enumerate(table)]
+        return each_row(table, lambda row, number: self._example(row, number, columns, parse_label))
 
     def column(self, role: str, path: Path, first: Row) -> str | None:
         """The column for a role, by the first row; None where there is none. Raises UserError for a required column

@@ -6,14 +6,17 @@ They are read by the corpus's readers of these formats, so that decontamination 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.readers.csv import DELIMITER_NAMES, found_delimiter, other_delimiter, read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import open_parquet, read_rows
-from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.errors import Several, UserError, did_you_mean
 
+T = TypeVar("T")
+LISTED, NAMED = 20, 5
+"""Rows that are refused with a sentence each, and further ones that a message about the first names."""
 IDS = ("guid", "id")
 """Names of the column of an example's id in published data sets."""
 
@@ -38,6 +41,31 @@ def rows(path: Path) -> Iterator[Row]:
             ".bz2 .xz .zst)"
         )
     return KINDS[suffix](path)
+
+
+def each_row(table: Sequence[Row], make: Callable[[Row, int], T]) -> list[T]:
+    """What is made of each row and its number. Raises Several for all rows that are refused, so that they can be mended
+    at once."""
+    made, refused = list[T](), dict[str, str]()
+    for number, row in enumerate(table):
+        try:
+            made.append(make(row, number))
+        except UserError as error:
+            refused[row.place] = str(error)
+    if refused:
+        _refuse(refused)
+    return made
+
+
+def _refuse(refused: dict[str, str]) -> None:
+    """Raise Several for the sentences about rows by their places."""
+    path, places = next(iter(refused)).rpartition(", ")[0], [place.rpartition(", ")[2] for place in refused]
+    unlisted, unnamed = len(refused) - LISTED, len(refused) - 1 - NAMED
+    sentences = list(refused.values())[:LISTED]
+    if unlisted > 0:
+        sentences.append(f"{path}: {unlisted:,} more rows are refused, the next at {places[LISTED]}")
+    more = ", ".join(places[1 : 1 + NAMED]) + (f" and {unnamed:,} more" if unnamed > 0 else "")
+    raise Several(sentences, f" (also refused: {more})" if more else "")
 
 
 def has_column(cells: dict[str, Any], column: str) -> bool:

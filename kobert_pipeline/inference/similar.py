@@ -19,6 +19,8 @@ from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
+SAME_VECTOR = 0.02
+"""Largest difference between two computations of one vector of length 1, also in bf16."""
 QUERIES_AT_ONCE = 256
 """Rows of scores that are in memory at once."""
 
@@ -122,18 +124,34 @@ def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray,
 
 
 def top_of_stored(
-    path: Path, texts: int, embedder_of: Callable[[], Embedder], queries: Sequence[str], count: int
+    path: Path, texts: Sequence[str], embedder_of: Callable[[], Embedder], queries: Sequence[str], count: int
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{pooling: as `top`}, by the cosines of the vectors of `texts` texts that are in a file already. Raises UserError
-    where their number is another, or their width is not that of the embedder's."""
-    vectors, embedder = open_vectors(path, texts), embedder_of()
+    """{pooling: as `top`}, by the cosines of the vectors of `texts` that are in a file already. Raises UserError where
+    their number is another, their width is not that of the embedder's, or they are of other texts."""
+    vectors, embedder = open_vectors(path, len(texts)), embedder_of()
     asked = embedder.embed(queries)
     if asked.shape[1] != vectors.shape[1]:
         raise UserError(
             f"{path} has vectors of {vectors.shape[1]:,} numbers, and those of the query have {asked.shape[1]:,}; give "
             "the checkpoint, --by and --layers with which it was written"
         )
+    refuse_other_texts(path, vectors, texts, embedder)
     return {embedder.pooling: nearest(vectors, asked, count)}
+
+
+def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], embedder: Embedder) -> None:
+    """Raise UserError where the first, the middle or the last vector of a file is not that of its text: it is of other
+    texts, of another order, or of another model."""
+    for number in sorted({0, len(texts) // 2, len(texts) - 1}):
+        # of a long text the file may have the mean of its windows
+        if len(embedder.token_ids([texts[number]])[0]) == embedder.max_length:
+            continue
+        both = np.stack([vectors[number], embedder.embed([texts[number]])[0]])
+        if np.isfinite(both).all() and np.abs(np.subtract(*normalized(both))).max() > SAME_VECTOR:
+            raise UserError(
+                f"{path}: vector {number + 1:,} is not that of text {number + 1:,} ({texts[number]!r:.40}); give "
+                "the files in the order in which kobert embed read them, with its checkpoint, pooling and layers"
+            )
 
 
 def ranks(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> np.ndarray:

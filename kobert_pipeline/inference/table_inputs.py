@@ -8,7 +8,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.questions import is_squad_file, squad_questions
 from kobert_pipeline.features.span import SpanTask
-from kobert_pipeline.features.tables import Row, cell, column_of, rows
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
@@ -33,25 +33,29 @@ def predict_table(
     tokenizer_folder: Path | None = None,
     long: str = "truncate",
 ) -> Iterator[list[dict[str, Any]]]:
-    """`predict` for the rows of a table, a few at a time; `columns` as in `table_examples`."""
+    """`predict` for the rows of a table, a few at a time, each with its `row` and `id`; `columns` as in
+    `table_examples`."""
     folder, model, tokenizer = located(folder, tokenizer_folder)
     checkpoint = with_task(folder, model, tokenizer)
     task = checkpoint.task if checkpoint else None
     refuse_unused(folder, task, question, pair)
     refuse_windows(folder, task, long)
-    examples = table_examples(folder, task, path, columns, question, pair)
-    while batch := list(islice(examples, ROWS)):
+    remaining = table_examples(folder, task, path, columns, question, pair)
+    while batch := list(islice(remaining, ROWS)):
+        examples = [example for _, example in batch]
         if checkpoint:
-            yield predict_rows(checkpoint, batch, long)
+            results = predict_rows(checkpoint, examples, long)
         else:
-            yield fill_masks(model, tokenizer, [example["text"] for example in batch], [top_k] * len(batch))
+            results = fill_masks(model, tokenizer, [example["text"] for example in examples], [top_k] * len(examples))
+        yield [place | without_label(result) for (place, _), result in zip(batch, results, strict=True)]
 
 
 def table_examples(
     folder: Path, task: Task | None, path: Path, columns: list[str], question: str | None, pair: str | None
-) -> Iterator[Example]:
-    """The rows of a table as examples of the task (None: to fill masks), with dummy labels; for questions also those of
-    a file in SQuAD form. `columns` are those of the text and of what belongs to it, in this order; others are
+) -> Iterator[tuple[dict[str, Any], Example]]:
+    """The rows of a table as examples of the task (None: to fill masks), with dummy labels, each after its place: the
+    number of the `row` from 1, and its `id` where the table has one. For questions also those of a file in SQuAD form,
+    with their `id`. `columns` are those of the text and of what belongs to it, in this order; others are
     recognized as in training. Raises UserError for a table without rows, or without such a column, and for a cell that
     is not a text."""
     fields = fields_of(folder, task, question, pair)
@@ -60,7 +64,7 @@ def table_examples(
     refuse_wrong_order(fields, columns)
     if isinstance(task, SpanTask) and question is None and not columns and is_squad_file(path):
         for context, asked in squad_questions(path):
-            yield {"context": context, "question": question_text(path, asked), "answers": []}
+            yield identity(asked), {"context": context, "question": question_text(path, asked), "answers": []}
         return
     table = rows(path)
     first = first_row(path, table)
@@ -68,8 +72,22 @@ def table_examples(
     if len(columns) == len(fields):
         refuse_swapped(first, names)
     read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
-    for row in chain([first], table):
-        yield given(task, question, pair) | {field: read(text(row, name)) for field, name in names.items()}
+    for number, row in enumerate(chain([first], table), 1):
+        values = {field: read(text(row, name)) for field, name in names.items()}
+        yield {"row": number} | identity(row.cells), given(task, question, pair) | values
+
+
+def identity(cells: dict[str, Any]) -> dict[str, Any]:
+    """The `id` of a row or question, under the names of published data sets; nothing where it has none."""
+    return next(({"id": cells[name]} for name in IDS if name in cells), {})
+
+
+def without_label(result: dict[str, Any]) -> dict[str, Any]:
+    """A result whose label and scores are None where a text is blank: the model's label for an empty cell says nothing,
+    and would be counted among the others."""
+    if all(result[field].strip() for field in ("text", "text_pair") if field in result):
+        return result
+    return {name: None if name in ("label", "score", "scores") else value for name, value in result.items()}
 
 
 def first_row(path: Path, table: Iterator[Row]) -> Row:

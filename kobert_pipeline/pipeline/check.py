@@ -3,8 +3,7 @@
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kobert_pipeline.download.sources import MissingFiles
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import Several, UserError
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.memory import MemoryModel
@@ -35,7 +34,7 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
             try:
                 check()
             except UserError as error:
-                stopping += error.sentences if isinstance(error, MissingFiles) else [str(error)]
+                stopping += error.sentences if isinstance(error, Several) else [str(error)]
                 break
     needed = 0
     if not stopping:

@@ -139,7 +139,6 @@ def card_facts(
     """All facts of a model card. `config` is the model's `config.json`; a pretrained model has no task and results.
     `analyzer`: what `analyzer_of` returns."""
     auto_class = task.auto_class if task else auto_class_of(config)
-    has_plain = options.plain and "tokenizer" in manifests
     return CardFacts(
         name=recipe_name if recipe_name.endswith(f"-{key}") else f"{recipe_name}-{key}",
         recipe=recipe_name,
@@ -155,7 +154,7 @@ def card_facts(
         **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
-        plain_agreement=manifests["tokenizer"]["counts"]["agreement_with_plain"] if has_plain else None,
+        plain_agreement=manifests.get("tokenizer", {}).get("counts", {}).get("agreement_with_plain"),
         learned_plain=any("train_examples_plain" in run["counts"] for run in related.values()),
         gives_vectors=isinstance(task, Contrastive) or (task is None and auto_class != "AutoModelForCausalLM"),
         permission=options.permission,

@@ -77,8 +77,10 @@ class CardFacts:
     base_model: str | None = None
     """That checkpoint on the Hub, or the one that it names as its base."""
     results: Results | None = None
+    plain: bool = False
+    """Whether the tokenizer in `plain/` is published."""
     plain_agreement: float | None = None
-    """The share of eojeols that the tokenizer in `plain/` tokenizes alike; None if it is not published."""
+    """The share of the corpus's eojeols that it tokenizes alike; None where the run has no corpus."""
     learned_plain: bool = False
     """Whether some training examples were tokenized as in `plain/`."""
     paired: bool = False

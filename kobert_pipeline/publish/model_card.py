@@ -187,13 +187,21 @@ def tokenizer_text(facts: CardFacts) -> str:
         f"{begun}The analyzer {facts.analyzer} (style `{facts.style}`) segments the text, so the tokenizer needs "
         f"{needs}; without the flag it does not load at all, rather than as another tokenizer."
     )
-    if facts.plain_agreement is None:
-        return text
+    return text + (plain_text(facts) if facts.plain else "")
+
+
+def plain_text(facts: CardFacts) -> str:
+    """How the tokenizer in `plain/` differs, and whether the model has learned from its tokens."""
+    begun = " `plain/` has the same vocabulary as a tokenizer that needs neither: it gives"
     learned = "also" if facts.learned_plain else "not"
-    return text + (
-        " `plain/` has the same vocabulary as a tokenizer that needs neither: it gives the same tokens for "
-        f"{facts.plain_agreement:.1%} of the corpus's eojeols. The model was {learned} trained on the tokens that it "
-        "gives for the others."
+    if facts.plain_agreement is None:  # made from a checkpoint, whose own training may have had such tokens
+        return (
+            f"{begun} other tokens where subwords alone do not find the morphemes, on which the model was {learned} "
+            "fine-tuned."
+        )
+    return (
+        f"{begun} the same tokens for {facts.plain_agreement:.1%} of the corpus's eojeols. The model was {learned} "
+        "trained on the tokens that it gives for the others."
     )
 
 

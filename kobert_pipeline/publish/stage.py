@@ -47,7 +47,7 @@ class PublishOptions(Options):
     """First sentence of the model card; by default that it is a Korean model over morphemes, and what it was trained
     from."""
     plain: bool = True
-    """Also publish the vocabulary of a tokenizer that the run has trained as one that needs no analyzer, in the folder
+    """Also publish the vocabulary of a tokenizer over morphemes as one that needs no analyzer, in the folder
     `plain`."""
     # in the fingerprint only where it has an effect, so that models published before it existed stay valid
     dtype: Literal["float32", "bfloat16"] = Field("float32", exclude_if=lambda value: value == "float32")
@@ -87,14 +87,15 @@ def run(
     refuse_missing_libraries(options)
     report("exporting")
     export(model, tokenizer, out, options.dtype)
-    if options.plain and (tokenizer / PLAIN).is_dir():
+    has_plain = options.plain and (tokenizer / PLAIN).is_dir()
+    if has_plain:
         export_plain(model, tokenizer, out)
     if facts.gives_vectors:
         write_sentence_transformers_files(out)
     report("exporting to ONNX" if options.onnx else "exporting")
     counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
     # the card states how far the ONNX files are from torch, so it is written after them
-    card = replace(facts, onnx_difference=counts.get("onnx_max_difference"))
+    card = replace(facts, plain=has_plain, onnx_difference=counts.get("onnx_max_difference"))
     if rounding_cost:
         costs = _rounding_costs(options, model, out, rounding_cost)
         card, counts = replace(card, **costs), counts | {name: asdict(cost) for name, cost in costs.items()}

@@ -704,14 +704,22 @@ def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monke
     (tmp_path / "a.txt").write_text("정말 재밌다\n지루했다\n좋다, 또\n", encoding="utf-8")
     expected = kobert("predict", nsmc, "정말 재밌다", "지루했다", "좋다, 또", "--json")
     assert expected.code == 0
-    assert kobert("predict", nsmc, "--in", tmp_path / "a.csv", "--json") == expected
+    rows = [json.loads(line) for line in expected.out.splitlines()]
+    found = kobert("predict", nsmc, "--in", tmp_path / "a.csv", "--json").out.splitlines()
+    assert [json.loads(line) for line in found] == [{"row": n, "id": str(n)} | row for n, row in enumerate(rows, 1)]
     assert kobert("predict", nsmc, "--in", tmp_path / "a.txt", "--json") == expected
     (tmp_path / "b.tsv").write_text("where\tquestion\n한글은 세종대왕이 만들었다.\t누가?\n", encoding="utf-8")
-    asked = kobert("predict", korquad, "--in", tmp_path / "b.tsv", "--column", "where", "--json")
-    assert asked == kobert("predict", korquad, "한글은 세종대왕이 만들었다.", "--question", "누가?", "--json")
+    asked = kobert("predict", korquad, "--in", tmp_path / "b.tsv", "--column", "where", "--json").json
+    assert (
+        asked
+        == {"row": 1} | kobert("predict", korquad, "한글은 세종대왕이 만들었다.", "--question", "누가?", "--json").json
+    )
     (tmp_path / "c.jsonl").write_text('{"text": "오늘은 [MASK]."}\n', encoding="utf-8")
-    filled = kobert("predict", mlm, "--in", tmp_path / "c.jsonl", "--json")
-    assert filled == kobert("predict", mlm, "오늘은 [MASK].", "--json")
+    filled = kobert("predict", mlm, "--in", tmp_path / "c.jsonl", "--json").json
+    assert filled == {"row": 1} | kobert("predict", mlm, "오늘은 [MASK].", "--json").json
+    (tmp_path / "d.csv").write_text("document,n\n,1\n좋다,2\n", encoding="utf-8")
+    empty, full = map(json.loads, kobert("predict", nsmc, "--in", tmp_path / "d.csv", "--json").out.splitlines())
+    assert empty == {"row": 1, "text": "", "label": None, "scores": None} and full["label"] in full["scores"]
     for words, said in [
         ((), "give either texts or --in FILE"),
         (("글", "--in", tmp_path / "a.csv"), "give either texts or --in FILE"),

@@ -3,6 +3,7 @@ file and line."""
 
 import json
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -405,3 +406,23 @@ def test_predictions_are_scored_by_the_scores_of_each_task() -> None:
     assert predictions == [0.5, 3.0, 4.5, 1.0]
     scores = task.score(predictions, [{"label": label} for label in (0.0, 2.0, 5.0, 1.5)])
     assert list(scores) == ["pearson", "spearman"] and scores["spearman"] == pytest.approx(100)
+
+
+def test_all_rows_that_are_refused_are_named_at_once(tmp_path: Path, kobert: Callable[..., Any]) -> None:
+    records = [{"text": ONE, "label": "좋다"}, {"text": "", "label": "좋다"}, *({"text": TWO, "label": "?"},) * 30]
+    task = {"name": "classification", "labels": ["좋다", "싫다"]}
+    path = table(tmp_path / "a.csv", *records)
+    with pytest.raises(
+        UserError, match=r"line 3: the column 'text' is empty.* \(also refused: line 4, .* and 25 more\)$"
+    ):
+        Task.choose(task).read(path)
+    recipe = tmp_path / "r.yaml"
+    features = {"a": {"task": task, "train": ["a.csv"], "license": "CC0-1.0"}}
+    recipe.write_text(
+        json.dumps(
+            {"data_dir": str(tmp_path), "checkpoint": "klue/bert-base", "features": features, "finetune": {"a": {}}}
+        )
+    )
+    said = kobert("check", recipe).out
+    assert "line 3: the column" in said and said.count("the label is '?'; allowed are 좋다, 싫다") == 19
+    assert "a.csv: 11 more rows are refused, the next at line 23" in said

@@ -150,6 +150,8 @@ def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]
     assert found[0] == found[1] and len(found[0]) == 6
     assert scores[0] == pytest.approx(scores[1], abs=1e-3)
     (place / "other.txt").write_text("한 줄", encoding="utf-8")
+    assert kobert("embed", "mlm", "texts.txt", "--pooling", "mean", "--out", "mean.npy").code == 0
+    np.save(place / "turned.npy", np.load(place / "texts.npy")[::-1])
     np.save(place / "double.npy", np.zeros((5, 32)))
     np.save(place / "inf.npy", np.full((5, 32), np.inf, np.float32))
     (place / "zipped.npy").write_bytes(b"PK\x03\x04 and nothing")
@@ -163,6 +165,8 @@ def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]
         (("--vectors", "-"), "- is no file of vectors"),
         (("--vectors", "zipped.npy"), "zipped.npy is no file of vectors"),
         (("--vectors", "inf.npy"), "is not finite; embed the texts again"),
+        (("--vectors", "mean.npy"), "mean.npy: vector 1 is not that of text 1"),
+        (("--vectors", "turned.npy"), "turned.npy: vector 1 is not that of text 1 ('배우들의"),
         ((*VECTORS, "--hybrid-pooling", "mean"), "ranked by one pooling"),
         ((*VECTORS, "--by", "bm25"), "ranked by one pooling"),
     ):

@@ -21,7 +21,7 @@ def read(place: Path, name: str, content: str, task: Any, *columns: str, **given
     (place / name).write_text(content, encoding="utf-8")
     chosen = task and Task.choose(task)
     more = (given.get("question"), given.get("pair"))
-    return list(table_examples(FOLDER, chosen, place / name, list(columns), *more))
+    return [example for _, example in table_examples(FOLDER, chosen, place / name, list(columns), *more)]
 
 
 def test_columns_are_named_recognized_or_those_of_the_training_files(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_card_without_controls_says_what_is_not_known() -> None:
 def test_the_card_says_which_tokens_of_plain_the_model_knows() -> None:
     assert "plain/" not in read(FACTS).text
     for learned, said in ((False, "was not trained on the tokens"), (True, "was also trained on the tokens")):
-        assert said in read(replace(FACTS, plain_agreement=0.8, learned_plain=learned)).text
+        assert said in read(replace(FACTS, plain=True, plain_agreement=0.8, learned_plain=learned)).text
 
 
 def test_data_names_files_licences_and_uses_the_permission_and_what_is_not_stated() -> None:

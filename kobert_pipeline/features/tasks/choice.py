@@ -14,7 +14,7 @@ from pydantic import field_validator
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.labelled import LabelledTask, label_text
-from kobert_pipeline.features.tables import Row, cell, column_of, has_column, rows
+from kobert_pipeline.features.tables import Row, cell, column_of, each_row, has_column, rows
 from kobert_pipeline.features.task import Example, refuse_blank
 
 KNOWN_CHOICES = (
@@ -58,7 +58,7 @@ class Choice(LabelledTask):
         columns = {role: self.column(role, path, table[0]) for role in ("id", "text", "label")}
         columns["lead"] = column_of("lead", path, table[0], self.name, self.lead, ("sent2", "question"), needed=False)
         candidates = self._candidates(path, table[0])
-        examples = [_example(row, number, columns, candidates) for number, row in enumerate(table)]
+        examples = each_row(table, lambda row, number: _example(row, number, columns, candidates))
         count = len(examples[0]["choices"])
         for row, example in zip(table, examples, strict=True):
             if len(example["choices"]) != count:

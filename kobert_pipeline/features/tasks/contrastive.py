@@ -13,7 +13,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import pearson, ranking_scores, spearman
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, number_of, rows
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, number_of, rows
 from kobert_pipeline.features.task import Example
 
 KNOWN = {
@@ -80,7 +80,7 @@ class Contrastive(SequenceTask):
             )
             for role, known in (KNOWN_WITH_SCORES if score else KNOWN).items()
         }
-        return [_example(row, number, columns | {"score": score}) for number, row in enumerate(table)]
+        return each_row(table, lambda row, number: _example(row, number, columns | {"score": score}))
 
     def refuse_in_training(self, examples: list[Example]) -> None:
         """Raise UserError for pairs with scores, many of which do not belong together."""

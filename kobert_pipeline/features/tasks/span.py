@@ -12,7 +12,7 @@ from kobert_pipeline.features.questions import (
     span_example,
     squad_examples,
 )
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, has_column, rows
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, has_column, rows
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
 
@@ -49,7 +49,7 @@ class Span(UnanswerableTask):
             return squad_examples(path)
         table = list(rows(path))
         columns = self._columns(path, table[0]) if table else {}
-        return refuse_repeated_ids(path, [_example(row, number, columns) for number, row in enumerate(table)])
+        return refuse_repeated_ids(path, each_row(table, lambda row, number: _example(row, number, columns)))
 
     def _columns(self, path: Path, first: Row) -> dict[str, str | None]:
         """The column of each role, by the first row."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, rows
 from kobert_pipeline.features.tagging import TaggingTask, join_tokens
 from kobert_pipeline.features.task import Example
 
@@ -51,7 +51,7 @@ class Tagging(TaggingTask):
         needed = ("tokens", "tags") if by_tokens else ("text", "entities")
         roles |= {role: self._column(role, path, table[0], needed=True) for role in needed}
         columns = {role: column for role, column in roles.items() if column and role in ("id", *needed)}
-        return [self._example(row, number, columns) for number, row in enumerate(table)]
+        return each_row(table, lambda row, number: self._example(row, number, columns))
 
     def _column(self, role: str, path: Path, first: Row, needed: bool) -> str | None:
         return column_of(role, path, first, self.name, getattr(self, role), KNOWN[role], needed)
