@@ -26,6 +26,11 @@ def explanation(name: str) -> dict[str, Any]:
         rows = [(key, "", "", (plugin.__doc__ or "").strip()) for key, plugin in plugins.variants(name).items()]
         return _answer(f"family {name}", _about(plugins.contract(name)), rows)
     matches = plugins.find(name)
+    of_recipe = {row[0]: row for row in plugins.describe(Recipe) if row[0] in Recipe.model_fields}
+    if name == "recipe":
+        return _answer("recipe: its sections and options", _about(Recipe), list(of_recipe.values()))
+    if not matches and name in of_recipe:
+        return _answer(f"option {name} of a recipe", of_recipe[name][3], [of_recipe[name]])
     if not matches:
         options = places_of_options()
         places = options.get(name, [])
@@ -33,7 +38,7 @@ def explanation(name: str) -> dict[str, Any]:
             return explanation(places[0])
         if places:
             raise UserError(f"{name!r} is an option in several places; explain one of them: {', '.join(places)}")
-        names = {*STAGES, *recipe_file.shipped(), *plugins.names()}
+        names = {*STAGES, *of_recipe, *recipe_file.shipped(), *plugins.names()}
         close = difflib.get_close_matches(name[:MAX_NAME_LENGTH], options, n=1, cutoff=0.75)
         if close and not difflib.get_close_matches(name[:MAX_NAME_LENGTH], names, n=1, cutoff=0.75):
             raise UserError(f"there is nothing called {name!r} - did you mean the option '{close[0]}'?")

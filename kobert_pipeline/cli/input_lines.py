@@ -2,6 +2,7 @@
 
 import os
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,8 @@ def _decode(line: bytes, offset: int, name: str) -> str:
         return line.decode("utf-8" if offset else "utf-8-sig").removesuffix("\r")
     except UnicodeDecodeError as error:
         place = offset + error.start
+        encoding = "UTF-16" if not offset and line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "CP949"
         raise UserError(
-            f"{name} is not UTF-8 ({error.reason} at byte {place}); convert it first (`iconv -f cp949 -t utf-8` for "
-            "CP949)"
+            f"{name} is not UTF-8 ({error.reason} at byte {place}); convert it first "
+            f"(`iconv -f {encoding.lower()} -t utf-8` for {encoding})"
         ) from None

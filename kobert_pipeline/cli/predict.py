@@ -112,6 +112,7 @@ def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
         if as_json:
             print(json_text(result))
         else:
-            line = "  ".join(f"{key}: {value}" for key, value in result.items())
+            shown = {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in result.items()}
+            line = "  ".join(f"{key}: {value}" for key, value in shown.items())
             print(line.encode(errors="replace").decode())  # half an emoji of a JSON file cannot be printed
     sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them

@@ -118,11 +118,11 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
         parts.append(f"held-out loss {after:.2f} (at first {before:.2f}), training loss {counts['train_loss']:.2f}")
         parts.append(f"{counts['tokens_seen']:,} tokens seen")
     unusable = {
-        "files": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0),
-        "rows": counts.get("rows_skipped", 0),
+        "file": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0),
+        "row": counts.get("rows_skipped", 0),
     }
     if any(unusable.values()):
-        amounts = " and ".join(f"{count:,} {what}" for what, count in unusable.items() if count)
+        amounts = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for what, n in unusable.items() if n)
         parts.append(f"{amounts} unusable (`skipped` in its manifest.json)")
     return ", ".join(parts)
 

@@ -4,7 +4,7 @@ import json
 import os
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from kobert_pipeline.inference.similar import Scores
 
+LETTERS_SHOWN = 200
+"""Of a text in the table; --json prints the whole text."""
 Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
 IN = "A file of texts to search in, one per line, or with --column a table; - reads standard input. Repeatable."
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
@@ -138,29 +140,50 @@ def _print_ranking(
 ) -> None:
     """`ranked`: by method, the numbers and the scores of the best texts of each query; `lines_of`: the texts of each
     file, its lines or with a `column` its rows."""
-    unit = "row" if column else "line"
-    places = [(name, number) for name, lines in lines_of.items() for number in range(1, len(lines) + 1)]
-    texts, several = list(chain(*lines_of.values())), len(lines_of) > 1
+    places = places_of(lines_of, column)
+    texts, unit = list(chain(*lines_of.values())), "row" if column else "line"
+    more = ["id"] if any("id" in place for place in places) else []
     for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
             of_query = list(enumerate(zip(best, of_best, strict=True), 1))
             if as_json:
                 rows = [
                     {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
-                    | ({"file": places[number][0]} if several else {})
-                    | {unit: places[number][1], "text": texts[number]}
+                    | places[number]
+                    | {"text": texts[number]}
                     for rank, (number, value) in of_query
                 ]
                 print(*(json.dumps(row, ensure_ascii=False) for row in rows), sep="\n")
                 continue
             print(f"{query}  (by {method})")
             table = [
-                [str(rank), f"{value:.3f}", ":".join(map(str, places[number][not several :])), one_line(texts[number])]
+                [str(rank), f"{value:.3f}", place_name(places[number], unit)]
+                + [str(places[number].get(name, "")) for name in more]
+                + [one_line(texts[number])]
                 for rank, (number, value) in of_query
             ]
-            print_table(["rank", "score", unit, "text"], table)
+            print_table(["rank", "score", unit, *more, "text"], table)
+
+
+def place_name(place: dict[str, Any], unit: str) -> str:
+    """A place as in `reviews.txt:3`, without the only file's name."""
+    return ":".join(str(place[name]) for name in ("file", unit) if name in place)
+
+
+def places_of(lines_of: dict[str, list[str]], column: str | None) -> list[dict[str, Any]]:
+    """Where each text is: its `file` of several, and its `line`, or of a table its `row` and the `id` it may have."""
+    places: list[dict[str, Any]] = []
+    for name, lines in lines_of.items():
+        of_file: list[dict[str, Any]] = [{"line": number} for number in range(1, len(lines) + 1)]
+        if column:
+            from kobert_pipeline.inference.table_inputs import row_places
+
+            of_file = row_places(Path(name))
+        places += [({"file": name} if len(lines_of) > 1 else {}) | place for place in of_file]
+    return places
 
 
 def one_line(text: str) -> str:
-    """A text of a table in one line."""
-    return " ".join(text.split())
+    """A text, or the beginning of a long one, in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= LETTERS_SHOWN else line[: LETTERS_SHOWN - 1] + "…"

@@ -6,7 +6,9 @@ nothing is unpacked.
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
+from unicodedata import normalize
 
 from kobert_pipeline.corpus.open_text import COMPRESSED
 from kobert_pipeline.download.sources import MissingFiles
@@ -27,12 +29,19 @@ def data_folders(data_dir: Path) -> list[Path]:
 
 def find_file(data_dir: Path, name: str) -> Path | None:
     """The file `name` in the first folder that has it, plain or compressed; None where there is none."""
-    for folder in data_folders(data_dir):
-        path = folder / name  # an absolute name replaces the folder
+    for folder, spelling in product(data_folders(data_dir), spellings(name)):
+        path = folder / spelling  # an absolute name replaces the folder
         for candidate in (path, *(path.with_name(path.name + suffix) for suffix in COMPRESSED if path.name)):
             if candidate.is_file():
                 return candidate
     return None
+
+
+def spellings(name: str) -> list[str]:
+    """The name of a file, as given and with each of its parts composed (NFC) or decomposed (NFD): names from a Mac are
+    decomposed, and look the same."""
+    forms = [dict.fromkeys((part, normalize("NFC", part), normalize("NFD", part))) for part in name.split("/")]
+    return list(map("/".join, product(*forms)))
 
 
 def data_files(data_dir: Path, names: Iterable[str]) -> list[Path]:
@@ -76,10 +85,12 @@ def _glob(pattern: str, folder: Path) -> list[Path]:
         return []
     anchor = Path(pattern).anchor
     below = Path(anchor) if anchor else folder
-    # repeated **/ mean the same as one, but each would search all folders again
-    pattern_below = re.sub(r"(\*\*/)+", "**/", pattern.removeprefix(anchor))
+    # repeated **/ mean the same as one, but each would search all folders again; ** alone would find folders
+    pattern_below = re.sub(r"(\*\*/)+", "**/", re.sub(r"(?<![^/])\*\*$", "**/*", pattern.removeprefix(anchor)))
     try:
-        return sorted(path for path in below.glob(pattern_below) if path.is_file())
+        paths = (path for spelling in spellings(pattern_below) for path in below.glob(spelling) if path.is_file())
+        # a Mac's file system finds one file by both spellings of its folder
+        return sorted({(normalize("NFC", str(path)), path.stat().st_ino): path for path in paths}.values())
     except (ValueError, RecursionError, NotImplementedError) as error:
         raise UserError(
             f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst"

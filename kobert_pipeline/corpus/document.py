@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from unicodedata import normalize
 
 from kobert_pipeline.corpus.open_text import COMPRESSED
 from kobert_pipeline.files import SURROGATES, atomic_write
@@ -33,12 +34,14 @@ def relabel(document: Document, name: str, label: str) -> Document:
 
 
 def is_from(source: str, patterns: Iterable[str]) -> bool:
-    """Whether the name of a source matches one of the patterns (as in a shell: `*` is any text)."""
+    """Whether the name of a source matches one of the patterns (as in a shell: `*` is any text), in whichever form of
+    Unicode either is."""
     # a recipe names `reviews.jsonl`, and the file that is found may be `reviews.jsonl.zst`; the source of a file whose
     # name another one has too is its path, which its name still matches
+    source = normalize("NFC", source)
     paths = {source, source.rpartition("/")[2]}
     names = {path.removesuffix(suffix) for path in paths for suffix in ("", *COMPRESSED)}
-    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+    return any(fnmatchcase(name, normalize("NFC", pattern)) for pattern in patterns for name in names)
 
 
 def first_unmatched(patterns: Iterable[str], sources: Collection[str]) -> str | None:

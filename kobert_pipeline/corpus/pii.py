@@ -25,6 +25,8 @@ PHONE = re.compile(
 )
 LONGEST_PERIOD = 200
 """Years. 1588-1592 is a period, as two numbers of years no further apart are."""
+YEARS_AFTER, YEARS_BEFORE = re.compile(r" ?[년年]"), re.compile(r"(?:기원전|서기전|BC|B\.C\.) ?(?:약 ?)?$")
+"""What is next to the numbers of a period of any length: 기원전 1800-1650, 1644-1911년."""
 # birth date (YYMMDD), then sex and century (1 to 8), then six digits, which may be masked already
 RESIDENT = re.compile(r"(?<!\d)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?: ?[-~] ?| ?)[1-8](?:\d{6}|\*{6})(?!\d)")
 CARD = re.compile(r"(?<!\d)(?<!\d-)\d{4}( ?- ?| ?)\d{4}\1\d{4}\1\d{4}(?!\d)(?!-\d)")
@@ -51,9 +53,15 @@ def _card(match: re.Match[str]) -> str | None:
 
 
 def _phone(match: re.Match[str]) -> str | None:
-    if match["service"] and 0 <= int(match["last"]) - int(match["service"]) <= LONGEST_PERIOD:
-        return None
-    return _zeros(match)
+    return None if match["service"] and _is_period(match) else _zeros(match)
+
+
+def _is_period(match: re.Match[str]) -> bool:
+    """Whether the number of a firm may be two years."""
+    if 0 <= int(match["last"]) - int(match["service"]) <= LONGEST_PERIOD:
+        return True
+    before = match.string[max(0, match.start() - 10) : match.start()]
+    return bool(YEARS_AFTER.match(match.string, match.end()) or YEARS_BEFORE.search(before))
 
 
 MASKS: dict[Kind, tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = {

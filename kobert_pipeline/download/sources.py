@@ -95,7 +95,9 @@ def download_command(path: str, data_dir: Path) -> str | None:
         for known in source.paths():
             before, dated, after = known.partition("{date}")
             exact = re.fullmatch(re.escape(before) + f"({DATE.pattern})" + re.escape(after), path) if dated else None
-            if exact or fnmatchcase(known.replace("{date}", LATEST), path):
+            # a pattern for any file, such as **/*.txt, does not ask for this one
+            named = path.startswith(f"{source.folder}/") and fnmatchcase(known.replace("{date}", LATEST), path)
+            if exact or named:
                 date = f" --date {exact[1]}" if exact and exact[1] != LATEST else ""
                 return f"kobert download {name}{date} --data-dir {shlex.quote(str(data_dir))}"
     return None

@@ -3,6 +3,8 @@
 import hashlib
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from kobert_pipeline.evaluation.noise import Noise, add_noise, noisy_fields
 from kobert_pipeline.evaluation.wrong_labels import has_labels, wrong_labels
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
+from kobert_pipeline.features.tables import has_column, rows
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune.model import Predicted
@@ -81,10 +84,19 @@ def examples_of(task: Task, file: Path) -> list[Example]:
     """The examples of a file. Raises UserError for a missing file or one without examples."""
     if not file.is_file():
         raise UserError(f"{file} does not exist in {Path.cwd()}; name a labelled file that the task {task.name} reads")
-    examples = task.read(file)
+    examples = without_missing_id(task, file).read(file)
     if not examples:
         raise UserError(f"{file} holds no examples of the task {task.name}; name another file")
     return examples
+
+
+def without_missing_id(task: Task, file: Path) -> Task:
+    """The task without the column of its ids where the file has none of that name: scores need no ids."""
+    column = getattr(task, "id", None)
+    with suppress(UserError):  # the task itself says what is wrong with the file
+        if column and not any(has_column(row.cells, column) for row in islice(rows(file), 1)):
+            return task.model_copy(update={"id": None})
+    return task
 
 
 def by_kind(checkpoint: Checkpoint, clean: Predicted) -> list[dict[str, Any]]:

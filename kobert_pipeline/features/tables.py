@@ -23,10 +23,11 @@ IDS = ("guid", "id")
 
 class Row(NamedTuple):
     """A row: `place` is for error messages, as in "train.tsv, line 3"; `cells` are its values by column name, text or
-    any value of JSON and Parquet."""
+    any value of JSON and Parquet; `number` is from 1, and counts rows of empty cells, as spreadsheet programs do."""
 
     place: str
     cells: dict[str, Any]
+    number: int
 
 
 def rows(path: Path) -> Iterator[Row]:
@@ -90,7 +91,7 @@ def column_of(
     given: str | None,
     known: Sequence[str],
     needed: bool = True,
-    by: str = "by the option {role} of the task",
+    by: str = "by the option {role} of the task (kobert evaluate: --set {role}=NAME)",
 ) -> str | None:
     """The column for a `role` of a `task`, by the first row: the `given` one, else the first of the `known` names that
     the file has, else None. Raises UserError, which says `by` what to name a column, where the given column is missing,
@@ -153,16 +154,18 @@ def _table(path: Path, delimiter: str, quoted: bool) -> Iterator[Row]:
                 f"{path}: its first line has {DELIMITER_NAMES[other]} and no {DELIMITER_NAMES[delimiter]}; save the "
                 "table as CSV UTF-8 with commas (.csv), or with tabs (.tsv)"
             )
-        for record in records:
+        for number, record in enumerate(records, 1):
+            # where cells go over several lines, lines of the file are not rows of a spreadsheet
+            row = "" if record.line == number + 1 else f" (row {number:,} below the first)"
             if any(cell.strip() for cell in record.cells.values()):
-                yield Row(f"{path}, line {record.line}", dict(record.cells))
+                yield Row(f"{path}, line {record.line}{row}", dict(record.cells), number)
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
     with open_lines(path) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield Row(f"{path}, line {number}", json_object(path, number, line))
+        filled = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        for row, (number, line) in enumerate(filled, 1):
+            yield Row(f"{path}, line {number}", json_object(path, number, line), row)
 
 
 def _json(path: Path) -> Iterator[Row]:
@@ -176,12 +179,12 @@ def _json(path: Path) -> Iterator[Row]:
     for number, cells in enumerate(content, 1):
         if not isinstance(cells, dict):
             raise UserError(f"{path}, entry {number}: an object was expected, not {type(cells).__name__}")
-        yield Row(f"{path}, entry {number}", cells)
+        yield Row(f"{path}, entry {number}", cells, number)
 
 
 def _parquet(path: Path) -> Iterator[Row]:
     for number, cells in enumerate(read_rows(path, open_parquet(path), None), 1):
-        yield Row(f"{path}, row {number}", cells)
+        yield Row(f"{path}, row {number}", cells, number)
 
 
 KINDS: dict[str, Callable[[Path], Iterator[Row]]] = {

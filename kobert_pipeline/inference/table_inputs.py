@@ -9,6 +9,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.questions import is_squad_file, squad_questions
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
+from kobert_pipeline.features.tables import columns as columns_of
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
@@ -64,7 +65,7 @@ def table_examples(
     refuse_wrong_order(fields, columns)
     if isinstance(task, SpanTask) and question is None and not columns and is_squad_file(path):
         for context, asked in squad_questions(path):
-            yield identity(asked), {"context": context, "question": question_text(path, asked), "answers": []}
+            yield identity(asked, None), {"context": context, "question": question_text(path, asked), "answers": []}
         return
     table = rows(path)
     first = first_row(path, table)
@@ -72,14 +73,17 @@ def table_examples(
     if len(columns) == len(fields):
         refuse_swapped(first, names)
     read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
-    for number, row in enumerate(chain([first], table), 1):
+    for row in chain([first], table):
         values = {field: read(text(row, name)) for field, name in names.items()}
-        yield {"row": number} | identity(row.cells), given(task, question, pair) | values
+        place = {"row": row.number} | identity(row.cells, getattr(task, "id", None))
+        yield place, given(task, question, pair) | values
 
 
-def identity(cells: dict[str, Any]) -> dict[str, Any]:
-    """The `id` of a row or question, under the names of published data sets; nothing where it has none."""
-    return next(({"id": cells[name]} for name in IDS if name in cells), {})
+def identity(cells: dict[str, Any], column: str | None) -> dict[str, Any]:
+    """The `id` of a row or question, in the `column` of the training files or one with a name of published data sets;
+    nothing where there is none."""
+    found = columns_of(cells)
+    return next(({"id": found[name]} for name in (column, *IDS) if name in found), {})
 
 
 def without_label(result: dict[str, Any]) -> dict[str, Any]:
@@ -159,6 +163,11 @@ def text(row: Row, column: str) -> str:
     if not isinstance(value, str):
         raise UserError(f"{row.place}: the column '{column}' holds {type(value).__name__}, text was expected")
     return value
+
+
+def row_places(path: Path) -> list[dict[str, Any]]:
+    """The number of each `row` of a table, and its `id` where it has one."""
+    return [{"row": row.number} | identity(row.cells, None) for row in rows(path)]
 
 
 def column_texts(path: Path, name: str) -> Iterator[list[str]]:

@@ -275,11 +275,11 @@ class Recipe(Options):
                 yield name
 
     def without_data_dir(self) -> dict[str, Any]:
-        """The recipe as JSON values, without the path of the data on this machine, nor, where a checkpoint is
-        pretrained further, defaults of options that it replaces."""
-        values = {key: value for key, value in self.dump().items() if key != "data_dir"}
+        """The recipe as JSON values, without the path of the data on this machine, nor defaults of options that a
+        checkpoint replaces."""
+        replaced = (OWN_TOKENIZER if self.continues else FROM_TEXT) if self.checkpoint else ()
+        values = {key: value for key, value in self.dump().items() if key not in ("data_dir", *replaced)}
         if self.continues:
-            values = {key: value for key, value in values.items() if key not in OWN_TOKENIZER}
             values["pretrain"] = self.continued_options()
         return values
 

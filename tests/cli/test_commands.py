@@ -423,6 +423,14 @@ def test_explain_follows_dots_into_options_and_families(kobert) -> None:
         assert set(rows) <= {row[0] for row in found["options"]}
 
 
+def test_explain_shows_an_option_beside_the_stages(kobert) -> None:
+    assert "Licence of the checkpoint" in kobert("explain", "checkpoint_license").out
+    assert {"corpus", "checkpoint", "data_dir", "report_to"} <= {
+        row[0] for row in kobert("explain", "recipe", "--json").json["options"]
+    }
+    assert "did you mean 'data_dir'?" in kobert("explain", "data_dirs").complaint
+
+
 def test_explain_of_a_name_in_two_families_names_the_other(kobert) -> None:
     assert "kobert explain tasks.nsmc" in kobert("explain", "nsmc").out
 
@@ -680,7 +688,12 @@ def test_lines_are_read_as_many_as_are_there() -> None:
     assert [line for batch in batches for line in batch] == ["", "가나", "", "다\x0c라", "끝"]
     assert len(batches) > 1
     assert list(input_lines.line_batches(io.BytesIO(text.encode()))) == [["", "가나", "", "다\x0c라"], ["끝"]]
-    for wrong, message in [(b"", "is empty"), (b"\n\n", "is empty"), (b"ab\ncd\xff\n", "at byte 5")]:
+    for wrong, message in [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"ab\ncd\xff\n", "at byte 5"),
+        ("가\n".encode("utf-16"), "-f utf-16 -t utf-8` for UTF-16"),
+    ]:
         with pytest.raises(UserError, match=message):
             list(input_lines.line_batches(Blocks(wrong)))
 
@@ -717,9 +730,11 @@ def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monke
     (tmp_path / "c.jsonl").write_text('{"text": "오늘은 [MASK]."}\n', encoding="utf-8")
     filled = kobert("predict", mlm, "--in", tmp_path / "c.jsonl", "--json").json
     assert filled == {"row": 1} | kobert("predict", mlm, "오늘은 [MASK].", "--json").json
-    (tmp_path / "d.csv").write_text("document,n\n,1\n좋다,2\n", encoding="utf-8")
+    (tmp_path / "d.csv").write_text('document,n\n,1\n,\n"좋\n다",2\n', encoding="utf-8")
     empty, full = map(json.loads, kobert("predict", nsmc, "--in", tmp_path / "d.csv", "--json").out.splitlines())
     assert empty == {"row": 1, "text": "", "label": None, "scores": None} and full["label"] in full["scores"]
+    assert full["row"] == 3, "rows are those of a spreadsheet, with empty ones"
+    assert "row: 3  text: 좋 다  label: " in kobert("predict", nsmc, "--in", tmp_path / "d.csv").out
     for words, said in [
         ((), "give either texts or --in FILE"),
         (("글", "--in", tmp_path / "a.csv"), "give either texts or --in FILE"),

@@ -2,11 +2,13 @@
 
 import hashlib
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
 from kobert_pipeline import files
 from kobert_pipeline.corpus.data_files import bundled, data_file, find_file, matching_files
+from kobert_pipeline.corpus.document import is_from
 from kobert_pipeline.corpus.open_text import open_binary
 from kobert_pipeline.errors import UserError
 
@@ -63,3 +65,17 @@ def test_the_bundled_files_are_those_of_the_list_and_the_official_ones_byte_for_
         assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == blob
     readme = (box / "README.md").read_text(encoding="utf-8")
     assert all(name in readme for name in [*found, *OFFICIAL.values()])
+
+
+def test_names_in_either_form_of_unicode_find_the_file(tmp_path: Path) -> None:
+    folder = tmp_path / "디자인팀"
+    folder.mkdir()
+    names = [folder / "가 1.txt", folder / normalize("NFD", "가 2.txt")]
+    for path in names:
+        path.touch()
+    for form in ("NFC", "NFD"):
+        assert [find_file(tmp_path, normalize(form, f"디자인팀/가 {n}.txt")) for n in (1, 2)] == names
+        for pattern in ("디자인팀/가*.txt", "**/가*", "디자인팀/**", "**"):
+            assert sorted(matching_files(tmp_path, normalize(form, pattern))) == sorted(names), pattern
+        assert is_from(normalize(form, "가 2.txt"), ["가*"]) and is_from("가 2.txt", [normalize(form, "가*")])
+    assert matching_files(tmp_path, "나*") == []

@@ -270,6 +270,8 @@ def test_the_tasks_of_the_guide_are_tasks(repo) -> None:
         ("kowiki/kowiki-20260101-pages-articles.xml.bz2", "kobert download kowiki --date 20260101 --data-dir D"),
         ("kowiki/kowiki-2026-pages-articles.xml.bz2", None),
         ("nsmc/raw_reviews.parquet", None),
+        ("**", None),
+        ("*.txt", None),
     ],
 )
 def test_the_command_for_a_file_of_a_recipe(path: str, command: str | None) -> None:

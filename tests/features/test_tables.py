@@ -73,7 +73,7 @@ def test_a_csv_file_with_semicolons_in_its_first_line_and_no_commas_is_read_by_t
 def test_a_quoted_field_of_csv_may_go_over_lines_and_places_count_them(tmp_path: Path) -> None:
     found = list(rows(write(tmp_path / "a.csv", 'text,label\n"두\n줄",0\n한 줄,1\n')))
     assert [row.cells["text"] for row in found] == ["두\n줄", "한 줄"]
-    assert [row.place.rpartition(", ")[2] for row in found] == ["line 2", "line 4"]
+    assert [row.place.rpartition(", ")[2] for row in found] == ["line 2", "line 4 (row 2 below the first)"]
 
 
 WRONG_FILES = [

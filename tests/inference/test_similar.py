@@ -178,8 +178,12 @@ def test_the_rows_of_a_table_are_searched(place: Path, kobert: Callable[..., Any
     asked = ("similar", "mlm", "연기", "--in", "t.csv", "--column", "평", "--by", "bm25", "--top-k", 1)
     found = json.loads(kobert(*asked, "--json").out)
     assert (found["row"], found["text"]) == (2, "연기가\n좋다")
-    assert kobert(*asked).out.splitlines()[1].split()[:4] == ["rank", "score", "row", "text"]
-    assert kobert(*asked).out.rstrip().endswith("2    연기가 좋다")
+    assert found["id"] == "2"
+    assert kobert(*asked).out.splitlines()[1].split()[:5] == ["rank", "score", "row", "id", "text"]
+    assert kobert(*asked).out.rstrip().endswith("2    2   연기가 좋다")
+    Path("t.csv").write_text("평\n" + "연기 " * 200, encoding="utf-8")
+    assert "id" not in json.loads(kobert(*asked, "--json").out)
+    assert kobert(*asked).out.rstrip().endswith("연…") and len(kobert(*asked).out.splitlines()[-1].rstrip()) < 230
 
 
 def test_questions_find_their_contexts(place: Path, kobert: Callable[..., Any], corpora: Path) -> None:

@@ -95,3 +95,13 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     for name, content, task, columns, said in WRONG:
         with pytest.raises(UserError, match=said):
             read(tmp_path, name, content, task, *columns)
+
+
+def test_rows_have_their_number_and_the_id_that_training_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("번호,id,text\n가,1,좋다\n,,\n나,2,싫다\n", encoding="utf-8")
+    task = Task.choose({"name": "classification", "id": "번호"})
+    found = [place for place, _ in table_examples(FOLDER, task, tmp_path / "a.csv", [], None, None)]
+    assert found == [{"row": 1, "id": "가"}, {"row": 3, "id": "나"}]
+    other = Task.choose({"name": "classification", "id": "수"})
+    found = [place for place, _ in table_examples(FOLDER, other, tmp_path / "a.csv", [], None, None)]
+    assert found == [{"row": 1, "id": "1"}, {"row": 3, "id": "2"}]
