@@ -68,3 +68,12 @@ def test_a_venv_without_pip_is_named_and_kept(installed: Installed, tmp_path: Pa
     assert (code, said) == (2, [])
     assert ".venv has no pip" in error and len(error.splitlines()) == 1
     assert (tmp_path / ".venv").exists()
+
+
+def test_unknown_arguments_start_nothing(repo: Path, tmp_path: Path) -> None:
+    for script in ("install", "quickstart"):
+        (tmp_path / "scripts").mkdir(exist_ok=True)
+        copy = shutil.copy(repo / "scripts" / script, tmp_path / "scripts" / script)
+        result = subprocess.run([copy, "--help"], capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stdout) == (2, "") and script in result.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["install", "quickstart", "scripts"]

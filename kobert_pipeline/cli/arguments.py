@@ -34,9 +34,8 @@ Minutes = Annotated[float | None, typer.Option(metavar="N", help=MINUTES)]
 Explained = Annotated[
     str, typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe.")
 ]
-Checkpoint = Annotated[
-    Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint folder, or a name on the Hugging Face Hub.")
-]
+CHECKPOINT = "A checkpoint folder, a model that comes with the clone (mini-nsmc), or a name on the Hugging Face Hub."
+Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
 TokenizerFolder = Annotated[
     Path | None,
     typer.Option(
