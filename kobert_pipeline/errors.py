@@ -18,8 +18,8 @@ class UserError(Exception):
     """A mistake of the user. The message is one sentence: what happened, where, what is allowed, what to do."""
 
 
-class Several(UserError):
-    """Several mistakes: `sentences` has one for each, the message is the first of them and `more` on the others."""
+class UserErrors(UserError):
+    """More than one mistake: `sentences` has one for each, the message is the first and `more` on the others."""
 
     def __init__(self, sentences: list[str], more: str) -> None:
         self.sentences, self.more = sentences, more

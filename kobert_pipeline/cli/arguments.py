@@ -31,9 +31,8 @@ Workers = Annotated[
 ]
 MINUTES = "Stop after this many minutes, a training with a checkpoint; the same command resumes. No schedule changes."
 Minutes = Annotated[float | None, typer.Option(metavar="N", help=MINUTES)]
-Explained = Annotated[
-    str, typer.Argument(help="A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family or a recipe.")
-]
+EXPLAINED = "A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family, a shipped recipe, or `recipe`."
+Explained = Annotated[str, typer.Argument(help=EXPLAINED)]
 CHECKPOINT = "A checkpoint folder, a model that comes with the clone (mini-nsmc), or a name on the Hugging Face Hub."
 Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
 TokenizerFolder = Annotated[

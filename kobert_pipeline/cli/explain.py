@@ -29,11 +29,11 @@ def explanation(name: str) -> dict[str, Any]:
     of_recipe = {row[0]: row for row in plugins.describe(Recipe) if row[0] in Recipe.model_fields}
     if name == "recipe":
         return _answer("recipe: its sections and options", _about(Recipe), list(of_recipe.values()))
-    if not matches and name in of_recipe:
-        return _answer(f"option {name} of a recipe", of_recipe[name][3], [of_recipe[name]])
     if not matches:
         options = places_of_options()
         places = options.get(name, [])
+        if name in of_recipe and not places:
+            return _answer(f"option {name} of a recipe", of_recipe[name][3], [of_recipe[name]])
         if len(places) == 1:
             return explanation(places[0])
         if places:

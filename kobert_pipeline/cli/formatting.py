@@ -129,7 +129,7 @@ def print_check(
 
 
 ON_CPU = "; a run on CPU takes a few GiB more"
-"""With the libraries, and what they keep: a run of `mini` took 4.6 GiB, of which these are 0.5."""
+"""For what torch and the other libraries keep: pretraining `mini` took up to 4.6 GiB, and the estimate is 0.5."""
 
 
 def memory_sentence(memory: dict[str, Any]) -> str:

@@ -2,7 +2,9 @@
 
 import json
 import os
-from itertools import chain
+from bisect import bisect_right
+from functools import partial
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +66,7 @@ def similar(
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
 
     refuse_unknown(by or [], hybrid_pooling)
-    lines_of = {name: list(chain.from_iterable(file_batches([name], column))) for name in candidates or []}
+    lines_of, rows_of = read_candidates(candidates or [], column)
     texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
     if vectors:
@@ -76,7 +78,7 @@ def similar(
             _print_evaluation(found, asked, right, len(texts), as_json)
             return
         ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
-    _print_ranking(ranked, asked, lines_of, column, as_json)
+    _print_ranking(ranked, asked, lines_of, rows_of, as_json)
 
 
 def _refuse_conflicts(
@@ -135,21 +137,21 @@ def _print_ranking(
     ranked: dict[str, tuple["np.ndarray", "np.ndarray"]],
     queries: list[str],
     lines_of: dict[str, list[str]],
-    column: str | None,
+    rows_of: dict[str, list[dict[str, Any]]],
     as_json: bool,
 ) -> None:
-    """`ranked`: by method, the numbers and the scores of the best texts of each query; `lines_of`: the texts of each
-    file, its lines or with a `column` its rows."""
-    places = places_of(lines_of, column)
-    texts, unit = list(chain(*lines_of.values())), "row" if column else "line"
-    more = ["id"] if any("id" in place for place in places) else []
+    """`ranked`: by method, the numbers and the scores of the best texts of each query; the others as in
+    `read_candidates`."""
+    place_of = partial(place_in, lines_of=lines_of, rows_of=rows_of)
+    texts, unit = list(chain(*lines_of.values())), "row" if rows_of else "line"
+    more = ["id"] if any("id" in rows[0] for rows in rows_of.values()) else []
     for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
             of_query = list(enumerate(zip(best, of_best, strict=True), 1))
             if as_json:
                 rows = [
                     {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
-                    | places[number]
+                    | place_of(number)
                     | {"text": texts[number]}
                     for rank, (number, value) in of_query
                 ]
@@ -157,8 +159,8 @@ def _print_ranking(
                 continue
             print(f"{query}  (by {method})")
             table = [
-                [str(rank), f"{value:.3f}", place_name(places[number], unit)]
-                + [str(places[number].get(name, "")) for name in more]
+                [str(rank), f"{value:.3f}", place_name(place_of(number), unit)]
+                + [one_line(str(place_of(number).get(name, ""))) for name in more]
                 + [one_line(texts[number])]
                 for rank, (number, value) in of_query
             ]
@@ -170,17 +172,28 @@ def place_name(place: dict[str, Any], unit: str) -> str:
     return ":".join(str(place[name]) for name in ("file", unit) if name in place)
 
 
-def places_of(lines_of: dict[str, list[str]], column: str | None) -> list[dict[str, Any]]:
-    """Where each text is: its `file` of several, and its `line`, or of a table its `row` and the `id` it may have."""
-    places: list[dict[str, Any]] = []
-    for name, lines in lines_of.items():
-        of_file: list[dict[str, Any]] = [{"line": number} for number in range(1, len(lines) + 1)]
-        if column:
-            from kobert_pipeline.inference.table_inputs import row_places
+def read_candidates(
+    names: list[str], column: str | None
+) -> tuple[dict[str, list[str]], dict[str, list[dict[str, Any]]]]:
+    """The texts of each file; and for tables, with a `column`, the `row` and the `id` of each."""
+    if column is None:
+        return {name: list(chain.from_iterable(file_batches([name]))) for name in names}, {}
+    from kobert_pipeline.inference.table_inputs import column_rows
 
-            of_file = row_places(Path(name))
-        places += [({"file": name} if len(lines_of) > 1 else {}) | place for place in of_file]
-    return places
+    found = {name: list(column_rows(Path(name), column)) for name in names}
+    return (
+        {name: [text for text, _ in rows] for name, rows in found.items()},
+        {name: [place for _, place in rows] for name, rows in found.items()},
+    )
+
+
+def place_in(number: int, lines_of: dict[str, list[str]], rows_of: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Where a text is, by its number among those of all files: its `file` of several, and its `line`, or of a table its
+    `row` and the `id` it may have."""
+    ends = list(accumulate(map(len, lines_of.values())))
+    file = bisect_right(ends, number)  # files without texts have the end of the one before
+    name, place = list(lines_of)[file], number - (ends[file - 1] if file else 0)
+    return ({"file": name} if len(lines_of) > 1 else {}) | (rows_of[name][place] if rows_of else {"line": place + 1})
 
 
 def one_line(text: str) -> str:

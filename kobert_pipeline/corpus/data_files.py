@@ -5,8 +5,9 @@ nothing is unpacked.
 """
 
 import re
-from collections.abc import Iterable
-from itertools import product
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from operator import eq
 from pathlib import Path
 from unicodedata import normalize
 
@@ -29,19 +30,39 @@ def data_folders(data_dir: Path) -> list[Path]:
 
 def find_file(data_dir: Path, name: str) -> Path | None:
     """The file `name` in the first folder that has it, plain or compressed; None where there is none."""
-    for folder, spelling in product(data_folders(data_dir), spellings(name)):
-        path = folder / spelling  # an absolute name replaces the folder
+    for folder in data_folders(data_dir):
+        path = folder / name  # an absolute name replaces the folder
         for candidate in (path, *(path.with_name(path.name + suffix) for suffix in COMPRESSED if path.name)):
-            if candidate.is_file():
-                return candidate
+            if found := same_name(candidate):
+                return found
     return None
 
 
-def spellings(name: str) -> list[str]:
-    """The name of a file, as given and with each of its parts composed (NFC) or decomposed (NFD): names from a Mac are
-    decomposed, and look the same."""
-    forms = [dict.fromkeys((part, normalize("NFC", part), normalize("NFD", part))) for part in name.split("/")]
-    return list(map("/".join, product(*forms)))
+def same_name(path: Path) -> Path | None:
+    """The file `path`, also where a part of its name is written in another form of Unicode: a Mac may decompose names
+    (NFD), which look the same. None where there is none."""
+    if path.is_file() or str(path).isascii():
+        return path if path.is_file() else None
+    parts = list(path.relative_to(path.anchor).parts)
+    return next((found for found in _matching(Path(path.anchor), parts, is_pattern=False) if found.is_file()), None)
+
+
+def _matching(folder: Path, parts: list[str], is_pattern: bool) -> Iterator[Path]:
+    """The paths below a folder of which each part matches that of `parts`, in whichever form of Unicode either is."""
+    if not parts:
+        yield folder
+        return
+    part, rest = normalize("NFC", parts[0]), parts[1:]
+    if is_pattern and part.isascii():
+        found: Iterable[Path] = folder.glob(part)
+    elif (folder / parts[0]).exists() and not is_pattern:
+        found = [folder / parts[0]]
+    else:
+        entries = folder.iterdir() if folder.is_dir() else ()
+        matches = fnmatchcase if is_pattern else eq
+        found = [path for path in entries if matches(normalize("NFC", path.name), part)]
+    for path in found:
+        yield from _matching(path, rest, is_pattern)
 
 
 def data_files(data_dir: Path, names: Iterable[str]) -> list[Path]:
@@ -88,9 +109,10 @@ def _glob(pattern: str, folder: Path) -> list[Path]:
     # repeated **/ mean the same as one, but each would search all folders again; ** alone would find folders
     pattern_below = re.sub(r"(\*\*/)+", "**/", re.sub(r"(?<![^/])\*\*$", "**/*", pattern.removeprefix(anchor)))
     try:
-        paths = (path for spelling in spellings(pattern_below) for path in below.glob(spelling) if path.is_file())
-        # a Mac's file system finds one file by both spellings of its folder
-        return sorted({(normalize("NFC", str(path)), path.stat().st_ino): path for path in paths}.values())
+        if pattern_below.isascii():
+            return sorted(path for path in below.glob(pattern_below) if path.is_file())
+        found = _matching(below, pattern_below.split("/"), is_pattern=True)
+        return sorted({path for path in found if path.is_file()})
     except (ValueError, RecursionError, NotImplementedError) as error:
         raise UserError(
             f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst"

@@ -25,8 +25,11 @@ PHONE = re.compile(
 )
 LONGEST_PERIOD = 200
 """Years. 1588-1592 is a period, as two numbers of years no further apart are."""
-YEARS_AFTER, YEARS_BEFORE = re.compile(r" ?[년年]"), re.compile(r"(?:기원전|서기전|BC|B\.C\.) ?(?:약 ?)?$")
-"""What is next to the numbers of a period of any length: 기원전 1800-1650, 1644-1911년."""
+LAST_YEAR = 2100
+YEAR_AFTER = re.compile(r" ?[년年](?!중)")
+"""After the numbers of a longer period, 1644-1911년; not 년중무휴, which follows phone numbers."""
+BEFORE_CHRIST = re.compile(r"(?:기원전|서기전) ?(?:약 ?)?$")
+"""Before the numbers of a period that counts down, 기원전 1800-1650. Not BC, which is also a bank with phones."""
 # birth date (YYMMDD), then sex and century (1 to 8), then six digits, which may be masked already
 RESIDENT = re.compile(r"(?<!\d)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?: ?[-~] ?| ?)[1-8](?:\d{6}|\*{6})(?!\d)")
 CARD = re.compile(r"(?<!\d)(?<!\d-)\d{4}( ?- ?| ?)\d{4}\1\d{4}\1\d{4}(?!\d)(?!-\d)")
@@ -58,10 +61,11 @@ def _phone(match: re.Match[str]) -> str | None:
 
 def _is_period(match: re.Match[str]) -> bool:
     """Whether the number of a firm may be two years."""
-    if 0 <= int(match["last"]) - int(match["service"]) <= LONGEST_PERIOD:
-        return True
-    before = match.string[max(0, match.start() - 10) : match.start()]
-    return bool(YEARS_AFTER.match(match.string, match.end()) or YEARS_BEFORE.search(before))
+    first, last = int(match["service"]), int(match["last"])
+    if first <= last:
+        is_year = last <= LAST_YEAR and YEAR_AFTER.match(match.string, match.end())
+        return last - first <= LONGEST_PERIOD or bool(is_year)
+    return bool(BEFORE_CHRIST.search(match.string[max(0, match.start() - 10) : match.start()]))
 
 
 MASKS: dict[Kind, tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = {

@@ -11,7 +11,7 @@ import yaml
 from pydantic import model_validator
 
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.errors import Several, UserError, did_you_mean
+from kobert_pipeline.errors import UserError, UserErrors, did_you_mean
 
 LATEST = "latest"
 DATE = re.compile(r"\d{8}|" + LATEST)
@@ -103,7 +103,7 @@ def download_command(path: str, data_dir: Path) -> str | None:
     return None
 
 
-class MissingFiles(Several):
+class MissingFiles(UserErrors):
     """Data files of a recipe do not exist; each sentence says what to do."""
 
     def __init__(self, paths: Iterable[Path], data_dir: Path) -> None:

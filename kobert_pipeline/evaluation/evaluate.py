@@ -46,7 +46,8 @@ def evaluate(
     fields = noisy_fields(task, field_names) if noises or field_names else ()
     if explain:
         refuse_unexplained(task)
-    every = examples_of(task, file)
+    # the texts of --errors are found again by their ids
+    every = examples_of(task if explain else without_missing_id(task, file), file)
     clean = predict_examples(checkpoint, [every[index] for index in sampled(every, limit)])
     examples = len(clean.predictions)
     report(f"clean  {examples} examples  {format_scores(clean.scores)}")
@@ -84,7 +85,7 @@ def examples_of(task: Task, file: Path) -> list[Example]:
     """The examples of a file. Raises UserError for a missing file or one without examples."""
     if not file.is_file():
         raise UserError(f"{file} does not exist in {Path.cwd()}; name a labelled file that the task {task.name} reads")
-    examples = without_missing_id(task, file).read(file)
+    examples = task.read(file)
     if not examples:
         raise UserError(f"{file} holds no examples of the task {task.name}; name another file")
     return examples
@@ -93,8 +94,10 @@ def examples_of(task: Task, file: Path) -> list[Example]:
 def without_missing_id(task: Task, file: Path) -> Task:
     """The task without the column of its ids where the file has none of that name: scores need no ids."""
     column = getattr(task, "id", None)
+    if not column:
+        return task
     with suppress(UserError):  # the task itself says what is wrong with the file
-        if column and not any(has_column(row.cells, column) for row in islice(rows(file), 1)):
+        if not any(has_column(row.cells, column) for row in islice(rows(file), 1)):
             return task.model_copy(update={"id": None})
     return task
 

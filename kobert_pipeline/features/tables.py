@@ -12,18 +12,22 @@ from kobert_pipeline.corpus.open_text import COMPRESSED, LARGEST_JSON, open_line
 from kobert_pipeline.corpus.readers.csv import DELIMITER_NAMES, found_delimiter, other_delimiter, read_records
 from kobert_pipeline.corpus.readers.jsonl import json_object
 from kobert_pipeline.corpus.readers.parquet import open_parquet, read_rows
-from kobert_pipeline.errors import Several, UserError, did_you_mean
+from kobert_pipeline.errors import UserError, UserErrors, did_you_mean
 
 T = TypeVar("T")
-LISTED, NAMED = 20, 5
-"""Rows that are refused with a sentence each, and further ones that a message about the first names."""
+LISTED = 20
+"""Rows that are refused with a sentence each."""
+NAMED = 5
+"""Further rows that the message about the first one names."""
+MOST_REFUSED = 1000
+"""Rows after which a table is not read on: it is of another form."""
 IDS = ("guid", "id")
 """Names of the column of an example's id in published data sets."""
 
 
 class Row(NamedTuple):
     """A row: `place` is for error messages, as in "train.tsv, line 3"; `cells` are its values by column name, text or
-    any value of JSON and Parquet; `number` is from 1, and counts rows of empty cells, as spreadsheet programs do."""
+    any value of JSON and Parquet; `number` is 1 for the first row below the column names, and counts blank rows."""
 
     place: str
     cells: dict[str, Any]
@@ -45,28 +49,31 @@ def rows(path: Path) -> Iterator[Row]:
 
 
 def each_row(table: Sequence[Row], make: Callable[[Row, int], T]) -> list[T]:
-    """What is made of each row and its number. Raises Several for all rows that are refused, so that they can be mended
-    at once."""
-    made, refused = list[T](), dict[str, str]()
+    """What is made of each row and its number. Raises UserErrors for the rows that are refused, so that they can be
+    fixed together."""
+    made, refused = list[T](), list[tuple[str, str]]()
     for number, row in enumerate(table):
         try:
             made.append(make(row, number))
         except UserError as error:
-            refused[row.place] = str(error)
+            refused.append((row.place, str(error)))
+            if len(refused) == MOST_REFUSED:
+                break
     if refused:
         _refuse(refused)
     return made
 
 
-def _refuse(refused: dict[str, str]) -> None:
-    """Raise Several for the sentences about rows by their places."""
-    path, places = next(iter(refused)).rpartition(", ")[0], [place.rpartition(", ")[2] for place in refused]
+def _refuse(refused: list[tuple[str, str]]) -> None:
+    """Raise UserErrors for rows, each with its place and the sentence about it."""
+    path, places = refused[0][0].rpartition(", ")[0], [place.rpartition(", ")[2] for place, _ in refused]
+    at_least = "at least " if len(refused) == MOST_REFUSED else ""
     unlisted, unnamed = len(refused) - LISTED, len(refused) - 1 - NAMED
-    sentences = list(refused.values())[:LISTED]
+    sentences = [sentence for _, sentence in refused[:LISTED]]
     if unlisted > 0:
-        sentences.append(f"{path}: {unlisted:,} more rows are refused, the next at {places[LISTED]}")
-    more = ", ".join(places[1 : 1 + NAMED]) + (f" and {unnamed:,} more" if unnamed > 0 else "")
-    raise Several(sentences, f" (also refused: {more})" if more else "")
+        sentences.append(f"{path}: {at_least}{unlisted:,} more rows are refused, the next at {places[LISTED]}")
+    more = ", ".join(places[1 : 1 + NAMED]) + (f" and {at_least}{unnamed:,} more" if unnamed > 0 else "")
+    raise UserErrors(sentences, f" (also refused: {more})" if more else "")
 
 
 def has_column(cells: dict[str, Any], column: str) -> bool:
@@ -154,18 +161,18 @@ def _table(path: Path, delimiter: str, quoted: bool) -> Iterator[Row]:
                 f"{path}: its first line has {DELIMITER_NAMES[other]} and no {DELIMITER_NAMES[delimiter]}; save the "
                 "table as CSV UTF-8 with commas (.csv), or with tabs (.tsv)"
             )
-        for number, record in enumerate(records, 1):
+        for record in records:
             # where cells go over several lines, lines of the file are not rows of a spreadsheet
-            row = "" if record.line == number + 1 else f" (row {number:,} below the first)"
+            in_rows = "" if record.line == record.row + 1 else f" (row {record.row:,} below the first)"
             if any(cell.strip() for cell in record.cells.values()):
-                yield Row(f"{path}, line {record.line}{row}", dict(record.cells), number)
+                yield Row(f"{path}, line {record.line}{in_rows}", dict(record.cells), record.row)
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
     with open_lines(path) as lines:
         filled = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-        for row, (number, line) in enumerate(filled, 1):
-            yield Row(f"{path}, line {number}", json_object(path, number, line), row)
+        for number, (line_number, line) in enumerate(filled, 1):
+            yield Row(f"{path}, line {line_number}", json_object(path, line_number, line), number)
 
 
 def _json(path: Path) -> Iterator[Row]:

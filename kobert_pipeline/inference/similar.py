@@ -19,8 +19,10 @@ from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
-SAME_VECTOR = 0.02
-"""Largest difference between two computations of one vector of length 1, also in bf16."""
+SAMPLE = 8
+"""Vectors of a file that are compared with their texts."""
+ROUNDING = 1e-4
+"""Largest distance between two computations of one vector of length 1."""
 QUERIES_AT_ONCE = 256
 """Rows of scores that are in memory at once."""
 
@@ -140,14 +142,22 @@ def top_of_stored(
 
 
 def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], embedder: Embedder) -> None:
-    """Raise UserError where the first, the middle or the last vector of a file is not that of its text: it is of other
-    texts, of another order, or of another model."""
-    for number in sorted({0, len(texts) // 2, len(texts) - 1}):
-        # of a long text the file may have the mean of its windows
-        if len(embedder.token_ids([texts[number]])[0]) == embedder.max_length:
-            continue
-        both = np.stack([vectors[number], embedder.embed([texts[number]])[0]])
-        if np.isfinite(both).all() and np.abs(np.subtract(*normalized(both))).max() > SAME_VECTOR:
+    """Raise UserError where a sample of the vectors in a file are not those of their texts: they are of other texts, of
+    another order, or of another model. Each must be much nearer to the vector of its own text than those of other texts
+    in the sample are, since the vectors of all texts may be alike."""
+    numbers = np.unique(np.linspace(0, len(texts) - 1, SAMPLE).astype(int)).tolist()
+    # of a long text the file may have the mean of its windows
+    ids = embedder.token_ids([texts[number] for number in numbers])
+    numbers = [number for number, row in zip(numbers, ids, strict=True) if len(row) < embedder.max_length]
+    if not numbers:
+        return
+    own = normalized(embedder.embed([texts[number] for number in numbers]))
+    for number, vector, stored in zip(numbers, own, normalized(vectors[numbers]), strict=True):
+        if not np.isfinite(stored).all():
+            return  # `nearest` says so
+        others = np.linalg.norm(own - vector, axis=1)
+        nearest_other = min(others[others > ROUNDING], default=1.0)
+        if np.linalg.norm(stored - vector) > max(ROUNDING, nearest_other / 4):
             raise UserError(
                 f"{path}: vector {number + 1:,} is not that of text {number + 1:,} ({texts[number]!r:.40}); give "
                 "the files in the order in which kobert embed read them, with its checkpoint, pooling and layers"

@@ -81,9 +81,13 @@ def table_examples(
 
 def identity(cells: dict[str, Any], column: str | None) -> dict[str, Any]:
     """The `id` of a row or question, in the `column` of the training files or one with a name of published data sets;
-    nothing where there is none."""
+    nothing where there is none. Other values than texts and whole numbers become texts: Parquet has dates and more."""
     found = columns_of(cells)
-    return next(({"id": found[name]} for name in (column, *IDS) if name in found), {})
+    name = next((name for name in (column, *IDS) if name in found), None)
+    if name is None:
+        return {}
+    value = found[name]
+    return {"id": value if value is None or isinstance(value, (str, int)) else str(value)}
 
 
 def without_label(result: dict[str, Any]) -> dict[str, Any]:
@@ -158,24 +162,27 @@ def given(task: Task | None, question: str | None, pair: str | None) -> dict[str
 
 
 def text(row: Row, column: str) -> str:
-    """A cell. Raises UserError unless it is a text."""
+    """A cell; "" for the null of JSON and Parquet. Raises UserError for anything else that is not a text."""
     value = cell(row, column)
+    if value is None:
+        return ""
     if not isinstance(value, str):
         raise UserError(f"{row.place}: the column '{column}' holds {type(value).__name__}, text was expected")
     return value
 
 
-def row_places(path: Path) -> list[dict[str, Any]]:
-    """The number of each `row` of a table, and its `id` where it has one."""
-    return [{"row": row.number} | identity(row.cells, None) for row in rows(path)]
-
-
-def column_texts(path: Path, name: str) -> Iterator[list[str]]:
-    """The texts in a column of a table, some at a time. Raises UserError for a table without rows or without the
-    column, and for a cell that is not a text."""
+def column_rows(path: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The text in a column of each row of a table, and the row's number and `id`. Raises UserError for a table without
+    rows or without the column, and for a cell that is not a text."""
     table = rows(path)
     first = first_row(path, table)
     column_of("text", path, first, "", name, (), by="with --column")
-    texts = (text(row, name) for row in chain([first], table))
+    for row in chain([first], table):
+        yield text(row, name), {"row": row.number} | identity(row.cells, None)
+
+
+def column_texts(path: Path, name: str) -> Iterator[list[str]]:
+    """The texts of `column_rows`, some at a time."""
+    texts = (found for found, _ in column_rows(path, name))
     while batch := list(islice(texts, ROWS)):
         yield batch

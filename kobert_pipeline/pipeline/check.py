@@ -2,8 +2,9 @@
 
 from fnmatch import fnmatchcase
 from typing import Any
+from unicodedata import normalize
 
-from kobert_pipeline.errors import Several, UserError
+from kobert_pipeline.errors import UserError, UserErrors
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.memory import MemoryModel
@@ -34,7 +35,7 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
             try:
                 check()
             except UserError as error:
-                stopping += error.sentences if isinstance(error, Several) else [str(error)]
+                stopping += error.sentences if isinstance(error, UserErrors) else [str(error)]
                 break
     needed = 0
     if not stopping:
@@ -76,7 +77,7 @@ def not_decontaminated(recipe: Recipe) -> list[str]:
         f"features.{name}.test {data.test} is not among corpus.decontaminate: what the corpus has of it is trained on, "
         "and the scores are then too good"
         for name, data in recipe.features.items()
-        if data.test and not any(fnmatchcase(data.test, path) for path in removed)
+        if data.test and not any(fnmatchcase(normalize("NFC", data.test), normalize("NFC", path)) for path in removed)
     ]
 
 

@@ -17,7 +17,7 @@ from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.markdown import mean
 from kobert_pipeline.pipeline.card_example import card_example, dev_licence
-from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.rounding_cost import cost_on_dev, cost_on_held_out
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import costs
@@ -172,7 +172,10 @@ def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manife
     if "corpus" in stages:
         counts = stages["corpus"]["counts"]
         stages["corpus"]["counts"] = {key: value for key, value in counts.items() if key not in PRIVATE_COUNTS}
-    history: dict[str, Any] = strip_local_paths({"recipe": recipe.without_data_dir(), "stages": stages}, data_dir)
+    # a checkpoint without a corpus takes the place of these sections, of which a recipe has only defaults
+    unused = SECTIONS_FROM_TEXT if recipe.checkpoint and not recipe.continues else ()
+    values = {key: value for key, value in recipe.without_data_dir().items() if key not in unused}
+    history: dict[str, Any] = strip_local_paths({"recipe": values, "stages": stages}, data_dir)
     return history
 
 

@@ -34,7 +34,7 @@ out of the run's folder nor be hidden."""
 
 OWN_TOKENIZER = ("analysis", "tokenizer")
 """The sections that a recipe with a checkpoint does not have, since that brings its own tokenizer."""
-FROM_TEXT = (*OWN_TOKENIZER, "shards", "pretrain")
+SECTIONS_FROM_TEXT = (*OWN_TOKENIZER, "shards", "pretrain")
 """The sections that only a recipe with a corpus has."""
 
 
@@ -98,7 +98,7 @@ class Recipe(Options):
             return self
         # compared with the defaults, which a dump of the recipe contains
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        given = [name for name in FROM_TEXT if getattr(self, name) != defaults[name]]
+        given = [name for name in SECTIONS_FROM_TEXT if getattr(self, name) != defaults[name]]
         if self.corpus is None and given:
             raise ValueError(
                 f"checkpoint is {self.checkpoint!r}, which takes the place of pretraining, but there is also "
@@ -275,11 +275,11 @@ class Recipe(Options):
                 yield name
 
     def without_data_dir(self) -> dict[str, Any]:
-        """The recipe as JSON values, without the path of the data on this machine, nor defaults of options that a
-        checkpoint replaces."""
-        replaced = (OWN_TOKENIZER if self.continues else FROM_TEXT) if self.checkpoint else ()
-        values = {key: value for key, value in self.dump().items() if key not in ("data_dir", *replaced)}
+        """The recipe as JSON values, without the path of the data on this machine, nor, where a checkpoint is
+        pretrained further, defaults of options that it replaces."""
+        values = {key: value for key, value in self.dump().items() if key != "data_dir"}
         if self.continues:
+            values = {key: value for key, value in values.items() if key not in OWN_TOKENIZER}
             values["pretrain"] = self.continued_options()
         return values
 

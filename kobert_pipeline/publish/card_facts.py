@@ -80,7 +80,7 @@ class CardFacts:
     plain: bool = False
     """Whether the tokenizer in `plain/` is published."""
     plain_agreement: float | None = None
-    """The share of the corpus's eojeols that it tokenizes alike; None where the run has no corpus."""
+    """The share of the corpus's eojeols that the tokenizer in `plain/` tokenizes alike; None without a corpus."""
     learned_plain: bool = False
     """Whether some training examples were tokenized as in `plain/`."""
     paired: bool = False

@@ -79,3 +79,13 @@ def test_names_in_either_form_of_unicode_find_the_file(tmp_path: Path) -> None:
             assert sorted(matching_files(tmp_path, normalize(form, pattern))) == sorted(names), pattern
         assert is_from(normalize(form, "가 2.txt"), ["가*"]) and is_from("가 2.txt", [normalize(form, "가*")])
     assert matching_files(tmp_path, "나*") == []
+    assert matching_files(tmp_path, "디자인팀/없다/*") == []
+
+
+def test_wildcards_are_whole_syllables(tmp_path: Path) -> None:
+    paths = {name: tmp_path / normalize("NFD", f"{name}.txt") for name in ("고객", "가", "나")}
+    for path in paths.values():
+        path.touch()
+    for pattern, names in (("[가나].txt", "가나"), ("[가나]*.txt", "가나"), ("[!가].txt", "나"), ("고?.txt", ["고객"])):
+        for form in ("NFC", "NFD"):
+            assert matching_files(tmp_path, normalize(form, pattern)) == sorted(paths[name] for name in names), pattern

@@ -10,8 +10,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.tables import rows
+from kobert_pipeline.errors import UserError, UserErrors
+from kobert_pipeline.features.tables import Row, each_row, rows
 
 CELLS = [{"text": "가을 하늘이 높다", "label": "날씨"}, {"text": '그는 "좋다, 가자"라고 했다', "label": "말"}]
 
@@ -123,3 +123,29 @@ def test_a_file_without_rows_has_none(tmp_path: Path) -> None:
         list(rows(write(tmp_path / name, content))) for name, content in (("a.tsv", "text\tlabel\n"), ("a.json", "[]"))
     ]
     assert found == [[], []]
+
+
+def test_rows_are_numbered_as_in_a_spreadsheet(tmp_path: Path) -> None:
+    for name, content, numbers in [
+        ("a.csv", "text\n가\n\n나\n", [1, 3]),
+        ("a.csv", 'text,n\n\n"가\n가",1\n,\n나,2\n', [2, 4]),
+        ("a.tsv", "text\tn\n가\t1\n\n나\t2\n", [1, 3]),
+        ("a.jsonl", '{"text": "가"}\n\n{"text": "나"}\n', [1, 2]),
+    ]:
+        found = list(rows(write(tmp_path / name, content)))
+        assert [row.number for row in found] == numbers, content
+    found = list(rows(write(tmp_path / "a.csv", 'text,n\n"가\n가",1\n나,2\n')))
+    assert [row.place.rpartition("a.csv, ")[2] for row in found] == ["line 2", "line 4 (row 2 below the first)"]
+
+
+def test_a_table_of_another_form_is_not_read_to_its_end() -> None:
+    seen = []
+
+    def refuse(row: Row, number: int) -> None:
+        seen.append(number)
+        raise UserError(f"{row.place}: no")
+
+    table = [Row(f"a.csv, line {n}", {}, n) for n in range(5000)]
+    with pytest.raises(UserErrors, match=r"line 0: no \(also refused: line 1, .* and at least 994 more\)") as caught:
+        each_row(table, refuse)
+    assert len(seen) == 1000 and len(caught.value.sentences) == 21

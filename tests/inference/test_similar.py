@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 import kobert_pipeline as kobert_package
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.inference.bm25 import Bm25, content_morphemes
 from kobert_pipeline.inference.nearest import nearest, normalized
-from kobert_pipeline.inference.similar import ranks, standard_scores, top
+from kobert_pipeline.inference.similar import ranks, refuse_other_texts, standard_scores, top
 from kobert_pipeline.inference.token_weights import K1, B
 
 VECTORS = ("--vectors", "texts.npy")
@@ -151,7 +153,9 @@ def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]
     assert scores[0] == pytest.approx(scores[1], abs=1e-3)
     (place / "other.txt").write_text("한 줄", encoding="utf-8")
     assert kobert("embed", "mlm", "texts.txt", "--pooling", "mean", "--out", "mean.npy").code == 0
-    np.save(place / "turned.npy", np.load(place / "texts.npy")[::-1])
+    stored = np.load(place / "texts.npy")
+    np.save(place / "turned.npy", stored[::-1])
+    np.save(place / "last.npy", stored[[0, 1, 2, 3, 2]])
     np.save(place / "double.npy", np.zeros((5, 32)))
     np.save(place / "inf.npy", np.full((5, 32), np.inf, np.float32))
     (place / "zipped.npy").write_bytes(b"PK\x03\x04 and nothing")
@@ -167,10 +171,32 @@ def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]
         (("--vectors", "inf.npy"), "is not finite; embed the texts again"),
         (("--vectors", "mean.npy"), "mean.npy: vector 1 is not that of text 1"),
         (("--vectors", "turned.npy"), "turned.npy: vector 1 is not that of text 1 ('배우들의"),
+        (("--vectors", "last.npy"), "last.npy: vector 5 is not that of text 5 ('연기, 연기"),
         ((*VECTORS, "--hybrid-pooling", "mean"), "ranked by one pooling"),
         ((*VECTORS, "--by", "bm25"), "ranked by one pooling"),
     ):
         assert said in kobert(*asked, *more).complaint
+
+
+def test_vectors_of_long_texts_may_be_the_means_of_windows(place: Path, kobert: Callable[..., Any]) -> None:
+    (place / "long.txt").write_text("음악이 좋다\n" + "연기가 정말 좋았다 " * 300, encoding="utf-8")
+    assert kobert("embed", "mlm", "long.txt", "--long", "windows", "--out", "windows.npy").code == 0
+    found = kobert("similar", "mlm", "음악", "--in", "long.txt", "--vectors", "windows.npy", "--json")
+    assert found.code == 0 and len(found.out.splitlines()) == 2
+
+
+def test_vectors_that_are_nearly_alike_are_still_compared() -> None:
+    rng = np.random.default_rng(1)
+    vectors = (np.ones((20, 8)) + 0.003 * rng.standard_normal((20, 8))).astype(np.float32)
+    texts = [str(number) for number in range(20)]
+    embedder = SimpleNamespace(
+        max_length=512, token_ids=lambda texts: [[1]] * len(texts), embed=lambda texts: vectors[list(map(int, texts))]
+    )
+    refuse_other_texts(Path("v.npy"), vectors, texts, embedder)
+    refuse_other_texts(Path("v.npy"), vectors * 3 + 1e-6, texts, embedder)
+    for wrong in (np.roll(vectors, 1, 0), vectors[::-1]):
+        with pytest.raises(UserError, match="is not that of text"):
+            refuse_other_texts(Path("v.npy"), wrong, texts, embedder)
 
 
 def test_the_rows_of_a_table_are_searched(place: Path, kobert: Callable[..., Any]) -> None:

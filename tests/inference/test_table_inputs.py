@@ -1,9 +1,12 @@
 """Texts to predict from tables: the columns are those of training files, and no label is needed."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from kobert_pipeline.errors import UserError
@@ -105,3 +108,11 @@ def test_rows_have_their_number_and_the_id_that_training_read(tmp_path: Path) ->
     other = Task.choose({"name": "classification", "id": "수"})
     found = [place for place, _ in table_examples(FOLDER, other, tmp_path / "a.csv", [], None, None)]
     assert found == [{"row": 1, "id": "1"}, {"row": 3, "id": "2"}]
+
+
+def test_an_id_of_any_type_is_printed_as_json(tmp_path: Path) -> None:
+    table = pyarrow.table({"id": [date(2026, 1, 2), None], "text": ["가", None]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    found = list(table_examples(FOLDER, Task.choose("classification"), tmp_path / "a.parquet", [], None, None))
+    assert [place for place, _ in found] == [{"row": 1, "id": "2026-01-02"}, {"row": 2, "id": None}]
+    assert found[1][1]["text"] == ""

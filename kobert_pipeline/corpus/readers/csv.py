@@ -30,10 +30,12 @@ this length."""
 
 
 class Record(NamedTuple):
-    """A row: `line` is the number of its first line in the file, from 1; `cells` are its texts by column name."""
+    """A row: `line` is the number of its first line in the file, from 1; `cells` are its texts by column name; `row`
+    is its number as in a spreadsheet, from 1 for the first below the column names, blank ones counted."""
 
     line: int
     cells: dict[str, str]
+    row: int
 
 
 class Csv(Reader):
@@ -178,8 +180,8 @@ def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool
     twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
     if twice:
         raise Unfit("columns", f"{path}: two columns of its first line are called '{twice}'; rename one")
-    yield Record(1, {name: name for name in header})
-    for row in rows:
+    yield Record(1, {name: name for name in header}, 0)
+    for number, row in enumerate(rows, 1):
         if isinstance(row, Unfit):
             yield row
             continue
@@ -191,7 +193,7 @@ def _read_records(path: Path, lines: Iterable[str], delimiter: str, quoted: bool
                 f"{'' if quoted else _quote_hint(cells)}",
             )
         elif cells:
-            yield Record(line, dict(zip(header, cells, strict=True)))
+            yield Record(line, dict(zip(header, cells, strict=True)), number)
 
 
 def _quote_hint(cells: list[str]) -> str:
