@@ -218,7 +218,7 @@ def list_(
 
 @app.command()
 def explain(
-    name: Explained,
+    name: Explained = "recipe",
     as_json: AsJson = False,
 ) -> None:
     """Explain the options of a stage or variant, and count the parameters of an architecture. Example: kobert explain

@@ -26,7 +26,7 @@ class LabelledTask(SequenceTask):
     """Whether (a, b) and (b, a) are the same question, so that a dev split must not separate them."""
 
     id: str | None = None
-    """Column of an example's id; null: guid or id where there is one, else the row number."""
+    """Column of an example's id; null: guid or id where there is one, else the row number, from 1."""
     text: str | None = None
     """Column of the text (of a pair, the first); null: recognized by its name. A dot leads into an object, as in
     labels.label."""
@@ -39,7 +39,7 @@ class LabelledTask(SequenceTask):
         table = list(rows(path))
         columns = {role: self.column(role, path, table[0]) for role in ROLES} if table else {}
         parse_label = self.label_parser()
-        return each_row(table, lambda row, number: self._example(row, number, columns, parse_label))
+        return each_row(table, lambda row: self._example(row, columns, parse_label))
 
     def column(self, role: str, path: Path, first: Row) -> str | None:
         """The column for a role, by the first row; None where there is none. Raises UserError for a required column
@@ -70,7 +70,7 @@ class LabelledTask(SequenceTask):
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
     def _example(
-        self, row: Row, number: int, columns: dict[str, str | None], parse_label: Callable[[Any, str], int | float]
+        self, row: Row, columns: dict[str, str | None], parse_label: Callable[[Any, str], int | float]
     ) -> Example:
         values = {role: cell(row, column) for role, column in columns.items() if column}
         texts: dict[str, Any] = {role: values[role] for role in ("text", "text_pair") if role in values}
@@ -84,7 +84,7 @@ class LabelledTask(SequenceTask):
         # without white space, so that copies of a text with other spaces are on the same side of a dev split
         parts = [remove_whitespace(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
-        identity = str(values.get("id", number))
+        identity = str(values.get("id", row.number))
         return {"id": identity, "group": group, **texts, "label": parse_label(values["label"], row.place)}
 
 

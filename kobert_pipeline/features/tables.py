@@ -48,13 +48,13 @@ def rows(path: Path) -> Iterator[Row]:
     return KINDS[suffix](path)
 
 
-def each_row(table: Sequence[Row], make: Callable[[Row, int], T]) -> list[T]:
-    """What is made of each row and its number. Raises UserErrors for the rows that are refused, so that they can be
+def each_row(table: Sequence[Row], make: Callable[[Row], T]) -> list[T]:
+    """What is made of each row. Raises UserErrors for the rows that are refused, so that they can be
     fixed together."""
     made, refused = list[T](), list[tuple[str, str]]()
-    for number, row in enumerate(table):
+    for row in table:
         try:
-            made.append(make(row, number))
+            made.append(make(row))
         except UserError as error:
             refused.append((row.place, str(error)))
             if len(refused) == MOST_REFUSED:
@@ -110,7 +110,8 @@ def column_of(
     if given:
         if not has_column(first.cells, given):
             guess = did_you_mean(given, columns(first.cells)).replace("allowed", "found")
-            raise UserError(f"{path}: there is no column '{given}'{guess}; name the column {by}")
+            or_none = ", or set id to null for the numbers of the rows" if role == "id" else ""
+            raise UserError(f"{path}: there is no column '{given}'{guess}; name the column {by}{or_none}")
         return given
     # in the order of `known`: of several columns that would do, the first one listed is meant
     column = next((column for column in known if has_column(first.cells, column)), None)

@@ -17,6 +17,7 @@ from kobert_pipeline.inference.bm25 import Bm25
 from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
+from kobert_pipeline.progress import current_display
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
 SAMPLE = 8
@@ -101,8 +102,14 @@ def rankers(
 
 
 def cosines(texts: Sequence[str], embedder: TextEmbedder) -> Scores:
-    """The cosine of the vectors of query and text. A vector of zeros has the cosine 0 with all others."""
+    """The cosine of the vectors of query and text. A vector of zeros has the cosine 0 with all others. Says how many
+    texts were truncated: what is beyond is not searched."""
     vectors = normalized(embedder.embed(texts))
+    if isinstance(embedder, Embedder) and embedder.truncated:
+        current_display().say(
+            f"truncated to {embedder.max_length} tokens: {embedder.truncated:,} texts; to search whole ones, embed "
+            "them with kobert embed --long windows --out FILE.npy, and add --vectors FILE.npy"
+        )
     return lambda queries: normalized(embedder.embed(queries)) @ vectors.T
 
 

@@ -305,4 +305,4 @@ def test_ids_are_not_needed_for_scores(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\n좋다,1\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("번호,text,label\n가,좋다,1\n", encoding="utf-8")
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    assert [without_missing_id(task, path).read(path)[0]["id"] for path in paths] == ["0", "가"]
+    assert [without_missing_id(task, path).read(path)[0]["id"] for path in paths] == ["1", "가"]

@@ -40,7 +40,7 @@ def test_known_layouts_are_read_without_options(tmp_path: Path) -> None:
         [example] = task.read(write_table(tmp_path / name, record))
         assert (example["text"], example["label"]) == (TEXT, record["label"]), (name, record)
         assert example["choices"] == [lead + ending for ending in ENDINGS[:count]], (name, record)
-        assert example["id"] == record.get("id", "0"), (name, record)
+        assert example["id"] == record.get("id", "1"), (name, record)
         assert example["group"] == TEXT.replace(" ", ""), (name, record)
         assert task.content(example).splitlines() == [TEXT, *example["choices"]], (name, record)
 

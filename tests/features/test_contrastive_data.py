@@ -38,7 +38,7 @@ def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: 
     ]:  # fmt: skip
         [example] = Contrastive(**options).read(write_table(tmp_path / name, record))
         assert example == {
-            "id": "0", "group": "대답", "text": "물음", "text_pair": "대답", "negatives": negatives
+            "id": "1", "group": "대답", "text": "물음", "text_pair": "대답", "negatives": negatives
         }, name  # fmt: skip
 
 

@@ -64,26 +64,26 @@ KLUE_STS = {
     "labels": {"label": 3.7, "real-label": 3.714, "binary-label": 1},
 }
 LAYOUTS = [
-    ("pair", "q.tsv", {"question1": ONE, "question2": TWO, "is_duplicate": 1}, "0", 1),
+    ("pair", "q.tsv", {"question1": ONE, "question2": TWO, "is_duplicate": 1}, "1", 1),
     ("pair", "p.csv", {"id": 9, "sentence1": ONE, "sentence2": TWO, "label": 0}, "9", 0),
     ("pair", "s.json", KLUE_STS, "sts-1", 1),
     ("pair", "s.parquet", KLUE_STS, "sts-1", 1),
-    ("nli", "k.tsv", KORNLI, "0", 1),
+    ("nli", "k.tsv", KORNLI, "1", 1),
     ("nli", "k.json", KLUE_NLI, "nli-7", 2),
     ("nli", "k.jsonl", KLUE_NLI, "nli-7", 2),
-    ("nli", "h.parquet", {"premise": ONE, "hypothesis": TWO, "label": 2}, "0", 2),
+    ("nli", "h.parquet", {"premise": ONE, "hypothesis": TWO, "label": 2}, "1", 2),
     ("sts", "s.tsv", KORSTS, "0001", 3.8),
     ("sts", "s.json", KLUE_STS, "sts-1", 3.7),
     (
         "acceptability",
         "a.tsv",
         {"source": "T1", "acceptability_label": 1, "source_annotation": "", "sentence": ONE},
-        "0",
+        "1",
         1,
     ),
-    ("acceptability", "a.csv", {"sentence": ONE, "label": 0}, "0", 0),
-    ({"name": "classification", "labels": ["물음", "대답"]}, "c.csv", {"text": ONE, "label": "물음"}, "0", 0),
-    ({"name": "classification", "labels": [10, 9]}, "c.jsonl", {"document": ONE, "label": 9}, "0", 1),
+    ("acceptability", "a.csv", {"sentence": ONE, "label": 0}, "1", 0),
+    ({"name": "classification", "labels": ["물음", "대답"]}, "c.csv", {"text": ONE, "label": "물음"}, "1", 0),
+    ({"name": "classification", "labels": [10, 9]}, "c.jsonl", {"document": ONE, "label": 9}, "1", 1),
 ]
 
 

@@ -141,8 +141,8 @@ def test_rows_are_numbered_as_in_a_spreadsheet(tmp_path: Path) -> None:
 def test_a_table_of_another_form_is_not_read_to_its_end() -> None:
     seen = []
 
-    def refuse(row: Row, number: int) -> None:
-        seen.append(number)
+    def refuse(row: Row) -> None:
+        seen.append(row.number)
         raise UserError(f"{row.place}: no")
 
     table = [Row(f"a.csv, line {n}", {}, n) for n in range(5000)]

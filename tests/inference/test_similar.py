@@ -182,7 +182,9 @@ def test_vectors_of_long_texts_may_be_the_means_of_windows(place: Path, kobert: 
     (place / "long.txt").write_text("음악이 좋다\n" + "연기가 정말 좋았다 " * 300, encoding="utf-8")
     assert kobert("embed", "mlm", "long.txt", "--long", "windows", "--out", "windows.npy").code == 0
     found = kobert("similar", "mlm", "음악", "--in", "long.txt", "--vectors", "windows.npy", "--json")
-    assert found.code == 0 and len(found.out.splitlines()) == 2
+    assert found.code == 0 and len(found.out.splitlines()) == 2 and "truncated" not in found.err
+    found = kobert("similar", "mlm", "음악", "--in", "long.txt")
+    assert "tokens: 1 texts; to search whole ones, embed them with kobert embed --long windows" in found.err
 
 
 def test_vectors_that_are_nearly_alike_are_still_compared() -> None:

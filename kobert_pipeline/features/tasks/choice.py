@@ -58,7 +58,7 @@ class Choice(LabelledTask):
         columns = {role: self.column(role, path, table[0]) for role in ("id", "text", "label")}
         columns["lead"] = column_of("lead", path, table[0], self.name, self.lead, ("sent2", "question"), needed=False)
         candidates = self._candidates(path, table[0])
-        examples = each_row(table, lambda row, number: _example(row, number, columns, candidates))
+        examples = each_row(table, lambda row: _example(row, columns, candidates))
         count = len(examples[0]["choices"])
         for row, example in zip(table, examples, strict=True):
             if len(example["choices"]) != count:
@@ -111,7 +111,7 @@ class Choice(LabelledTask):
         return "\n".join([example["text"], *example["choices"]])
 
 
-def _example(row: Row, number: int, columns: dict[str, str | None], candidates: list[str]) -> Example:
+def _example(row: Row, columns: dict[str, str | None], candidates: list[str]) -> Example:
     values = {role: cell(row, column) for role, column in columns.items() if column}
     choices = [cell(row, column) for column in candidates]
     if len(choices) == 1:
@@ -133,7 +133,7 @@ def _example(row: Row, number: int, columns: dict[str, str | None], candidates: 
         )
     lead = [texts["lead"]] if texts.get("lead") else []
     return {
-        "id": str(values.get("id", number)),
+        "id": str(values.get("id", row.number)),
         "group": remove_whitespace(texts["text"]),  # without the candidates: several questions may share a text
         "text": texts["text"],
         "choices": [" ".join([*lead, choice]) for choice in choices],

@@ -46,7 +46,7 @@ class Contrastive(SequenceTask):
     inference_options: ClassVar[tuple[str, ...]] = ("pooling",)
 
     id: str | None = None
-    """Column of an example's id; null: guid or id where there is one, else the row number."""
+    """Column of an example's id; null: guid or id where there is one, else the row number, from 1."""
     text: str | None = None
     """Column of the text; null: recognized by its name."""
     text_pair: str | None = None
@@ -80,7 +80,7 @@ class Contrastive(SequenceTask):
             )
             for role, known in (KNOWN_WITH_SCORES if score else KNOWN).items()
         }
-        return each_row(table, lambda row, number: _example(row, number, columns | {"score": score}))
+        return each_row(table, lambda row: _example(row, columns | {"score": score}))
 
     def refuse_in_training(self, examples: list[Example]) -> None:
         """Raise UserError for pairs with scores, many of which do not belong together."""
@@ -175,7 +175,7 @@ def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: 
     return found
 
 
-def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
+def _example(row: Row, columns: dict[str, str | None]) -> Example:
     values = {role: cell(row, column) for role, column in columns.items() if column}
     negatives = values.get("negative", [])
     negatives = negatives if isinstance(negatives, list) else [negatives]
@@ -189,7 +189,7 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
             f"{row.place}: {values['text_pair'][:60]!r} both belongs to the text and is its negative; leave one out"
         )
     example = {
-        "id": str(values.get("id", number)),
+        "id": str(values.get("id", row.number)),
         # not the query: questions on one passage must be on one side of the dev split
         "group": remove_whitespace(values["text_pair"]),
         "text": values["text"], "text_pair": values["text_pair"], "negatives": negatives,

@@ -32,7 +32,7 @@ class Span(UnanswerableTask):
     name: Literal["span"] = "span"
 
     id: str | None = None
-    """Column of a question's id; null: guid or id where there is one, else the row number."""
+    """Column of a question's id; null: guid or id where there is one, else the row number, from 1."""
     question: str | None = None
     """Column of the question; null: question."""
     context: str | None = None
@@ -49,7 +49,7 @@ class Span(UnanswerableTask):
             return squad_examples(path)
         table = list(rows(path))
         columns = self._columns(path, table[0]) if table else {}
-        return refuse_repeated_ids(path, each_row(table, lambda row, number: _example(row, number, columns)))
+        return refuse_repeated_ids(path, each_row(table, lambda row: _example(row, columns)))
 
     def _columns(self, path: Path, first: Row) -> dict[str, str | None]:
         """The column of each role, by the first row."""
@@ -61,7 +61,7 @@ class Span(UnanswerableTask):
         return columns
 
 
-def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
+def _example(row: Row, columns: dict[str, str | None]) -> Example:
     values: dict[str, Any] = {role: cell(row, column) for role, column in columns.items() if column}
     impossible = has_column(row.cells, IMPOSSIBLE) and _truth(cell(row, IMPOSSIBLE), row.place)
     try:
@@ -72,7 +72,7 @@ def _example(row: Row, number: int, columns: dict[str, str | None]) -> Example:
             "a column that the option start names, or answers with text and answer_start were expected"
         ) from None
     answers = [[text, _parse_start(start)] for text, start in answers]
-    return span_example(row.place, str(values.get("id", number)), values["question"], values["context"], answers)
+    return span_example(row.place, str(values.get("id", row.number)), values["question"], values["context"], answers)
 
 
 def _truth(value: Any, place: str) -> bool:

@@ -26,7 +26,7 @@ class Tagging(TaggingTask):
 
     name: Literal["tagging"] = "tagging"
     id: str | None = None
-    """Column of an example's id; null: guid or id where there is one, else the row number."""
+    """Column of an example's id; null: guid or id where there is one, else the row number, from 1."""
     text: str | None = None
     """Column of the text; null: text or sentence. A dot leads into an object, as in data.text."""
     entities: str | None = None
@@ -51,12 +51,12 @@ class Tagging(TaggingTask):
         needed = ("tokens", "tags") if by_tokens else ("text", "entities")
         roles |= {role: self._column(role, path, table[0], needed=True) for role in needed}
         columns = {role: column for role, column in roles.items() if column and role in ("id", *needed)}
-        return each_row(table, lambda row, number: self._example(row, number, columns))
+        return each_row(table, lambda row: self._example(row, columns))
 
     def _column(self, role: str, path: Path, first: Row, needed: bool) -> str | None:
         return column_of(role, path, first, self.name, getattr(self, role), KNOWN[role], needed)
 
-    def _example(self, row: Row, number: int, columns: dict[str, str]) -> Example:
+    def _example(self, row: Row, columns: dict[str, str]) -> Example:
         values = {role: cell(row, column) for role, column in columns.items()}
         if "text" in values:
             text = require_string(values["text"], row.place, "text")
@@ -67,7 +67,7 @@ class Tagging(TaggingTask):
             if len(tokens) != len(tags):
                 raise UserError(f"{row.place}: {len(tokens)} tokens and {len(tags)} tags; each token has one")
             text, entities = join_tokens(tokens, tags, self.separator)
-        return self.example(str(values.get("id", number)), text, entities, row.place)
+        return self.example(str(values.get("id", row.number)), text, entities, row.place)
 
     def _tag(self, tag: Any, place: str) -> str:
         if isinstance(tag, int) and not isinstance(tag, bool) and self.tag_names and 0 <= tag < len(self.tag_names):
