@@ -11,7 +11,6 @@ from typing import Any
 from kobert_pipeline.checkpoint.source import (
     CONFIG,
     PICKLED_WEIGHTS,
-    TOKENIZER_CONFIG,
     TOKENIZER_FILES,
     base_model_of,
     checkpoint_files,
@@ -25,15 +24,14 @@ from kobert_pipeline.files import read_json, sha256
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer, vocabulary_in
-from kobert_pipeline.tokenizer.plain import PLAIN, save_plain
+from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
 from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, weight_files
 
 VERSION = 1
 MODEL, TOKENIZER = "model", "tokenizer"
 WRITES = (
     f"{MODEL}/{CONFIG}", f"{MODEL}/{WEIGHTS}",
-    *(f"{TOKENIZER}/{name}" for name in dict.fromkeys((*TOKENIZER_FILES, *tokenizer_files()))),
-    f"{TOKENIZER}/{PLAIN}/tokenizer.json", f"{TOKENIZER}/{PLAIN}/{TOKENIZER_CONFIG}",
+    *(f"{TOKENIZER}/{name}" for name in dict.fromkeys((*TOKENIZER_FILES, *tokenizer_files(), *PLAIN_FILES))),
 )  # fmt: skip
 """Patterns of every file that the stage writes to its folder."""
 SPARE = ("pooler.",)
@@ -82,6 +80,7 @@ def run(name: str, out: Path) -> dict[str, Any]:
         if f"{TOKENIZER}/{path.name}" not in WRITES:
             path.unlink()  # a template for chats, and the like: no part of a tokenizer of this package
     if is_morpheme_tokenizer(tokenizer):
+        # from its file: the backend of the loaded one calls the analyzer, which cannot be saved
         save_plain(vocabulary_in(out / TOKENIZER)[0], out / TOKENIZER / PLAIN)
     digests = {path.name: sha256(path) for path in files}
     counts = {"source": name, "files_sha256": digests, "vocab_size": len(tokenizer), "parameters": parameters}

@@ -26,11 +26,10 @@ def explanation(name: str) -> dict[str, Any]:
         rows = [(key, "", "", (plugin.__doc__ or "").strip()) for key, plugin in plugins.variants(name).items()]
         return _answer(f"family {name}", _about(plugins.contract(name)), rows)
     matches = plugins.find(name)
-    of_recipe = {row[0]: row for row in plugins.describe(Recipe) if row[0] in Recipe.model_fields}
     if name == "recipe":
-        return _answer("recipe: its sections and options", _about(Recipe), list(of_recipe.values()))
+        return _answer("recipe: its sections and options", _about(Recipe), list(recipe_options().values()))
     if not matches:
-        options = places_of_options()
+        options, of_recipe = places_of_options(), recipe_options()
         places = options.get(name, [])
         if name in of_recipe and not places:
             return _answer(f"option {name} of a recipe", of_recipe[name][3], [of_recipe[name]])
@@ -46,6 +45,11 @@ def explanation(name: str) -> dict[str, Any]:
     family, plugin = matches[0]
     title = f"{plugin.model_fields['name'].default} ({family})"
     return _answer(title, _about(plugin) + _others(name, matches[1:]), plugins.describe(plugin), _parameters(plugin))
+
+
+def recipe_options() -> dict[str, tuple[str, str, str, str]]:
+    """The row of each section and option of a recipe, by its name."""
+    return {row[0]: row for row in plugins.describe(Recipe) if row[0] in Recipe.model_fields}
 
 
 def places_of_options() -> dict[str, list[str]]:
@@ -73,7 +77,7 @@ def _stage(path: str) -> dict[str, Any]:
     stage, *keys = path.split(".")
     here, options = stage, _options(Recipe.model_fields[stage].annotation)
     if options is None and not keys:  # the options of the stage checkpoint have no section of their own
-        rows = [row for row in plugins.describe(Recipe) if row[0].startswith(stage)]
+        rows = [row for option, row in recipe_options().items() if option.startswith(stage)]
         return _answer(f"stage {stage}", Recipe.model_fields[stage].description or "", rows)
     for key in keys:
         if options is None or key not in options.model_fields:

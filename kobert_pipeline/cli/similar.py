@@ -3,8 +3,7 @@
 import json
 import os
 from bisect import bisect_right
-from functools import partial
-from itertools import accumulate, chain
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from kobert_pipeline.inference.similar import Scores
 
-LETTERS_SHOWN = 200
+CHARACTERS_SHOWN = 200
 """Of a text in the table; --json prints the whole text."""
 Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
 IN = "A file of texts to search in, one per line, or with --column a table; - reads standard input. Repeatable."
@@ -66,8 +65,8 @@ def similar(
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
 
     refuse_unknown(by or [], hybrid_pooling)
-    lines_of, rows_of = read_candidates(candidates or [], column)
-    texts, asked, right = contexts(gold) if gold else (list(chain(*lines_of.values())), queries or [], [])
+    searched = Candidates(candidates or [], column)
+    texts, asked, right = contexts(gold) if gold else (searched.texts, queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
     if vectors:
         ranked = top_of_stored(vectors, texts, lambda: embedder_of(by[0] if by else None), asked, top_k)
@@ -78,7 +77,7 @@ def similar(
             _print_evaluation(found, asked, right, len(texts), as_json)
             return
         ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
-    _print_ranking(ranked, asked, lines_of, rows_of, as_json)
+    _print_ranking(ranked, asked, searched, as_json)
 
 
 def _refuse_conflicts(
@@ -133,38 +132,55 @@ def _print_evaluation(
     print_table(["method", *names], [[method, *(f"{row[name]:.2f}" for name in names)] for method, row in rows.items()])
 
 
+class Candidates:
+    """The `texts` of all files, and where each is from."""
+
+    def __init__(self, names: list[str], column: str | None) -> None:
+        self.texts: list[str] = []
+        self.rows: list[dict[str, Any]] = []  # of lines there are none: their place is their number
+        self.names, self.ends, self.unit = names, list[int](), "row" if column else "line"
+        for name in names:
+            if column is None:
+                self.texts += chain.from_iterable(file_batches([name]))
+            else:
+                from kobert_pipeline.inference.table_inputs import placed_texts
+
+                for text, place in placed_texts(Path(name), column):
+                    self.texts.append(text)
+                    self.rows.append(place)
+            self.ends.append(len(self.texts))
+
+    def place(self, number: int) -> dict[str, Any]:
+        """Where a text is, by its number among all: its `file` of several, and its `line`, or of a table its `row` and
+        the `id` it may have."""
+        file = bisect_right(self.ends, number)  # a file without texts ends where the one before does
+        line = number - (self.ends[file - 1] if file else 0) + 1
+        place = self.rows[number] if self.rows else {"line": line}
+        return ({"file": self.names[file]} if len(self.names) > 1 else {}) | place
+
+
 def _print_ranking(
-    ranked: dict[str, tuple["np.ndarray", "np.ndarray"]],
-    queries: list[str],
-    lines_of: dict[str, list[str]],
-    rows_of: dict[str, list[dict[str, Any]]],
-    as_json: bool,
+    ranked: dict[str, tuple["np.ndarray", "np.ndarray"]], queries: list[str], searched: Candidates, as_json: bool
 ) -> None:
-    """`ranked`: by method, the numbers and the scores of the best texts of each query; the others as in
-    `read_candidates`."""
-    place_of = partial(place_in, lines_of=lines_of, rows_of=rows_of)
-    texts, unit = list(chain(*lines_of.values())), "row" if rows_of else "line"
-    more = ["id"] if any("id" in rows[0] for rows in rows_of.values()) else []
+    """`ranked`: by method, the numbers and the scores of the best texts of each query."""
+    more = ["id"] if any("id" in place for place in searched.rows) else []
     for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
-            of_query = list(enumerate(zip(best, of_best, strict=True), 1))
+            places, texts = map(searched.place, best), (searched.texts[number] for number in best)
+            hits = zip(count(1), of_best, places, texts, strict=False)
             if as_json:
-                rows = [
-                    {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
-                    | place_of(number)
-                    | {"text": texts[number]}
-                    for rank, (number, value) in of_query
-                ]
-                print(*(json.dumps(row, ensure_ascii=False) for row in rows), sep="\n")
+                for rank, value, place, text in hits:
+                    row = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
+                    print(json.dumps(row | place | {"text": text}, ensure_ascii=False))
                 continue
             print(f"{query}  (by {method})")
             table = [
-                [str(rank), f"{value:.3f}", place_name(place_of(number), unit)]
-                + [one_line(str(place_of(number).get(name, ""))) for name in more]
-                + [one_line(texts[number])]
-                for rank, (number, value) in of_query
+                [str(rank), f"{value:.3f}", place_name(place, searched.unit)]
+                + [one_line(str(place.get(name, ""))) for name in more]
+                + [one_line(text)]
+                for rank, value, place, text in hits
             ]
-            print_table(["rank", "score", unit, *more, "text"], table)
+            print_table(["rank", "score", searched.unit, *more, "text"], table)
 
 
 def place_name(place: dict[str, Any], unit: str) -> str:
@@ -172,31 +188,7 @@ def place_name(place: dict[str, Any], unit: str) -> str:
     return ":".join(str(place[name]) for name in ("file", unit) if name in place)
 
 
-def read_candidates(
-    names: list[str], column: str | None
-) -> tuple[dict[str, list[str]], dict[str, list[dict[str, Any]]]]:
-    """The texts of each file; and for tables, with a `column`, the `row` and the `id` of each."""
-    if column is None:
-        return {name: list(chain.from_iterable(file_batches([name]))) for name in names}, {}
-    from kobert_pipeline.inference.table_inputs import column_rows
-
-    found = {name: list(column_rows(Path(name), column)) for name in names}
-    return (
-        {name: [text for text, _ in rows] for name, rows in found.items()},
-        {name: [place for _, place in rows] for name, rows in found.items()},
-    )
-
-
-def place_in(number: int, lines_of: dict[str, list[str]], rows_of: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Where a text is, by its number among those of all files: its `file` of several, and its `line`, or of a table its
-    `row` and the `id` it may have."""
-    ends = list(accumulate(map(len, lines_of.values())))
-    file = bisect_right(ends, number)  # files without texts have the end of the one before
-    name, place = list(lines_of)[file], number - (ends[file - 1] if file else 0)
-    return ({"file": name} if len(lines_of) > 1 else {}) | (rows_of[name][place] if rows_of else {"line": place + 1})
-
-
 def one_line(text: str) -> str:
     """A text, or the beginning of a long one, in one line."""
     line = " ".join(text.split())
-    return line if len(line) <= LETTERS_SHOWN else line[: LETTERS_SHOWN - 1] + "…"
+    return line if len(line) <= CHARACTERS_SHOWN else line[: CHARACTERS_SHOWN - 1] + "…"

@@ -5,12 +5,11 @@ nothing is unpacked.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
-from operator import eq
+from collections.abc import Iterable, Iterator, Sequence
+from glob import escape
 from pathlib import Path
-from unicodedata import normalize
 
+from kobert_pipeline.corpus.document import name_matches
 from kobert_pipeline.corpus.open_text import COMPRESSED
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
@@ -39,30 +38,29 @@ def find_file(data_dir: Path, name: str) -> Path | None:
 
 
 def same_name(path: Path) -> Path | None:
-    """The file `path`, also where a part of its name is written in another form of Unicode: a Mac may decompose names
-    (NFD), which look the same. None where there is none."""
-    if path.is_file() or str(path).isascii():
-        return path if path.is_file() else None
-    parts = list(path.relative_to(path.anchor).parts)
-    return next((found for found in _matching(Path(path.anchor), parts, is_pattern=False) if found.is_file()), None)
+    """The file `path`, also where a part of its name is written in another form of Unicode; None where there is
+    none."""
+    if path.is_file():
+        return path
+    if str(path).isascii():
+        return None
+    parts = [escape(part) for part in path.relative_to(path.anchor).parts]
+    return next((found for found in _matching(Path(path.anchor), parts) if found.is_file()), None)
 
 
-def _matching(folder: Path, parts: list[str], is_pattern: bool) -> Iterator[Path]:
-    """The paths below a folder of which each part matches that of `parts`, in whichever form of Unicode either is."""
-    if not parts:
+def _matching(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
+    """The paths below a folder of which each part matches its pattern, in whichever form of Unicode either is."""
+    if not patterns:
         yield folder
         return
-    part, rest = normalize("NFC", parts[0]), parts[1:]
-    if is_pattern and part.isascii():
-        found: Iterable[Path] = folder.glob(part)
-    elif (folder / parts[0]).exists() and not is_pattern:
-        found = [folder / parts[0]]
-    else:
+    first, *rest = patterns
+    if first.isascii():
+        found: Iterable[Path] = folder.glob(first)
+    else:  # not by glob, for which ? and [] are single jamo of a decomposed name
         entries = folder.iterdir() if folder.is_dir() else ()
-        matches = fnmatchcase if is_pattern else eq
-        found = [path for path in entries if matches(normalize("NFC", path.name), part)]
+        found = [path for path in entries if name_matches(path.name, first)]
     for path in found:
-        yield from _matching(path, rest, is_pattern)
+        yield from _matching(path, rest)
 
 
 def data_files(data_dir: Path, names: Iterable[str]) -> list[Path]:
@@ -111,8 +109,7 @@ def _glob(pattern: str, folder: Path) -> list[Path]:
     try:
         if pattern_below.isascii():
             return sorted(path for path in below.glob(pattern_below) if path.is_file())
-        found = _matching(below, pattern_below.split("/"), is_pattern=True)
-        return sorted({path for path in found if path.is_file()})
+        return sorted({path for path in _matching(below, Path(pattern_below).parts) if path.is_file()})
     except (ValueError, RecursionError, NotImplementedError) as error:
         raise UserError(
             f"{pattern:.200} is not a pattern for files ({error}); write for example kowiki-*.jsonl.zst"

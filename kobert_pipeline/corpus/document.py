@@ -33,15 +33,19 @@ def relabel(document: Document, name: str, label: str) -> Document:
     return replace(document, id=identity, source=label)
 
 
+def name_matches(name: str, pattern: str) -> bool:
+    """Whether a name matches a pattern (as in a shell: `*` is any text), in whichever form of Unicode either is: names
+    from a Mac are decomposed (NFD), and look the same."""
+    return fnmatchcase(normalize("NFC", name), normalize("NFC", pattern))
+
+
 def is_from(source: str, patterns: Iterable[str]) -> bool:
-    """Whether the name of a source matches one of the patterns (as in a shell: `*` is any text), in whichever form of
-    Unicode either is."""
+    """Whether the name of a source matches one of the patterns."""
     # a recipe names `reviews.jsonl`, and the file that is found may be `reviews.jsonl.zst`; the source of a file whose
     # name another one has too is its path, which its name still matches
-    source = normalize("NFC", source)
     paths = {source, source.rpartition("/")[2]}
     names = {path.removesuffix(suffix) for path in paths for suffix in ("", *COMPRESSED)}
-    return any(fnmatchcase(name, normalize("NFC", pattern)) for pattern in patterns for name in names)
+    return any(name_matches(name, pattern) for pattern in patterns for name in names)
 
 
 def first_unmatched(patterns: Iterable[str], sources: Collection[str]) -> str | None:

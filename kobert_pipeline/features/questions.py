@@ -32,8 +32,7 @@ def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example
     """The example of a question in SQuAD form, without answers where `is_impossible` is true. Raises UserError where
     something is missing, including the answer of a question with `is_impossible` false."""
     try:
-        # KLUE-MRC has guid, SQuAD and KorQuAD have id
-        identity = question["guid"] if "guid" in question and "id" not in question else question["id"]
+        identity = question_id(question)
         # a question with is_impossible may still have `plausible_answers`, or even answers
         answers = [] if question.get("is_impossible") else answer_pairs(question["answers"])
         words = question["question"]
@@ -45,6 +44,12 @@ def squad_example(path: Path, context: str, question: dict[str, Any]) -> Example
     if not answers and question.get("is_impossible") is False:
         raise UserError(f"{place}: is_impossible is false, but it has no answer; add one, or set is_impossible to true")
     return span_example(place, str(identity), words, context, answers)
+
+
+def question_id(question: dict[str, Any]) -> Any:
+    """The id of a question in SQuAD form. Raises KeyError where it has none."""
+    # KLUE-MRC has guid, SQuAD and KorQuAD have id
+    return question["guid"] if "guid" in question and "id" not in question else question["id"]
 
 
 def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:

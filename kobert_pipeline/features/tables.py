@@ -78,7 +78,7 @@ def _refuse(refused: list[tuple[str, str]]) -> None:
 
 def has_column(cells: dict[str, Any], column: str) -> bool:
     """Whether there is such a column; `labels.label` is the column `label` of the object in the column `labels`."""
-    return column in columns(cells)
+    return column in cells or column in columns(cells)
 
 
 def columns(cells: dict[str, Any], before: str = "") -> dict[str, Any]:

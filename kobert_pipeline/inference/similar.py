@@ -154,11 +154,11 @@ def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], em
     in the sample are, since the vectors of all texts may be alike."""
     numbers = np.unique(np.linspace(0, len(texts) - 1, SAMPLE).astype(int)).tolist()
     # of a long text the file may have the mean of its windows
-    ids = embedder.token_ids([texts[number] for number in numbers])
-    numbers = [number for number, row in zip(numbers, ids, strict=True) if len(row) < embedder.max_length]
+    rows = dict(zip(numbers, embedder.token_ids([texts[number] for number in numbers]), strict=True))
+    numbers = [number for number, row in rows.items() if len(row) < embedder.max_length]
     if not numbers:
         return
-    own = normalized(embedder.embed([texts[number] for number in numbers]))
+    own = normalized(embedder.embed_ids([rows[number] for number in numbers]))
     for number, vector, stored in zip(numbers, own, normalized(vectors[numbers]), strict=True):
         if not np.isfinite(stored).all():
             return  # `nearest` says so

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.questions import is_squad_file, squad_questions
+from kobert_pipeline.features.questions import is_squad_file, question_id, squad_questions
 from kobert_pipeline.features.span import SpanTask
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, rows
-from kobert_pipeline.features.tables import columns as columns_of
+from kobert_pipeline.features.tables import IDS, Row, cell, column_of, has_column, rows
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
@@ -65,7 +64,8 @@ def table_examples(
     refuse_wrong_order(fields, columns)
     if isinstance(task, SpanTask) and question is None and not columns and is_squad_file(path):
         for context, asked in squad_questions(path):
-            yield identity(asked, None), {"context": context, "question": question_text(path, asked), "answers": []}
+            place = {"id": as_json(question_id(asked))} if asked.keys() & set(IDS) else {}
+            yield place, {"context": context, "question": question_text(path, asked), "answers": []}
         return
     table = rows(path)
     first = first_row(path, table)
@@ -73,26 +73,34 @@ def table_examples(
     if len(columns) == len(fields):
         refuse_swapped(first, names)
     read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
+    ids = id_column(path, first, getattr(task, "id", None))
     for row in chain([first], table):
         values = {field: read(text(row, name)) for field, name in names.items()}
-        place = {"row": row.number} | identity(row.cells, getattr(task, "id", None))
-        yield place, given(task, question, pair) | values
+        yield place_of(row, ids), given(task, question, pair) | values
 
 
-def identity(cells: dict[str, Any], column: str | None) -> dict[str, Any]:
-    """The `id` of a row or question, in the `column` of the training files or one with a name of published data sets;
-    nothing where there is none. Other values than texts and whole numbers become texts: Parquet has dates and more."""
-    found = columns_of(cells)
-    name = next((name for name in (column, *IDS) if name in found), None)
-    if name is None:
-        return {}
-    value = found[name]
-    return {"id": value if value is None or isinstance(value, (str, int)) else str(value)}
+def id_column(path: Path, first: Row, own: str | None = None) -> str | None:
+    """The column of ids: that of the training files (`own`), or one with a name of published data sets; None where
+    there is neither."""
+    given = own if own and has_column(first.cells, own) else None
+    return column_of("id", path, first, "", given, IDS, needed=False)
+
+
+def place_of(row: Row, ids: str | None) -> dict[str, Any]:
+    """The number of a `row`, and its `id` where it has the column `ids`."""
+    if ids is None or not has_column(row.cells, ids):  # lines of JSON need not all have it
+        return {"row": row.number}
+    return {"row": row.number, "id": as_json(cell(row, ids))}
+
+
+def as_json(value: Any) -> str | int | None:
+    """An id as JSON can hold it; Parquet also has dates and more, which become texts."""
+    return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
 def without_label(result: dict[str, Any]) -> dict[str, Any]:
-    """A result whose label and scores are None where a text is blank: the model's label for an empty cell says nothing,
-    and would be counted among the others."""
+    """The result of a row, with None for its label and scores where a text is blank: what the model gives for an empty
+    cell would be counted as a label."""
     if all(result[field].strip() for field in ("text", "text_pair") if field in result):
         return result
     return {name: None if name in ("label", "score", "scores") else value for name, value in result.items()}
@@ -171,18 +179,27 @@ def text(row: Row, column: str) -> str:
     return value
 
 
-def column_rows(path: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The text in a column of each row of a table, and the row's number and `id`. Raises UserError for a table without
-    rows or without the column, and for a cell that is not a text."""
+def rows_with(path: Path, name: str) -> Iterator[Row]:
+    """The rows of a table that has this column of texts. Raises UserError for a table without rows or without the
+    column."""
     table = rows(path)
     first = first_row(path, table)
     column_of("text", path, first, "", name, (), by="with --column")
+    yield from chain([first], table)
+
+
+def placed_texts(path: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The text in a column of each row of a table, and the row's place. Raises UserError as `rows_with`, and for a cell
+    that is not a text."""
+    table = rows_with(path, name)
+    first = next(table)  # there is one, or it has raised
+    ids = id_column(path, first)
     for row in chain([first], table):
-        yield text(row, name), {"row": row.number} | identity(row.cells, None)
+        yield text(row, name), place_of(row, ids)
 
 
 def column_texts(path: Path, name: str) -> Iterator[list[str]]:
-    """The texts of `column_rows`, some at a time."""
-    texts = (found for found, _ in column_rows(path, name))
+    """The texts in a column of a table, some at a time. Raises UserError as `placed_texts`."""
+    texts = (text(row, name) for row in rows_with(path, name))
     while batch := list(islice(texts, ROWS)):
         yield batch

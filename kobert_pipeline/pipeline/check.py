@@ -1,9 +1,8 @@
 """What `kobert check` looks at, without running anything: files, libraries, disk space, memory of pretraining."""
 
-from fnmatch import fnmatchcase
 from typing import Any
-from unicodedata import normalize
 
+from kobert_pipeline.corpus.document import name_matches
 from kobert_pipeline.errors import UserError, UserErrors
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
@@ -77,7 +76,7 @@ def not_decontaminated(recipe: Recipe) -> list[str]:
         f"features.{name}.test {data.test} is not among corpus.decontaminate: what the corpus has of it is trained on, "
         "and the scores are then too good"
         for name, data in recipe.features.items()
-        if data.test and not any(fnmatchcase(normalize("NFC", data.test), normalize("NFC", path)) for path in removed)
+        if data.test and not any(name_matches(data.test, path) for path in removed)
     ]
 
 

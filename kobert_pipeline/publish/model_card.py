@@ -194,7 +194,7 @@ def plain_text(facts: CardFacts) -> str:
     """How the tokenizer in `plain/` differs, and whether the model has learned from its tokens."""
     begun = " `plain/` has the same vocabulary as a tokenizer that needs neither: it gives"
     learned = "also" if facts.learned_plain else "not"
-    if facts.plain_agreement is None:  # made from a checkpoint, whose own training may have had such tokens
+    if facts.plain_agreement is None:  # made from a checkpoint: nobody knows what that one was trained on
         return (
             f"{begun} other tokens where subwords alone do not find the morphemes, on which the model was {learned} "
             "fine-tuned."

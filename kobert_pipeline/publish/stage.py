@@ -16,7 +16,7 @@ from kobert_pipeline.progress import report
 from kobert_pipeline.publish.card_facts import CardFacts, RoundingCost, WeightFile
 from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.model_card import model_card
-from kobert_pipeline.tokenizer.plain import PLAIN
+from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES
 from kobert_pipeline.training.weight_files import ONNX_INT8, WEIGHTS
 
 VERSION = 1
@@ -24,8 +24,7 @@ Compare = Callable[[WeightFile, WeightFile], RoundingCost]
 """How far the second file of weights is from the first."""
 WRITES = (
     *tokenizer_files(), "config.json", "model.safetensors", "README.md", "training_manifest.json",
-    "plain/tokenizer.json",
-    "plain/tokenizer_config.json", "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
+    *PLAIN_FILES, "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
     "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_int8.onnx",
 )  # fmt: skip
 """Patterns of every file that the stage may write to its folder."""

@@ -18,6 +18,7 @@ from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, MASK, PAD, SEP
 
 PLAIN = "plain"
 """Folder of this tokenizer, in the tokenizer's folder and in the published one."""
+PLAIN_FILES = (f"{PLAIN}/tokenizer.json", f"{PLAIN}/tokenizer_config.json")
 EOJEOL = re.compile(r"\S+")
 
 

@@ -21,7 +21,7 @@ from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report as report_progress
 from kobert_pipeline.progress import track
 from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grow_vocabulary, load_base, origins
-from kobert_pipeline.tokenizer.plain import PLAIN, add_template, save_plain
+from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
 from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, markdown, paragraphs_with_answers
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, unused_tokens
 from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Lines, Subword, alphabet_of
@@ -31,7 +31,7 @@ VERSION = 3
 ANALYZER_FILE = "analyzer.json"
 """In the analysis folder: the analyzer and its settings."""
 WRITES = (
-    *tokenizer_files(), f"{PLAIN}/tokenizer.json", f"{PLAIN}/tokenizer_config.json", ORIGINS_FILE, "vocabulary.txt",
+    *tokenizer_files(), *PLAIN_FILES, ORIGINS_FILE, "vocabulary.txt",
     "report.json",
     "report.md", "vocabulary_use.png",
 )  # fmt: skip

@@ -166,6 +166,7 @@ def test_one_of_this_package_needs_its_analyzer_and_keeps_its_licence(
     own, run_dir = recipe(tmp_path, checkpoint, data, **tuned), tmp_path / "runs" / "own"
     assert "cc-by-sa-4.0" in kobert("check", own).complaint
     assert kobert("run", own, "--run-dir", run_dir, "--set", "publish.nsmc.license=cc-by-sa-4.0").code == 0
+    assert (run_dir / "checkpoint" / "tokenizer" / "morphemes.json").is_file()
     plain = (tiny.run_dir / "publish" / "nsmc" / "plain" / "tokenizer.json").read_bytes()
     assert (run_dir / "publish" / "nsmc" / "plain" / "tokenizer.json").read_bytes() == plain
     published = ModelCard.load(run_dir / "publish" / "nsmc" / "README.md")

@@ -192,7 +192,9 @@ def test_vectors_that_are_nearly_alike_are_still_compared() -> None:
     vectors = (np.ones((20, 8)) + 0.003 * rng.standard_normal((20, 8))).astype(np.float32)
     texts = [str(number) for number in range(20)]
     embedder = SimpleNamespace(
-        max_length=512, token_ids=lambda texts: [[1]] * len(texts), embed=lambda texts: vectors[list(map(int, texts))]
+        max_length=512,
+        token_ids=lambda texts: [[int(text)] for text in texts],
+        embed_ids=lambda ids: vectors[[row[0] for row in ids]],
     )
     refuse_other_texts(Path("v.npy"), vectors, texts, embedder)
     refuse_other_texts(Path("v.npy"), vectors * 3 + 1e-6, texts, embedder)
