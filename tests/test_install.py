@@ -29,10 +29,10 @@ def installed(repo: Path, tmp_path: Path) -> Installed:
     (tmp_path / "python").write_text(PYTHON, encoding="utf-8")
     (tmp_path / "python").chmod(0o755)
 
-    def call(**more: str) -> tuple[int, list[str], str]:
+    def call(extra: str = "serve", **more: str) -> tuple[int, list[str], str]:
         environment = os.environ | {"PYTHON": str(tmp_path / "python")} | more
         result = subprocess.run(
-            [tmp_path / "scripts" / "install", "serve"], env=environment, capture_output=True, text=True, check=False
+            [tmp_path / "scripts" / "install", extra], env=environment, capture_output=True, text=True, check=False
         )
         return result.returncode, result.stdout.splitlines(), result.stderr
 
@@ -60,6 +60,13 @@ def test_a_venv_that_could_not_be_created_is_removed_unless_its_folder_was_there
     (tmp_path / ".venv").mkdir()
     assert installed(VENV_FAILS="1")[0] == 2
     assert (tmp_path / ".venv").exists()
+
+
+def test_an_extra_that_pip_would_only_warn_of_is_refused(installed: Installed, tmp_path: Path) -> None:
+    code, said, error = installed("server")
+    assert (code, said) == (2, [])
+    assert "no extra 'server' (allowed: datasets, html, ray, " in error and len(error.splitlines()) == 1
+    assert not (tmp_path / ".venv").exists()
 
 
 def test_a_venv_without_pip_is_named_and_kept(installed: Installed, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from kobert_pipeline.files import digest
 from kobert_pipeline.markdown import mean, spread, table
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.latex import PREAMBLE, booktabs
-from kobert_pipeline.runs.seeds import SOFT_LABELS, current_seeds
+from kobert_pipeline.runs.seeds import SOFT_LABELS, current_seeds, features_folder
 from kobert_pipeline.runs.stage_folder import FINISHED
 
 Table = tuple[list[str], list[list[str]]]
@@ -78,11 +78,13 @@ def scores_by_metric(runs: list[dict[str, Any]], split: str) -> dict[str, list[f
 
 
 def _scores(folder: Path) -> dict[str, Any]:
-    """The entries of a row that belong to one fine-tuning: scores over its seeds, which seeds are left out and why, and
-    the trials of its grid."""
+    """The entries of a row that belong to one fine-tuning: scores over its seeds and on how many examples, which seeds
+    are left out and why, and the trials of its grid."""
     runs, left_out = current_seeds(folder)
     split = final_split(runs)
     row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": _summary(runs, split)}
+    if runs and manifest.is_finished(features := features_folder(folder, runs[0])):
+        row["examples"] = manifest.read(features)["counts"][f"{split}_examples"]
     if left_out:
         row["left_out"] = left_out
     if split == "test":
@@ -148,7 +150,7 @@ def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[
     # test sets are read once, at the end, so it is by dev that runs are chosen
     on_dev = ["dev: mean (range)"] if any("dev_scores" in row for row in rows) else []
     header = ["run", "start", "parameters", "vocabulary", "tokens seen", *losses.values(), "fine-tuning", "split",
-              "seeds", "scores: mean (range)", *on_dev]  # fmt: skip
+              "seeds", "scores: mean (range)", "examples", *on_dev]  # fmt: skip
     lines = []
     for row in rows:
         key = _loss_key(row)
@@ -157,6 +159,7 @@ def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[
              f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
              row["finetune"], row.get("split", ""), str(row["seeds"]), _scores_text(row["scores"]),
+             f"{row['examples']:,}" if "examples" in row else "-",
              *(_scores_text(row.get("dev_scores", row["scores"])) for _ in on_dev)]
         )  # fmt: skip
     found = [(header, lines)]

@@ -29,17 +29,20 @@ def current_seeds(folder: Path) -> tuple[list[Manifest], dict[str, str]]:
     return [record for seed, record in records.items() if seed not in left_out], left_out
 
 
+def features_folder(folder: Path, trained: Manifest) -> Path:
+    """The folder of the features of the fine-tuning in `folder`, by the manifest of one of its seeds."""
+    return folder.parent.parent / "features" / (trained["options"].get("features") or folder.name)
+
+
 def _as_if_trained_like(latest: Manifest, record: Manifest, folder: Path) -> Record:
     """The record of `record`'s seed with the options and inputs of `latest`, the inputs as they are in the run now."""
     # an input with a slash is another fine-tuning's model of the same seed, so every seed has its own
     inputs = {label: value for label, value in latest["inputs"].items() if "/" not in label}
     inputs |= {label: value for label, value in record["inputs"].items() if "/" in label}
-    run_dir = folder.parent.parent
-    features = run_dir / "features" / (latest["options"].get("features") or folder.name)
     # every other label is the path of its job in the run
-    folders = {"features": features, SOFT_LABELS: folder / SOFT_LABELS}
+    folders = {"features": features_folder(folder, latest), SOFT_LABELS: folder / SOFT_LABELS}
     for label in inputs:
-        input_folder = folders.get(label, run_dir / label)
+        input_folder = folders.get(label, folder.parent.parent / label)
         if manifest.is_finished(input_folder):
             inputs[label] = manifest.content_hash(manifest.read(input_folder))
     return Record(record["stage"], latest["version"], latest["options"] | {"seed": record["options"]["seed"]}, inputs)

@@ -578,6 +578,9 @@ def test_compare_prints_the_manifests_numbers(tiny, kobert) -> None:
     table = kobert("compare", tiny.run_dir).out.splitlines()
     assert len(table) == 2 + len(rows)
     assert f"{score:.2f}" in table[3]
+    # of the split of the scores, which is test
+    scored = made["features/nsmc"]["counts"]["test_examples"]
+    assert rows[1]["examples"] == scored and table[3].split(" | ")[-2] == f"{scored:,}"
     on_dev = made["finetune/nsmc/1"]["counts"]["dev"]["accuracy"]
     assert rows[1]["dev_scores"]["accuracy"]["mean"] == round(on_dev, 2)
     assert table[0].split(" | ")[-1].startswith("dev: mean")
