@@ -156,12 +156,10 @@ def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], em
     # of a long text the file may have the mean of its windows
     rows = dict(zip(numbers, embedder.token_ids([texts[number] for number in numbers]), strict=True))
     numbers = [number for number, row in rows.items() if len(row) < embedder.max_length]
-    if not numbers:
+    if not numbers or not np.isfinite(vectors[numbers]).all():  # of vectors that are not finite `nearest` says so
         return
     own = normalized(embedder.embed_ids([rows[number] for number in numbers]))
     for number, vector, stored in zip(numbers, own, normalized(vectors[numbers]), strict=True):
-        if not np.isfinite(stored).all():
-            return  # `nearest` says so
         others = np.linalg.norm(own - vector, axis=1)
         nearest_other = min(others[others > ROUNDING], default=1.0)
         if np.linalg.norm(stored - vector) > max(ROUNDING, nearest_other / 4):

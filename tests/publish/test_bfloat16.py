@@ -10,7 +10,7 @@ from kobert_pipeline.inference.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="module")
-def published(tiny, kobert, tmp_path_factory):
+def published(tiny, kobert, verified_here, tmp_path_factory):
     """The run, and the folder of its sentiment model and its encoder, published in bfloat16 and verified."""
     run_dir = tiny.copy_before(tmp_path_factory.mktemp("bfloat16") / "runs" / "tiny", "publish")
     settings = ["--set", "publish={mood: {source: nsmc, dtype: bfloat16}, encoder: {dtype: bfloat16}}"]
