@@ -14,6 +14,7 @@ from kobert_pipeline.features.phrases import phrase_arrays, phrases_to_answer
 from kobert_pipeline.features.shared_words import shares, token_shares
 from kobert_pipeline.features.task import Example, Task, without_leading_space
 from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 
 WITHOUT_PRIORS = {"whole_words": False, "phrase_bonus": 0, "kind_bonus": 0, "sentence_bonus": 0}
 """The options of predictions alone, left out."""
@@ -46,8 +47,8 @@ class SpanTask(Task):
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
 
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
-    """Whether predicted answers begin and end where words do, as the tokenizer splits texts into words: morphemes with
-    tokenizers of this package. Others keep particles with nouns, and should not have this."""
+    """Whether predicted answers begin and end where morphemes do. It has no effect with tokenizers of other packages or
+    that of `plain/`, whose words are eojeols, with particles in them."""
 
     phrase_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
     """Added to the score, a sum of two logits, of every answer that is a phrase by Kiwi's tags: a date, a number with
@@ -67,10 +68,8 @@ class SpanTask(Task):
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
-        `example` (n,) is the example of each window; with `whole_words`, `word_borders` (tokens, 2) is 1 where a word
-        begins and where one ends; with `phrase_bonus` or `kind_bonus`, `phrases` and `phrase_fits` (tokens, 2) are the
-        numbers of tokens of up to two phrases that begin there, 0 for none, and how well they fit the question; with
-        `sentence_bonus`, `sentence_shares` (tokens,) are the shares of its words that sentences have. The answer to a
+        `example` (n,) is the example of each window; with `whole_words`, `word_borders` (tokens, 2) is 1 where a
+        morpheme begins and where one ends; with a bonus, there are the arrays of `_bonus_arrays`. The answer to a
         window that does not contain it is [CLS], 0."""
         # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
@@ -103,16 +102,17 @@ class SpanTask(Task):
             "start_positions": np.array([start for start, _ in spans], np.int64),
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
-        return arrays | self._arrays_for_predictions(examples, encoded, offsets)
+        if self.whole_words and is_morpheme_tokenizer(tokenizer):
+            arrays["word_borders"] = word_borders(offsets, encoded)
+        return arrays | self._bonus_arrays(examples, offsets, example_of)
 
-    def _arrays_for_predictions(
-        self, examples: list[Example], encoded: Any, offsets: list[list[tuple[int, int]]]
+    def _bonus_arrays(
+        self, examples: list[Example], offsets: list[list[tuple[int, int]]], example_of: list[int]
     ) -> dict[str, np.ndarray]:
-        """`word_borders`, `phrases`, `phrase_fits` and `sentence_shares`, as far as the options need them."""
-        arrays, example_of = {}, encoded["overflow_to_sample_mapping"]
-        if self.whole_words:
-            word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
-            arrays["word_borders"] = word_borders(offsets, word_ids, example_of)
+        """With `phrase_bonus` or `kind_bonus`, `phrases` and `phrase_fits` (tokens, 2): the numbers of tokens of up to
+        two phrases that begin there, 0 for none, and how well they fit the question. With `sentence_bonus`,
+        `sentence_shares` (tokens,): the shares of its words that sentences have."""
+        arrays = dict[str, np.ndarray]()
         has_phrases, has_shares = self.phrase_bonus or self.kind_bonus, self.sentence_bonus
         if not (has_phrases or has_shares):
             return arrays
@@ -179,7 +179,7 @@ class SpanTask(Task):
             spans = offsets[window]
             # logits of a padded batch are longer than the window
             starts, ends = start_logits[: len(spans)], end_logits[: len(spans)]
-            if self.whole_words:
+            if self.whole_words and "word_borders" in features.arrays:
                 begins, finishes = features.arrays["word_borders"][window].T
                 starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
             if self.sentence_bonus:
@@ -212,14 +212,13 @@ def context_offsets(context: str, offsets: list[tuple[int, int]], sides: list[in
     ]
 
 
-def word_borders(
-    offsets: list[list[tuple[int, int]]], word_ids: list[list[int | None]], example_of: list[int]
-) -> np.ndarray:
+def word_borders(offsets: list[list[tuple[int, int]]], encoded: Any) -> np.ndarray:
     """For each token of all windows, (tokens, 2): whether a word of the context begins with it, and whether one ends
-    with it. A word that the border of a window cuts ends in the next window."""
+    with it. A word that the border of a window cuts ends in the next window. `encoded` is what the tokenizer gave."""
     first: dict[tuple[int, int | None], int] = {}
     last: dict[tuple[int, int | None], int] = {}
-    windows = list(zip(offsets, word_ids, example_of, strict=True))
+    word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
+    windows = list(zip(offsets, word_ids, encoded["overflow_to_sample_mapping"], strict=True))
     for row, words, example in windows:
         for (start, end), word in zip(row, words, strict=True):
             if start >= 0:  # the question's words have the same ids

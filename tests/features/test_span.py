@@ -14,6 +14,7 @@ from kobert_pipeline.features.phrases import phrases, phrases_to_answer
 from kobert_pipeline.features.span import answer_tokens, best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, SEP_ID
 
 Window = tuple[dict[str, Any], np.ndarray, np.ndarray, tuple[int, int]]
@@ -235,6 +236,20 @@ def test_answers_of_whole_words_begin_and_end_where_words_do(
                 if offsets[j, 0] >= 0 and borders[j, 1] and (example not in best or score > best[example][0]):
                     best[example] = (score, int(offsets[i, 0]), int(offsets[j, 1]))
     assert task.best_spans(logits, features) == best
+
+
+def test_words_that_are_eojeols_are_no_borders(examples: list, tiny: Any) -> None:
+    """The words of `plain/` keep particles with nouns, so answers may begin and end inside them."""
+    rng = np.random.default_rng(1)
+    task: Any = Task.choose({"name": "korquad", "whole_words": True})
+    features = Features(task.featurize(examples, load_tokenizer(tiny.run_dir / "tokenizer" / "plain"), 64), examples)
+    logits = {
+        name: [rng.normal(size=length).astype(np.float32) for length in features.lengths]
+        for name in ("start_logits", "end_logits")
+    }
+    assert task.best_spans(logits, features) == task.model_copy(update={"whole_words": False}).best_spans(
+        logits, features
+    )
 
 
 def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
