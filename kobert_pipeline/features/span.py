@@ -14,7 +14,7 @@ from kobert_pipeline.features.phrases import phrase_arrays, phrases_to_answer
 from kobert_pipeline.features.shared_words import shares, token_shares
 from kobert_pipeline.features.task import Example, Task, without_leading_space
 from kobert_pipeline.morphemes.normalization import replace_surrogates
-from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
+from kobert_pipeline.tokenizer.loading import splits_into_morphemes
 
 WITHOUT_PRIORS = {"whole_words": False, "phrase_bonus": 0, "kind_bonus": 0, "sentence_bonus": 0}
 """The options of predictions alone, left out."""
@@ -47,8 +47,8 @@ class SpanTask(Task):
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
 
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
-    """Whether predicted answers begin and end where morphemes do. It has no effect with tokenizers of other packages or
-    that of `plain/`, whose words are eojeols, with particles in them."""
+    """Whether predicted answers begin and end where morphemes do. It has no effect with a tokenizer whose words are
+    eojeols, with particles in them: that of a checkpoint of others, of `plain/`, or of the style `none`."""
 
     phrase_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
     """Added to the score, a sum of two logits, of every answer that is a phrase by Kiwi's tags: a date, a number with
@@ -102,7 +102,7 @@ class SpanTask(Task):
             "start_positions": np.array([start for start, _ in spans], np.int64),
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
-        if self.whole_words and is_morpheme_tokenizer(tokenizer):
+        if self.whole_words and splits_into_morphemes(tokenizer):
             arrays["word_borders"] = word_borders(offsets, encoded)
         return arrays | self._bonus_arrays(examples, offsets, example_of)
 

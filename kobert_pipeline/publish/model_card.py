@@ -17,6 +17,7 @@ from kobert_pipeline.publish.card_results import results_text, rules_text
 from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS, span_example, with_example
+from kobert_pipeline.tokenizer.loading import has_morphemes
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -85,7 +86,8 @@ def snippet(facts: CardFacts) -> str:
     """The Python example for the model's head."""
     text = PAIRED if facts.paired else USES[facts.auto_class]
     if facts.auto_class == "AutoModelForQuestionAnswering":
-        text = span_example(facts.inference_options)
+        of_morphemes = {} if has_morphemes(facts.analyzer, facts.style) else {"whole_words": False}
+        text = span_example(facts.inference_options | of_morphemes)
     text = text if facts.analyzer else text.replace(", trust_remote_code=True", "")
     return with_example(text, facts.example)
 

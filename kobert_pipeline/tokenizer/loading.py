@@ -15,6 +15,17 @@ def is_morpheme_tokenizer(tokenizer: Any) -> bool:
     return hasattr(tokenizer, "segmenter")
 
 
+def has_morphemes(analyzer: str, style: str) -> bool:
+    """Whether the words of a tokenizer with these settings are morphemes. They are eojeols without an analyzer ("", a
+    tokenizer of others), with the analyzer `whitespace`, and in the style `none`."""
+    return analyzer not in ("", "whitespace") and style != "none"
+
+
+def splits_into_morphemes(tokenizer: Any) -> bool:
+    """Whether the words of a loaded tokenizer are morphemes."""
+    return is_morpheme_tokenizer(tokenizer) and has_morphemes(tokenizer.segmenter.analyzer, tokenizer.segmenter.style)
+
+
 def load_tokenizer(folder: Path, **settings: Any) -> Any:
     """The tokenizer in `folder`, with code of this package or of `transformers`, never with the folder's own.
 

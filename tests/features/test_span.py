@@ -238,18 +238,19 @@ def test_answers_of_whole_words_begin_and_end_where_words_do(
     assert task.best_spans(logits, features) == best
 
 
-def test_words_that_are_eojeols_are_no_borders(examples: list, tiny: Any) -> None:
-    """The words of `plain/` keep particles with nouns, so answers may begin and end inside them."""
+def test_words_that_are_eojeols_are_no_borders(examples: list, morpheme_tokenizer_folder: Path) -> None:
+    """They keep particles with nouns, so answers may begin and end inside them."""
     rng = np.random.default_rng(1)
     task: Any = Task.choose({"name": "korquad", "whole_words": True})
-    features = Features(task.featurize(examples, load_tokenizer(tiny.run_dir / "tokenizer" / "plain"), 64), examples)
-    logits = {
-        name: [rng.normal(size=length).astype(np.float32) for length in features.lengths]
-        for name in ("start_logits", "end_logits")
-    }
-    assert task.best_spans(logits, features) == task.model_copy(update={"whole_words": False}).best_spans(
-        logits, features
-    )
+    without = task.model_copy(update={"whole_words": False})
+    plain = load_tokenizer(morpheme_tokenizer_folder / "plain")
+    for tokenizer in (plain, load_tokenizer(morpheme_tokenizer_folder, style="none")):
+        features = Features(task.featurize(examples, tokenizer, 64), examples)
+        logits = {
+            name: [rng.normal(size=length).astype(np.float32) for length in features.lengths]
+            for name in ("start_logits", "end_logits")
+        }
+        assert task.best_spans(logits, features) == without.best_spans(logits, features)
 
 
 def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:

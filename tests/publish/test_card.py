@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
 from kobert_pipeline.publish.licences import NOT_STATED
-from kobert_pipeline.publish.model_card import auto_class_of, model_card
+from kobert_pipeline.publish.model_card import auto_class_of, model_card, snippet
 
 SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
 CONTROLS = {
@@ -200,6 +200,14 @@ def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text(
         row = tables[2][3:]
         assert row == [line, line, "pretrain"], name
         assert tables[1][2:4] == ["labels", line], name
+
+
+def test_the_example_keeps_to_words_only_where_they_are_morphemes() -> None:
+    """As `kobert predict` does, which ignores `whole_words` where words are eojeols."""
+    facts = replace(FACTS, auto_class="AutoModelForQuestionAnswering", inference_options={"whole_words": True})
+    for analyzer, style, masks in (("kiwi", "surface", True), ("kiwi", "none", False), ("whitespace", "surface", False),
+                                   ("", "", False)):  # fmt: skip
+        assert ("word_ids" in snippet(replace(facts, analyzer=analyzer, style=style))) == masks, (analyzer, style)
 
 
 def test_each_head_has_its_auto_class() -> None:
