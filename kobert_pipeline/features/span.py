@@ -47,8 +47,8 @@ class SpanTask(Task):
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
 
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
-    """Whether predicted answers begin and end where morphemes do. It has no effect with a tokenizer whose words are
-    eojeols, with particles in them: that of a checkpoint of others, of `plain/`, or of the style `none`."""
+    """Whether predicted answers begin and end at morpheme boundaries. No effect with a tokenizer that splits texts into
+    eojeols, particles included: that of another package's checkpoint, of `plain/`, or in the style `none`."""
 
     phrase_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
     """Added to the score, a sum of two logits, of every answer that is a phrase by Kiwi's tags: a date, a number with
@@ -103,7 +103,7 @@ class SpanTask(Task):
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
         if self.whole_words and splits_into_morphemes(tokenizer):
-            arrays["word_borders"] = word_borders(offsets, encoded)
+            arrays["word_borders"] = word_borders(offsets, encoded, example_of)
         return arrays | self._bonus_arrays(examples, offsets, example_of)
 
     def _bonus_arrays(
@@ -112,10 +112,10 @@ class SpanTask(Task):
         """With `phrase_bonus` or `kind_bonus`, `phrases` and `phrase_fits` (tokens, 2): the numbers of tokens of up to
         two phrases that begin there, 0 for none, and how well they fit the question. With `sentence_bonus`,
         `sentence_shares` (tokens,): the shares of its words that sentences have."""
-        arrays = dict[str, np.ndarray]()
         has_phrases, has_shares = self.phrase_bonus or self.kind_bonus, self.sentence_bonus
         if not (has_phrases or has_shares):
-            return arrays
+            return {}
+        arrays = dict[str, np.ndarray]()
         of_phrases, of_sentences = [], []
         for example in examples:
             # phrases and shares one after the other, because the analysis of a text is kept only for a while
@@ -179,6 +179,7 @@ class SpanTask(Task):
             spans = offsets[window]
             # logits of a padded batch are longer than the window
             starts, ends = start_logits[: len(spans)], end_logits[: len(spans)]
+            # a tokenizer that splits into eojeols gives no borders: answers end before the particle, inside a word
             if self.whole_words and "word_borders" in features.arrays:
                 begins, finishes = features.arrays["word_borders"][window].T
                 starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
@@ -212,13 +213,13 @@ def context_offsets(context: str, offsets: list[tuple[int, int]], sides: list[in
     ]
 
 
-def word_borders(offsets: list[list[tuple[int, int]]], encoded: Any) -> np.ndarray:
+def word_borders(offsets: list[list[tuple[int, int]]], encoded: Any, example_of: list[int]) -> np.ndarray:
     """For each token of all windows, (tokens, 2): whether a word of the context begins with it, and whether one ends
     with it. A word that the border of a window cuts ends in the next window. `encoded` is what the tokenizer gave."""
     first: dict[tuple[int, int | None], int] = {}
     last: dict[tuple[int, int | None], int] = {}
     word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
-    windows = list(zip(offsets, word_ids, encoded["overflow_to_sample_mapping"], strict=True))
+    windows = list(zip(offsets, word_ids, example_of, strict=True))
     for row, words, example in windows:
         for (start, end), word in zip(row, words, strict=True):
             if start >= 0:  # the question's words have the same ids

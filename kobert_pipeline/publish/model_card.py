@@ -86,8 +86,9 @@ def snippet(facts: CardFacts) -> str:
     """The Python example for the model's head."""
     text = PAIRED if facts.paired else USES[facts.auto_class]
     if facts.auto_class == "AutoModelForQuestionAnswering":
-        of_morphemes = {} if has_morphemes(facts.analyzer, facts.style) else {"whole_words": False}
-        text = span_example(facts.inference_options | of_morphemes)
+        # as `SpanTask` does, which ignores the option where words are eojeols
+        ignored = {} if has_morphemes(facts.analyzer, facts.style) else {"whole_words": False}
+        text = span_example(facts.inference_options | ignored)
     text = text if facts.analyzer else text.replace(", trust_remote_code=True", "")
     return with_example(text, facts.example)
 

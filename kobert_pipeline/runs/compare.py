@@ -83,6 +83,7 @@ def _scores(folder: Path) -> dict[str, Any]:
     runs, left_out = current_seeds(folder)
     split = final_split(runs)
     row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": _summary(runs, split)}
+    # any of the seeds: current ones have the same features
     if runs and manifest.is_finished(features := features_folder(folder, runs[0])):
         row["examples"] = manifest.read(features)["counts"][f"{split}_examples"]
     if left_out:
