@@ -43,6 +43,17 @@ def test_every_option_of_a_shipped_recipe_is_valid_and_survives_its_dump() -> No
         assert len(loaded.description) > 20, name
 
 
+def test_every_row_of_the_result_tables_is_valid_and_no_two_of_a_table_are_the_same() -> None:
+    folder = REPO / "docs/results/tables"
+    tables = recipe_file.parse((folder / "tables.yaml").read_text(encoding="utf-8"))
+    for table, rows in tables.items():
+        dumps = [
+            Recipe.model_validate(recipe_file.load(str(folder / "recipe.yaml"), changes)).dump()
+            for changes in rows.values()
+        ]
+        assert all(dumps.count(dump) == 1 for dump in dumps), table
+
+
 def documented_commands() -> list[tuple[str, str]]:
     """(file, command line) of every `kobert ...` in a fenced code block."""
     found = []
