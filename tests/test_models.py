@@ -2,13 +2,17 @@
 
 import re
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kobert_pipeline.checkpoint.source import bundled_models
-from kobert_pipeline.files import read_json
+from kobert_pipeline.features.candidates import tagged_sentences
+from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.runs.manifest import verify
 
 REPO = Path(__file__).resolve().parents[1]
@@ -52,3 +56,31 @@ def test_the_readme_shows_what_each_says(kobert: Any, name: str) -> None:
             numbers = [[float(number) for number in re.findall(r"\d+\.\d+", one)] for one in (line, printed)]
             assert numbers[0] == pytest.approx(numbers[1], abs=0.002, rel=0.001)
             assert re.sub(r"\d+\.\d+", "", line) == re.sub(r"\d+\.\d+", "", printed)
+
+
+@pytest.fixture
+def without_kiwi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kiwi cannot be imported, and nothing is kept of what it said before."""
+    monkeypatch.delitem(sys.modules, "kobert_pipeline.morphemes.analyzers.kiwi", raising=False)
+    monkeypatch.setitem(sys.modules, "kiwipiepy", None)
+    tagged_sentences.cache_clear()
+    analyzer.cache_clear()
+
+
+def test_without_kiwi_bonuses_are_refused_in_one_sentence_and_without_bonuses_plain_answers(
+    tmp_path: Path, kobert: Any, without_kiwi: None
+) -> None:
+    folder, model = tmp_path / "plain", REPO / "models" / "mini-korquad"
+    shutil.copytree(model / "plain", folder)
+    shutil.copy(model / "model.safetensors", folder)
+    words = ("predict", folder, "--question", "누가 편지를 썼는가?", "김철수는 2019년에 서울에서 편지를 썼다.")
+    config = read_json(model / "config.json")
+    write_json(folder / "config.json", config)
+    assert "pip install kiwipiepy; to predict without it, set phrase_bonus" in kobert(*words).complaint
+    bonuses = dict.fromkeys(("phrase_bonus", "kind_bonus", "sentence_bonus"), 0)
+    params = {"korquad": config["task_specific_params"]["korquad"] | bonuses}
+    write_json(folder / "config.json", config | {"task_specific_params": params})
+    assert "answer: 철수" in kobert(*words).out
+    # the published folder itself has a tokenizer over morphemes
+    complaint = kobert("predict", "mini-nsmc", "좋다").complaint
+    assert complaint.endswith("pip install kiwipiepy")

@@ -7,6 +7,7 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import corpus_pairs, synthesize
 from kobert_pipeline.features.format import SPLITS, Features, concatenate
+from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.splits import dev_share_advice, prepare, split_by_group, split_off_dev
 from kobert_pipeline.features.task import Example
@@ -20,9 +21,6 @@ WRITES = (
     *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", "examples.jsonl")),
 )
 """Patterns of every file that the stage writes to its folder."""
-
-EXAMPLES_AT_ONCE = 2000
-"""Examples that are encoded before the progress is reported again."""
 
 
 def run(
@@ -106,14 +104,15 @@ def with_plain(options: FeaturesOptions, examples: list[Example], tokenizer: Any
 
 
 def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:
-    """The features of a split, made from some examples at a time."""
+    """The features of a split."""
     arrays, sizes, all_examples = [], list[int](), [example for examples, _ in parts for example in examples]
     task = options.task.in_training() if split == "train" else options.task
+
+    def encoded(number: int) -> None:
+        report(f"encoding {split}", sum(sizes) + number, len(all_examples), "examples")
+
+    encoded(0)
     for examples, tokenizer in parts:
-        for start in range(0, len(examples), EXAMPLES_AT_ONCE):
-            report(f"encoding {split}", sum(sizes), len(all_examples), "examples")
-            some = examples[start : start + EXAMPLES_AT_ONCE]
-            arrays.append(task.featurize(some, tokenizer, options.max_length))
-            sizes.append(len(some))
-    report(f"encoding {split}", len(all_examples), len(all_examples), "examples")
+        arrays.append(featurize_in_parts(task, examples, tokenizer, options.max_length, encoded))
+        sizes.append(len(examples))
     return Features(concatenate(arrays, sizes), all_examples)

@@ -182,7 +182,9 @@ def load_errors(folder: Path) -> Iterator[None]:
     except Exception as error:
         damaged = "its weights are damaged: " if type(error).__name__ == "SafetensorError" else ""
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise UserError(f"{folder} does not load: {damaged}{reason}; copy or publish it again") from error
+        # a library that is missing is no fault of the folder, and its error says what to install
+        advice = "" if isinstance(error, ImportError) else "; copy or publish it again"
+        raise UserError(f"{folder} does not load: {damaged}{reason}{advice}") from error
 
 
 def task_options(folder: Path, config: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
@@ -150,8 +151,8 @@ def by_choices(examples: list[Example]) -> list[list[int]]:
 
 def predict_examples(checkpoint: Checkpoint, examples: list[Example]) -> Predicted:
     """The predictions of a checkpoint for examples of its task."""
-    features = Features(checkpoint.task.featurize(examples, checkpoint.tokenizer, checkpoint.max_length), examples)
-    return predict_features(checkpoint.model, checkpoint.task, features, checkpoint.device)
+    arrays = featurize_in_parts(checkpoint.task, examples, checkpoint.tokenizer, checkpoint.max_length)
+    return predict_features(checkpoint.model, checkpoint.task, Features(arrays, examples), checkpoint.device)
 
 
 def examples_of(folder: Path, task: Task, texts: list[str], question: str | None, pair: str | None) -> list[Example]:

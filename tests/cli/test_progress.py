@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from kobert_pipeline.cli.progress_bar import TerminalProgress, progress_display
 from kobert_pipeline.cli.run_results import finetune_result, result_of
-from kobert_pipeline.features import stage as features_stage
+from kobert_pipeline.features import in_parts
 from kobert_pipeline.features.metrics import classification_report
 from kobert_pipeline.progress import Progress, report, shown_on, track
 from kobert_pipeline.runs.progress_lines import WIDTH, ProgressLines
@@ -244,7 +244,7 @@ def test_results_name_reasons_and_spread() -> None:
 
 def test_features_made_some_examples_at_a_time_are_the_same(tiny, tmp_path, kobert, monkeypatch) -> None:
     run_dir = tiny.copy_before(tmp_path / "run", "features")
-    monkeypatch.setattr(features_stage, "EXAMPLES_AT_ONCE", 7)
+    monkeypatch.setattr(in_parts, "EXAMPLES_AT_ONCE", 7)
     assert kobert("features", tiny.recipe, "--run-dir", run_dir).code == 0
     expected = tiny.manifests()
     for name in ("features/nsmc", "features/korquad"):
