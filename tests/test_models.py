@@ -1,5 +1,6 @@
 """The models that come with a clone: unchanged, documented, and as good as the README says."""
 
+import json
 import re
 import shlex
 import shutil
@@ -67,20 +68,24 @@ def without_kiwi(monkeypatch: pytest.MonkeyPatch) -> None:
     analyzer.cache_clear()
 
 
-def test_without_kiwi_bonuses_are_refused_in_one_sentence_and_without_bonuses_plain_answers(
-    tmp_path: Path, kobert: Any, without_kiwi: None
-) -> None:
+def test_without_kiwi_plain_answers_if_no_bonus_needs_it(tmp_path: Path, kobert: Any, without_kiwi: None) -> None:
     folder, model = tmp_path / "plain", REPO / "models" / "mini-korquad"
     shutil.copytree(model / "plain", folder)
     shutil.copy(model / "model.safetensors", folder)
-    words = ("predict", folder, "--question", "누가 편지를 썼는가?", "김철수는 2019년에 서울에서 편지를 썼다.")
-    config = read_json(model / "config.json")
-    write_json(folder / "config.json", config)
-    assert "pip install kiwipiepy; to predict without it, set phrase_bonus" in kobert(*words).complaint
-    bonuses = dict.fromkeys(("phrase_bonus", "kind_bonus", "sentence_bonus"), 0)
-    params = {"korquad": config["task_specific_params"]["korquad"] | bonuses}
-    write_json(folder / "config.json", config | {"task_specific_params": params})
-    assert "answer: 철수" in kobert(*words).out
-    # the published folder itself has a tokenizer over morphemes
+    text = "김철수 시인은 2019년에 서울에서 편지를 썼다."
+    words = ("predict", folder, "--question", "편지를 쓴 해는 언제인가?", text, "--json")
+    config, names = read_json(model / "config.json"), ("phrase_bonus", "kind_bonus", "sentence_bonus")
+    options = config["task_specific_params"]["korquad"]
+    for kept in names:
+        bonuses = {name: options[name] if name == kept else 0 for name in names}
+        write_json(folder / "config.json", config | {"task_specific_params": {"korquad": options | bonuses}})
+        complaint = kobert(*words).complaint
+        assert "pip install kiwipiepy" in complaint and all(name in complaint for name in names), kept
+    without = {"korquad": options | dict.fromkeys(names, 0)}
+    write_json(folder / "config.json", config | {"task_specific_params": without})
+    assert json.loads(kobert(*words).out)["answer"] == "2019년"
+
+
+def test_without_kiwi_a_folder_with_its_tokenizer_is_not_called_damaged(kobert: Any, without_kiwi: None) -> None:
     complaint = kobert("predict", "mini-nsmc", "좋다").complaint
-    assert complaint.endswith("pip install kiwipiepy")
+    assert complaint.endswith("pip install kiwipiepy") and "again" not in complaint

@@ -7,7 +7,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.hypernyms import NO_HYPERNYMS, kind_of
 
 DATE = re.compile(r"\d{3,4}년(?![대도])(?: ?\d{1,2}월(?: ?\d{1,2}일)?)?|\d{1,2}월 ?\d{1,2}일|\d{1,2}세기")
@@ -55,15 +54,8 @@ class Answer(NamedTuple):
 
 @lru_cache(maxsize=16)
 def tagged_sentences(text: str) -> list[list[Tagged]]:
-    """The morphemes of each sentence with Kiwi's tags. Kept for a moment, because several things are read from them.
-    Raises UserError where Kiwi is not installed."""
-    try:
-        from kobert_pipeline.morphemes.analyzers.kiwi import instance
-    except ImportError as error:
-        raise UserError(
-            f"questions are made, and phrases and sentences get their bonuses, by Kiwi's tags: {error}; to predict "
-            "without it, set phrase_bonus, kind_bonus and sentence_bonus to 0 (in config.json of a published folder)"
-        ) from None
+    """The morphemes of each sentence with Kiwi's tags. Kept for a moment, because several things are read from them."""
+    from kobert_pipeline.morphemes.analyzers.kiwi import instance
 
     tokens = instance().tokenize(text)
     return [

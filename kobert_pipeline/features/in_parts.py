@@ -1,5 +1,5 @@
-"""Examples of a task -> arrays, some at a time: what a tokenizer gives for a question and its text takes 0.2 MB, the
-arrays made from it a thirtieth of that."""
+"""Examples of a task -> arrays, some at a time, because the Python objects that a tokenizer gives for a text take many
+times the memory of the arrays made from them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,9 +19,11 @@ def featurize_in_parts(
     max_length: int,
     done: Callable[[int], None] = lambda number: None,
 ) -> dict[str, np.ndarray]:
-    """The arrays that `task.featurize` makes of all examples. `done` is called with the number of examples so far."""
+    """The arrays that `task.featurize` makes of all examples, of which there must be one. `done` is called with the
+    number of examples so far. Raises UserError where they do not fit together."""
+    task.refuse_inconsistent(examples)  # all of them: those of one part may fit together
     parts, sizes = [], list[int]()
-    for start in range(0, max(len(examples), 1), EXAMPLES_AT_ONCE):  # of no examples there is one part without rows
+    for start in range(0, len(examples), EXAMPLES_AT_ONCE):
         some = examples[start : start + EXAMPLES_AT_ONCE]
         parts.append(task.featurize(some, tokenizer, max_length))
         sizes.append(len(some))

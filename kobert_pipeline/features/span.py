@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.phrases import phrase_arrays, phrases_to_answer
 from kobert_pipeline.features.shared_words import shares, token_shares
 from kobert_pipeline.features.task import Example, Task, without_leading_space
+from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
 
@@ -146,6 +148,19 @@ class SpanTask(Task):
         offsets = encoded["offset_mapping"]
         # the end of the last token that fits, in characters: the question is encoded again, with its context
         return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
+
+    def refuse_missing_libraries(self) -> None:
+        """Raise UserError where a bonus needs Kiwi, which is not installed."""
+        if not (self.phrase_bonus or self.kind_bonus or self.sentence_bonus):
+            return
+        try:
+            analyzer("kiwi")
+        except ImportError as error:
+            raise UserError(
+                f"task {self.name}: bonuses of answers need Kiwi: {error}; to answer without it, set phrase_bonus, "
+                "kind_bonus and sentence_bonus to 0 (kobert evaluate --set, or task_specific_params in config.json of "
+                "a folder made with plain/)"
+            ) from None
 
     def in_training(self) -> Self:
         """Without what predictions alone need, for which the analyzer would read each context once more."""

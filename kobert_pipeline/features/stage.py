@@ -112,7 +112,7 @@ def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:
         report(f"encoding {split}", sum(sizes) + number, len(all_examples), "examples")
 
     encoded(0)
-    for examples, tokenizer in parts:
+    for examples, tokenizer in (part for part in parts if part[0]):  # a small share may take no example
         arrays.append(featurize_in_parts(task, examples, tokenizer, options.max_length, encoded))
         sizes.append(len(examples))
     return Features(concatenate(arrays, sizes), all_examples)

@@ -91,6 +91,9 @@ class Task(Plugin):
     def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, which may come from several files, do not fit together."""
 
+    def refuse_missing_libraries(self) -> None:
+        """Raise UserError where a library that predictions need is not installed."""
+
     def in_training(self) -> Self:
         """The task that makes the features of the training set, without what only predictions need."""
         return self

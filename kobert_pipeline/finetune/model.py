@@ -191,7 +191,7 @@ def logits(
     batches = by_length(features, batch_size, inf if view else max_padding_on(device))
     model = view or first_token_view(model)
     by_row: dict[str, dict[int, np.ndarray]] = {}  # rows are predicted by length and returned in their order
-    # longest first: memory freed by a smaller batch is too small for the next one, so that it would only grow
+    # longest first: a shorter batch fits into the memory that a longer one has freed, not the other way round
     for rows in track(batches[::-1], "predicting", len(batches), "batches"):
         batch = packed(features, rows) if view else padded(features, rows, device, pad_id=pad_id_of(model))
         # in fp32 even within a bf16 training: selection and scores must be what a user of the saved model gets

@@ -75,9 +75,12 @@ class Checkpoint:
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, options: dict[str, Any]) -> "Checkpoint":
-        """A loaded model with the task of these options. Raises UserError where they do not fit."""
+        """A loaded model with the task of these options. Raises UserError where they do not fit, or where the task
+        needs a library that is not installed."""
         max_length = min(inference_length(model.config.to_dict()), tokenizer.model_max_length)
-        return cls(model, tokenizer, fit_to_model(choose_task(options), model), max_length)
+        task = fit_to_model(choose_task(options), model)
+        task.refuse_missing_libraries()
+        return cls(model, tokenizer, task, max_length)
 
     @cached_property
     def device(self) -> Any:

@@ -66,6 +66,12 @@ def test_each_example_is_encoded_by_one_of_the_two(name: str, tiny: Any, corpora
         assert answers >= len(found.examples) / 2
 
 
+def test_a_share_of_few_examples_may_take_none(tiny: Any, corpora: Path, tmp_path: Path) -> None:
+    options = {**TASKS["nsmc"], "max_train_examples": 2, "plain_share": 0.001}
+    assert run(FeaturesOptions(**options), tiny.run_dir / "tokenizer", corpora, tmp_path)["train_examples_plain"] == 0
+    assert len(Features.load(tmp_path / "train")) == 2
+
+
 def test_a_tokenizer_without_plain_is_refused(tiny: Any, corpora: Path, tmp_path: Path) -> None:
     plain = tiny.run_dir / "tokenizer" / PLAIN  # a tokenizer like any other, which has no such folder
     with pytest.raises(UserError, match="plain_share is for tokenizers of this package"):

@@ -1,0 +1,54 @@
+"""The arrays of some examples at a time, joined, are those of all at once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import in_parts
+from kobert_pipeline.features.in_parts import featurize_in_parts
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+
+TEXT = "김민수는 2019년에 부산에서 배를 탔다. "
+BONUSES = {"whole_words": True, "phrase_bonus": 4, "kind_bonus": 8, "sentence_bonus": 12, "mark_matches": True}
+TASKS: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]]]] = {
+    "nsmc": ({}, lambda n: {"text": TEXT * n, "label": n % 2}),
+    "korquad": (
+        {"stride": 8, **BONUSES},
+        lambda n: {"question": "배를 탄 해는 언제인가?", "context": TEXT * n, "answers": [["부산", 11]]},
+    ),
+    "choice": ({}, lambda n: {"text": TEXT, "choices": ["좋다" * n, "나쁘다"], "label": n % 2}),
+    "contrastive": ({}, lambda n: {"text": TEXT * n, "text_pair": TEXT, "negatives": ["비가 왔다."]}),
+    "tagging": ({"labels": ["PER"]}, lambda n: {"text": TEXT * n, "entities": [(0, 3, "PER")]}),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_parts_joined_are_the_whole(
+    name: str, morpheme_tokenizer: MorphemeTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, make = TASKS[name]
+    task: Any = Task.choose({"name": name, **options})
+    examples = [{"id": str(n), "group": "", **make(n)} for n in (3, 1, 7, 2, 5)]
+    monkeypatch.setattr(in_parts, "EXAMPLES_AT_ONCE", 2)
+    done: list[int] = []
+    found = featurize_in_parts(task, examples, morpheme_tokenizer, 48, done.append)
+    expected = task.featurize(examples, morpheme_tokenizer, 48)
+    assert done == [2, 4, 5]
+    assert {key: (array.dtype, array.tolist()) for key, array in found.items()} == {
+        key: (array.dtype, array.tolist()) for key, array in expected.items()
+    }
+
+
+def test_examples_of_different_parts_must_fit_together(
+    morpheme_tokenizer: MorphemeTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_parts, "EXAMPLES_AT_ONCE", 2)
+    examples = [
+        {"id": "", "group": "", "text": "좋다", "text_pair": "좋았다", "negatives": ["비가 왔다."] * count}
+        for count in (1, 1, 2, 2, 0, 0)
+    ]
+    with pytest.raises(UserError, match="0 and 1 and 2 negatives"):
+        featurize_in_parts(Task.choose("contrastive"), examples, morpheme_tokenizer, 48)
