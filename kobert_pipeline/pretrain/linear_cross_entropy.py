@@ -53,19 +53,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
         offset = None if bias is None else bias.to(dtype)
         # an empty tensor first, since `torch.cat` needs one where nothing is sampled
         loss, sampled = states.new_zeros((), dtype=torch.float32), [labels.new_empty(0)]
-        of_states, of_weight = torch.empty_like(states), torch.zeros_like(weight)
-        of_bias = None if bias is None else torch.zeros_like(bias)
-        for start in range(0, len(rows), rows_at_once):
-            chunk = slice(start, start + rows_at_once)
-            logits = torch.nn.functional.linear(rows[chunk], matrix, offset)
+        of_states: list[torch.Tensor] = []
+        of_weight, of_bias = torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)
+        # Two things that torch.compile of PyTorch 2.11 requires: no use of `len(rows)`, which it cannot trace where it
+        # is not a constant, and no loss that is changed in place, for which it gives no gradient
+        for chunk, targets in zip(rows.split(rows_at_once), labels.split(rows_at_once), strict=True):
+            logits = torch.nn.functional.linear(chunk, matrix, offset)
             if sample:
                 sampled.append(sample(logits))
-            loss += _turn_into_gradient(logits, labels[chunk], of_bias)
+            loss = loss + _turn_into_gradient(logits, targets, of_bias, rows_at_once)
             # from here on `logits` holds the gradient of the loss for them
-            of_states[chunk] = logits @ matrix
-            of_weight += logits.t() @ rows[chunk]  # in full precision from chunk to chunk
+            of_states.append(logits @ matrix)
+            of_weight += logits.t() @ chunk  # in full precision from chunk to chunk
         samples = torch.cat(sampled)
-        ctx.save_for_backward(of_states, of_weight, of_bias)
+        ctx.save_for_backward(torch.cat(of_states), of_weight, of_bias)
         ctx.mark_non_differentiable(samples)
         return loss, samples
 
@@ -78,12 +79,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return of_states.float() * outer, of_weight * outer, of_bias, None, None, None
 
 
-def _turn_into_gradient(logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None) -> torch.Tensor:
+def _turn_into_gradient(
+    logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None, rows_at_once: int
+) -> torch.Tensor:
     """The summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; that for the bias is added
     to `of_bias`, (V,)."""
     loss = logits.new_zeros((), dtype=torch.float32)
-    # at least 1, because a batch without labels has no rows, and `split` takes no 0
-    size = max(1, CACHED_LOGITS // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
+    size = max(1, CACHED_LOGITS // logits.shape[1]) if logits.device.type == "cpu" else rows_at_once
     for chunk, targets in zip(logits.split(size), labels.split(size), strict=True):
         log_probabilities = chunk.log_softmax(-1, dtype=torch.float32)
         counted = (targets != IGNORE_INDEX)[:, None]

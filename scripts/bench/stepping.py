@@ -16,7 +16,7 @@ from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import generator
-from kobert_pipeline.pretrain.model import LossModule, uses_varlen
+from kobert_pipeline.pretrain.model import LossModule, most_labels, uses_varlen
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import group, pack
 from kobert_pipeline.pretrain.segments import Sequences
@@ -24,6 +24,7 @@ from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 from kobert_pipeline.training.attention import packed_attention
+from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import device, has_fast_bf16, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.loop import take_step
@@ -31,9 +32,9 @@ from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
 
 OBJECTIVE = MlmNsp()
-LOGITS_AT_ONCE = 2**37 // 4 if torch.cuda.is_available() else 2**29
-"""Of the plain ways, which hold them several times over: more does not fit in 24 GiB (on a GPU, in 140)."""
 CUDA = torch.cuda.is_available()
+LOGITS_AT_ONCE = torch.cuda.get_device_properties(0).total_memory // 32 if CUDA else 2**29
+"""Of the plain ways, which hold each of them in 16 bytes: half of a GPU's memory. More does not fit in 24 GiB."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ class Bench:
         """The same in the best type, compiled for one shape."""
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
-        padded_batch = batch.pad_to(self.case.tokens + self.case.max_length, self.case.max_length)
+        tokens = self.case.tokens + self.case.max_length
+        padded_batch = batch.pad_to(tokens, self.case.max_length, most_labels(tokens, OBJECTIVE), self.most_sequences)
         plan = Plan(mixed_precision=best_dtype())
         parts = [to_device(padded_batch, device(), uses_varlen(device(), plan))]
         take_step(
@@ -138,8 +140,13 @@ class Bench:
     def compiled_module(self) -> LossModule:
         """Compiled at its first call."""
         module = LossModule(self.model, OBJECTIVE, self.module.architecture)
-        module.compile()
+        compile_in_place(module, regional=False)
         return module
+
+    @cached_property
+    def most_sequences(self) -> int:
+        """As many as the fullest batch has, and more: the number that batches are padded to."""
+        return 256 * (max(len(rows) for rows in self.rows) // 256 + 2)
 
     @cached_property
     def compiled_model(self) -> Any:
@@ -167,6 +174,8 @@ class Bench:
         ids = pack(self.ground.shards, self.sequences, self.rows[step]).input_ids
         length = self.case.max_length
         blocks = [{"input_ids": ids[i : i + length].tolist()} for i in range(0, len(ids) - length + 1, length)]
+        # as many in every batch, and in every part of one, or they would be compiled for another shape
+        blocks = blocks[: (self.case.tokens // length - 1) // 8 * 8]
         self.take(blocks, mixed_precision, compiled)
         return len(blocks) * length
 
@@ -273,10 +282,18 @@ def peak_flops(mixed_precision: str) -> float:
     return 2 * size**3 / min(seconds)
 
 
-def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) -> dict[str, Any]:
-    """All ways in turns, batch by batch: real tokens a second over all of them, and ratios. `mixed`: also in the best
-    type, if there is one; `compiled`: also compiled."""
-    bench, best = Bench(ground, case), best_dtype()
+def ways_of(bench: Bench, mixed: bool) -> dict[str, Callable[[int], int]]:
+    """Name -> step. On a GPU in bf16, also compiled: nobody trains in fp32 there. On a CPU in fp32 and, with `mixed`,
+    also in the best type, if there is one."""
+    best = best_dtype()
+    if CUDA:
+        return {
+            "ours bf16": lambda step: bench.ours(step, best),
+            "ours compiled": bench.compiled,
+            "HF padded bf16": lambda step: bench.padded(step, best),
+            "HF grouped bf16": lambda step: bench.grouped(step, best),
+            "HF grouped compiled": lambda step: bench.grouped(step, best, compiled=True),
+        }
     ways: dict[str, Callable[[int], int]] = {
         "ours": lambda step: bench.ours(step, "no"),
         "HF padded": lambda step: bench.padded(step, "no"),
@@ -284,18 +301,20 @@ def compared(ground: Ground, case: Case, mixed: bool, compiled: bool = False) ->
     }
     if mixed and best == "bf16":
         ways |= {
-            "ours bf16": lambda step: bench.ours(step, "bf16"),
-            "HF padded bf16": lambda step: bench.padded(step, "bf16"),
+            "ours bf16": lambda step: bench.ours(step, best),
+            "HF padded bf16": lambda step: bench.padded(step, best),
         }
-    if compiled:
-        ways |= {
-            "ours compiled": bench.compiled,
-            "HF grouped compiled": lambda step: bench.grouped(step, best, compiled=True),
-        }
+    return ways
+
+
+def compared(ground: Ground, case: Case, mixed: bool) -> dict[str, Any]:
+    """All ways in turns, batch by batch: real tokens a second over all of them, and ratios. `mixed`: see `ways_of`."""
+    bench = Bench(ground, case)
+    ways = ways_of(bench, mixed)
     losses = bench.losses()
     first = {}
     # the first step is timed separately: it allocates memory, and chooses and compiles kernels
-    for name, way in ways.items() if case.rounds > 3 or compiled else ():
+    for name, way in ways.items() if case.rounds > 3 else ():
         began = time.perf_counter()
         way(0)
         first[name] = round(time.perf_counter() - began, 1)

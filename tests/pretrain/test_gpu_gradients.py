@@ -1,0 +1,48 @@
+"""On a GPU, a compiled step has the gradients of a plain one, for the second shape that it meets too."""
+
+import gpu_steps
+import pytest
+import torch
+from rows import SMALL, VOCAB_SIZE
+from synthetic_shards import articles, reviews, shards_of
+
+from kobert_pipeline.pretrain.model import LossModule, batches
+from kobert_pipeline.pretrain.phases import PhaseSchedule
+from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.training.compilation import compile_in_place
+from kobert_pipeline.training.device import device
+
+STEPS = (0, 5, -1)
+"""Of the first phase, the second and the last: batches of several sizes."""
+
+
+def gradients_of_steps(architecture: str, objective: str, compiled: bool) -> list[torch.Tensor]:
+    """All gradients of a step in one vector, for each of STEPS."""
+    torch.compiler.reset()
+    options = PretrainOptions(
+        objective=objective, architecture={"name": architecture, **SMALL}, max_length=48, batch_tokens=256,
+        total_tokens=26_000, phases=gpu_steps.PHASES, plan={"mixed_precision": "bf16", "torch_compile": True},
+    )  # fmt: skip
+    schedule = PhaseSchedule(shards_of(articles(40), reviews(10)), options.parts(), VOCAB_SIZE, 1)
+    torch.manual_seed(0)
+    model = options.architecture.model(options.architecture.config(VOCAB_SIZE), options.objective.head)
+    module = LossModule(model, options.objective, options.architecture).to(device()).train()
+    if compiled:
+        compile_in_place(module, regional=False)
+    batch_at, found = batches(schedule, options.plan), []
+    for step in STEPS:
+        module.zero_grad()
+        with torch.autocast(device().type, torch.bfloat16):
+            loss, _ = module(batch_at(step % schedule.steps, 0, 1))
+        loss.backward()
+        found.append(torch.cat([one.grad.flatten().cpu() for one in module.parameters() if one.grad is not None]))
+    return found
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("architecture", "objective"), [("bert", "mlm_nsp"), ("modernbert", "mlm")])
+def test_a_compiled_step_has_the_gradients_of_a_plain_one(architecture: str, objective: str) -> None:
+    plain, compiled = (gradients_of_steps(architecture, objective, compiled) for compiled in (False, True))
+    for one, other in zip(compiled, plain, strict=True):
+        assert other.norm() > 0 and (one - other).norm() < 0.03 * other.norm()
