@@ -56,7 +56,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         of_states: list[torch.Tensor] = []
         of_weight, of_bias = torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)
         # Two things that torch.compile of PyTorch 2.11 requires: no use of `len(rows)`, which it cannot trace where it
-        # is not a constant, and no loss that is changed in place, for which it gives no gradient
+        # is not a constant, and a returned loss that was not changed in place, or it gives no gradient
         for chunk, targets in zip(rows.split(rows_at_once), labels.split(rows_at_once), strict=True):
             logits = torch.nn.functional.linear(chunk, matrix, offset)
             if sample:

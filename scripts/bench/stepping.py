@@ -34,7 +34,7 @@ from kobert_pipeline.training.plan import Plan
 OBJECTIVE = MlmNsp()
 CUDA = torch.cuda.is_available()
 LOGITS_AT_ONCE = torch.cuda.get_device_properties(0).total_memory // 32 if CUDA else 2**29
-"""Of the plain ways, which hold each of them in 16 bytes: half of a GPU's memory. More does not fit in 24 GiB."""
+"""Of the plain ways, which hold each of them in 16 bytes: half of a GPU's memory, or 8 GiB on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -170,12 +170,12 @@ class Bench:
         return len(packed.input_ids)
 
     def grouped(self, step: int, mixed_precision: str, compiled: bool = False) -> int:
-        """The same tokens in blocks of full length."""
+        """The same tokens in blocks of full length; compiled, up to eight blocks fewer."""
         ids = pack(self.ground.shards, self.sequences, self.rows[step]).input_ids
         length = self.case.max_length
         blocks = [{"input_ids": ids[i : i + length].tolist()} for i in range(0, len(ids) - length + 1, length)]
-        # as many in every batch, and in every part of one, or they would be compiled for another shape
-        blocks = blocks[: (self.case.tokens // length - 1) // 8 * 8]
+        if compiled:  # as many in every batch, and in 1, 2, 4 or 8 parts of one, or each would be another shape
+            blocks = blocks[: (self.case.tokens // length - 1) // 8 * 8]
         self.take(blocks, mixed_precision, compiled)
         return len(blocks) * length
 
@@ -284,7 +284,7 @@ def peak_flops(mixed_precision: str) -> float:
 
 def ways_of(bench: Bench, mixed: bool) -> dict[str, Callable[[int], int]]:
     """Name -> step. On a GPU in bf16, also compiled: nobody trains in fp32 there. On a CPU in fp32 and, with `mixed`,
-    also in the best type, if there is one."""
+    also in bf16, if the CPU has instructions for it."""
     best = best_dtype()
     if CUDA:
         return {
@@ -309,6 +309,8 @@ def ways_of(bench: Bench, mixed: bool) -> dict[str, Callable[[int], int]]:
 
 def compared(ground: Ground, case: Case, mixed: bool) -> dict[str, Any]:
     """All ways in turns, batch by batch: real tokens a second over all of them, and ratios. `mixed`: see `ways_of`."""
+    if CUDA:
+        torch.cuda.reset_peak_memory_stats()
     bench = Bench(ground, case)
     ways = ways_of(bench, mixed)
     losses = bench.losses()

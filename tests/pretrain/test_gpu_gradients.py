@@ -12,12 +12,10 @@ from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import device
 
-STEPS = (0, 5, -1)
-"""Of the first phase, the second and the last: batches of several sizes."""
-
 
 def gradients_of_steps(architecture: str, objective: str, compiled: bool) -> list[torch.Tensor]:
-    """All gradients of a step in one vector, for each of STEPS."""
+    """All gradients of a step in one vector: of the first step, the first of the second phase, and the last. Their
+    batches have three shapes."""
     torch.compiler.reset()
     options = PretrainOptions(
         objective=objective, architecture={"name": architecture, **SMALL}, max_length=48, batch_tokens=256,
@@ -30,10 +28,10 @@ def gradients_of_steps(architecture: str, objective: str, compiled: bool) -> lis
     if compiled:
         compile_in_place(module, regional=False)
     batch_at, found = batches(schedule, options.plan), []
-    for step in STEPS:
+    for step in (0, schedule.ends[0], schedule.steps - 1):
         module.zero_grad()
         with torch.autocast(device().type, torch.bfloat16):
-            loss, _ = module(batch_at(step % schedule.steps, 0, 1))
+            loss, _ = module(batch_at(step, 0, 1))
         loss.backward()
         found.append(torch.cat([one.grad.flatten().cpu() for one in module.parameters() if one.grad is not None]))
     return found
