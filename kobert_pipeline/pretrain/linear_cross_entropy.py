@@ -85,6 +85,7 @@ def _turn_into_gradient(
     """The summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; that for the bias is added
     to `of_bias`, (V,)."""
     loss = logits.new_zeros((), dtype=torch.float32)
+    # on a GPU all rows at once: what a core's caches hold does not matter there
     size = max(1, CACHED_LOGITS // logits.shape[1]) if logits.device.type == "cpu" else rows_at_once
     for chunk, targets in zip(logits.split(size), labels.split(size), strict=True):
         log_probabilities = chunk.log_softmax(-1, dtype=torch.float32)

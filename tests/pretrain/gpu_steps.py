@@ -48,20 +48,25 @@ FULL_PRECISION = {"mixed_precision": "no", "learning_rate": 2e-3}
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Any] | str
 
 
-def trained(
-    architecture: dict[str, Any], objective: Any, backend: Backend | None, **plan: Any
-) -> tuple[list[float], LossModule]:
-    """The loss of every step of a small schedule, and the model after it; compiled if there is a `backend`."""
-    plan = {"mixed_precision": "bf16", "torch_compile": True, "max_tokens_per_device": 1024, **plan}
+def begun(architecture: dict[str, Any], objective: Any, **plan: Any) -> tuple[PretrainOptions, PhaseSchedule, Any]:
+    """The options and schedule of a small pretraining, and its untrained LossModule."""
     options = PretrainOptions(
-        objective=objective, architecture={**SMALL, **architecture}, plan=plan,
+        objective=objective, architecture={**SMALL, **architecture},
+        plan={"mixed_precision": "bf16", "torch_compile": True, **plan},
         max_length=48, batch_tokens=256, total_tokens=26_000, phases=PHASES,
     )  # fmt: skip
     schedule = PhaseSchedule(shards_of(articles(40), reviews(10)), options.parts(), VOCAB_SIZE, 1)
     torch.manual_seed(0)
     model = options.architecture.model(options.architecture.config(VOCAB_SIZE), options.objective.head)
     residuals = options.plan.fp32_residual_connection
-    inner: Any = LossModule(model, options.objective, options.architecture, residuals)
+    return options, schedule, LossModule(model, options.objective, options.architecture, residuals)
+
+
+def trained(
+    architecture: dict[str, Any], objective: Any, backend: Backend | None, **plan: Any
+) -> tuple[list[float], LossModule]:
+    """The loss of every step of a small schedule, and the model after it; compiled if there is a `backend`."""
+    options, schedule, inner = begun(architecture, objective, **{"max_tokens_per_device": 1024, **plan})
     accelerator, optimizer = make_accelerator(options.plan), optimizer_of(inner, options.plan)
     if backend:
         compile_in_place(inner, options.plan.use_regional_compilation, backend=backend)

@@ -1,14 +1,10 @@
 """On a GPU, a compiled step has the gradients of a plain one, for the second shape that it meets too."""
 
-import gpu_steps
 import pytest
 import torch
-from rows import SMALL, VOCAB_SIZE
-from synthetic_shards import articles, reviews, shards_of
+from gpu_steps import begun
 
-from kobert_pipeline.pretrain.model import LossModule, batches
-from kobert_pipeline.pretrain.phases import PhaseSchedule
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.model import batches
 from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import device
 
@@ -17,14 +13,8 @@ def gradients_of_steps(architecture: str, objective: str, compiled: bool) -> lis
     """All gradients of a step in one vector: of the first step, the first of the second phase, and the last. Their
     batches have three shapes."""
     torch.compiler.reset()
-    options = PretrainOptions(
-        objective=objective, architecture={"name": architecture, **SMALL}, max_length=48, batch_tokens=256,
-        total_tokens=26_000, phases=gpu_steps.PHASES, plan={"mixed_precision": "bf16", "torch_compile": True},
-    )  # fmt: skip
-    schedule = PhaseSchedule(shards_of(articles(40), reviews(10)), options.parts(), VOCAB_SIZE, 1)
-    torch.manual_seed(0)
-    model = options.architecture.model(options.architecture.config(VOCAB_SIZE), options.objective.head)
-    module = LossModule(model, options.objective, options.architecture).to(device()).train()
+    options, schedule, module = begun({"name": architecture}, objective)
+    module.to(device()).train()
     if compiled:
         compile_in_place(module, regional=False)
     batch_at, found = batches(schedule, options.plan), []
