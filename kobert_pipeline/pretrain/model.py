@@ -22,8 +22,9 @@ from kobert_pipeline.training.prefetch import BatchAt
 LABELS_SPREAD = 8.0
 """How many times the square root of their expected number is added to the labels of a compiled part: some five standard
 deviations, because whole morphemes or eojeols are masked."""
-FULL_SEQUENCES = 1 / 3
-"""Compiled parts have room for sequences of this mean share of `max_length`, which are rarely shorter."""
+SEQUENCE_TOKENS = 16
+"""Compiled parts have room for sequences of this mean length: those of film reviews have 20 tokens, of other texts
+more. An empty sequence costs next to nothing, a second shape another compilation."""
 CPU_MULTIPLE = 64
 """On a CPU in bf16, numbers of tokens, labels and sequences are rounded up to a multiple of this."""
 
@@ -91,11 +92,16 @@ def attention_kernel(place: torch.device, plan: Plan) -> str:
 
 
 def most_labels(tokens: int, objective: Objective) -> int:
-    """More labels than a part of a batch with so many tokens is likely to have, so that all parts have one shape to
-    compile."""
+    """More labels than a part of a batch with so many tokens is likely to have."""
     expected = objective.predicted_share * tokens
     most = 64 * math.ceil((expected + LABELS_SPREAD * math.sqrt(expected)) / 64)  # a size that matrix products like
     return min(tokens, most)
+
+
+def shape_to_compile(tokens: int, max_length: int, objective: Objective) -> tuple[int, int, int, int]:
+    """What `Batch.pad_to` pads parts of about `tokens` tokens to, so that all of them have one shape."""
+    most = tokens + max_length  # a part holds whole sequences, so it exceeds its share by less than one of them
+    return most, max_length, most_labels(most, objective), math.ceil(most / SEQUENCE_TOKENS)
 
 
 def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
@@ -107,10 +113,7 @@ def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
         batch, loader = schedule.batch(step), schedule.loader_at(step)
         batch = batch.part(part, parts) if parts > 1 else batch
         if plan.torch_compile:
-            # a part holds whole sequences, so it exceeds its share of the tokens by less than max_length
-            tokens = -(-loader.batch_tokens // parts) + loader.max_length
-            sequences = math.ceil(tokens / loader.max_length / FULL_SEQUENCES)
-            shape = (tokens, loader.max_length, most_labels(tokens, loader.objective), sequences)
+            shape = shape_to_compile(math.ceil(loader.batch_tokens / parts), loader.max_length, loader.objective)
         elif place.type == "cpu" and plan.mixed_precision == "bf16":
             # oneDNN makes and keeps a kernel for every shape that it meets
             shape = (CPU_MULTIPLE, loader.max_length, CPU_MULTIPLE, CPU_MULTIPLE)

@@ -16,7 +16,7 @@ from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import generator
-from kobert_pipeline.pretrain.model import LossModule, most_labels, uses_varlen
+from kobert_pipeline.pretrain.model import LossModule, shape_to_compile, uses_varlen
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import group, pack
 from kobert_pipeline.pretrain.segments import Sequences
@@ -100,7 +100,7 @@ class Bench:
         )
 
     def made(self, rows: np.ndarray, step: int) -> Batch:
-        """Our batch. A model with a smaller vocabulary than the data's takes ids folded into it: they cost the same."""
+        """Our batch. A model with a smaller vocabulary than the data's gets ids folded into it, which cost the same."""
         size = self.case.vocab_size
         batch = OBJECTIVE.batch(
             self.ground.shards, self.sequences, rows, min(size, len(self.ground.tokenizer)), generator(1, 0, 1 + step)
@@ -122,8 +122,7 @@ class Bench:
         """The same in the best type, compiled for one shape."""
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
-        tokens = self.case.tokens + self.case.max_length
-        padded_batch = batch.pad_to(tokens, self.case.max_length, most_labels(tokens, OBJECTIVE), self.most_sequences)
+        padded_batch = batch.pad_to(*shape_to_compile(self.case.tokens, self.case.max_length, OBJECTIVE))
         plan = Plan(mixed_precision=best_dtype())
         parts = [to_device(padded_batch, device(), uses_varlen(device(), plan))]
         take_step(
@@ -142,11 +141,6 @@ class Bench:
         module = LossModule(self.model, OBJECTIVE, self.module.architecture)
         compile_in_place(module, regional=False)
         return module
-
-    @cached_property
-    def most_sequences(self) -> int:
-        """As many as the fullest batch has, and more: the number that batches are padded to."""
-        return 256 * (max(len(rows) for rows in self.rows) // 256 + 2)
 
     @cached_property
     def compiled_model(self) -> Any:
@@ -188,6 +182,10 @@ class Bench:
         self.parts = max(self.parts, parts)
         for part in np.array_split(np.arange(len(rows)), parts):
             batch = self.collator([rows[i] for i in part])
+            # folded as in `made`, and here because the collator replaces tokens by any of the tokenizer's
+            batch["input_ids"] %= self.case.vocab_size
+            is_masked = batch["labels"] != IGNORE_INDEX
+            batch["labels"][is_masked] %= self.case.vocab_size
             (self.loss(batch, mixed_precision, compiled) * len(part) / len(rows)).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
