@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
+from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
 from kobert_pipeline.training.compilation import compile_in_place
@@ -237,12 +238,21 @@ def take_step(
 
 @contextmanager
 def stop_on_signal() -> Iterator[list[int]]:
-    """Yield a list that gets an entry for each SIGTERM or SIGINT; the previous handlers are restored afterwards."""
+    """Yield a list that gets an entry for each SIGTERM or SIGINT; the previous handlers are restored afterwards. A
+    second SIGINT raises KeyboardInterrupt, unless there are several ranks."""
     received: list[int] = []
     signals = (signal.SIGTERM, signal.SIGINT)
+
+    def note(number: int, frame: object) -> None:
+        # a compilation may take minutes before the loop looks; several ranks get each signal twice, since `torchrun`
+        # passes on what the terminal has sent to all
+        if number == signal.SIGINT and number in received and not is_distributed():
+            raise KeyboardInterrupt
+        received.append(number)
+
     try:
-        # only noted here: a handler may run in the middle of a step, where no checkpoint can be saved
-        previous = [signal.signal(number, lambda number, frame: received.append(number)) for number in signals]
+        # only noted: a handler may run in the middle of a step, where no checkpoint can be saved
+        previous = [signal.signal(number, note) for number in signals]
     except ValueError:  # not the main thread, where Python allows no handlers
         yield received
         return

@@ -210,6 +210,17 @@ def test_sigterm_stops_after_the_step_with_a_checkpoint_and_the_handler_is_put_b
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_step(tmp_path: Path) -> None:
+    def interrupted_twice(step: int, *part: int) -> torch.Tensor:
+        for _ in range(2 if step == 5 else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+        return batch_at(step)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Regression(), interrupted_twice, plan(), 10, tmp_path)
+    assert [path.name[-2:] for path in checkpoints(tmp_path / "checkpoints")] == ["04"]
+
+
 def raises() -> None:
     raise RuntimeError("power cut")
 
