@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import SMALL, assert_same, gradients, prepared, rows, sample_the_likeliest
-from synthetic_shards import articles, corpora, generators, reviews, shards_of
+from synthetic_shards import Described, articles, corpora, generators, reviews, shards_of
 
 from kobert_pipeline.pretrain.batch import INFINITE_DENOMINATORS, Batch
 from kobert_pipeline.pretrain.loader import Loader
@@ -173,11 +173,9 @@ def test_sizes_of_a_filled_batch_are_multiples(batch: Batch, tokens: int, max_le
             assert getattr(padded, name)[: len(array)].tolist() == array.tolist(), name
 
 
-def compiled_batches(parts: int) -> Iterator[TensorBatch]:
-    options = PretrainOptions(
-        architecture={"name": "bert", **SMALL}, max_length=48, batch_tokens=4000, total_tokens=90_000
-    )
-    course = PhaseSchedule(shards_of(articles(300)), options.parts(), 200, 1)
+def compiled_batches(parts: int, documents: list[Described], **options: Any) -> Iterator[TensorBatch]:
+    sizes = {"architecture": {"name": "bert", **SMALL}, "batch_tokens": 4000, "total_tokens": 90_000}
+    course = PhaseSchedule(shards_of(documents), PretrainOptions(**sizes, **options).parts(), 200, 1)
     batch_at = batches(course, Plan(torch_compile=True))
     for step in range(course.steps):
         for part in range(parts):
@@ -186,10 +184,18 @@ def compiled_batches(parts: int) -> Iterator[TensorBatch]:
 
 def test_all_batches_to_compile_for_have_one_shape() -> None:
     for parts in [1, 2, 5]:
-        found = list(compiled_batches(parts))
+        found = list(compiled_batches(parts, articles(300), max_length=48))
         assert len(found) > 20, parts
         assert {len(tensors.input_ids) for tensors in found} == {4000 // parts + 48}, parts
         assert len({len(tensors.labels) for tensors in found}) == len({len(tensors.lengths) for tensors in found}) == 1
+
+
+def test_batches_of_short_texts_have_one_shape_too() -> None:
+    """Far shorter than `max_length`, as film reviews are."""
+    documents = [(False, [[length]]) for length in np.random.default_rng(0).integers(10, 29, 5000).tolist()]
+    objective = {"name": "mlm", "sequence_format": "doc_sentences"}
+    found = list(compiled_batches(1, documents, objective=objective, max_length=128))
+    assert len({(len(tensors.input_ids), len(tensors.labels), len(tensors.lengths)) for tensors in found}) == 1
 
 
 def test_parts_are_near_each_other_in_size() -> None:
