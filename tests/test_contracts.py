@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from kobert_pipeline.config import plugins
 from kobert_pipeline.config.options import Options, Plugin
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pretrain.stage import PretrainOptions
 
 VARIANTS = [(family, name) for family in plugins.CONTRACTS for name in plugins.contract(family).names()]
 REQUIRED: dict[str, Any] = {"text": "text", "path": "a.txt", "partition": "cpu"}
@@ -136,6 +137,13 @@ def test_an_unknown_variant_is_refused_with_a_guess_and_the_allowed() -> None:
         for nothing in (None, 3, [], {}, {"name": 3}):
             with pytest.raises(Exception, match="needs a name from the"):
                 contract.choose(nothing)
+
+
+def test_options_without_a_name_are_those_of_the_default_variant() -> None:
+    given = PretrainOptions(objective={"mlm_probability": 0.4}, architecture={"num_hidden_layers": 2})
+    assert given == PretrainOptions(
+        objective={"name": "mlm_nsp", "mlm_probability": 0.4}, architecture={"name": "bert", "num_hidden_layers": 2}
+    )
 
 
 def all_options(kind: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:

@@ -72,7 +72,15 @@ class Options(BaseModel):
             else:
                 hint = did_you_mean(str(key), cls.model_fields)
             raise PydanticCustomError("unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"})
-        return values
+        return {key: cls._with_default_name(key, value) for key, value in values.items()}
+
+    @classmethod
+    def _with_default_name(cls, key: str, value: Any) -> Any:
+        """The value of an option. A plug-in's options without its name are those of the default one."""
+        default = cls.model_fields[key].default
+        if isinstance(default, Plugin) and isinstance(value, Mapping) and "name" not in value:
+            return {"name": default.name, **value}
+        return value
 
     @classmethod
     def _groups_with(cls, key: str) -> list[str]:

@@ -20,6 +20,7 @@ from accelerate import Accelerator
 
 from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import report
 from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
 from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
@@ -123,7 +124,10 @@ def train(
     ):
         parts_of = parts_of_rank(batch_at, accelerator, plan, parts_at)
         look = partial(raise_if_not_finite, finite, writer, parts_of, folder / "logs", accelerator.process_index)
-        log.step(step)
+        if plan.torch_compile:
+            report("compiling")  # in the first step, which may take minutes
+        else:
+            log.step(step)
         for parts in batches:
             rate = learning_rate(plan, step, steps)
             set_learning_rate(inner_optimizer, rate)

@@ -11,6 +11,7 @@ from rows import SMALL, sample_the_likeliest
 from safetensors.torch import load_file
 
 from kobert_pipeline.pretrain import losses, stage
+from kobert_pipeline.progress import Display, Progress, shown_on
 from kobert_pipeline.training.evaluations import read_evaluations
 
 ROWS = {
@@ -53,6 +54,17 @@ def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **p
     return found
 
 
+class Activities(Display):
+    """Keeps what a run did, one after another."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def report(self, progress: Progress) -> None:
+        if progress.activity not in self.names[-1:]:
+            self.names.append(progress.activity)
+
+
 def assert_equal(plain: dict[str, Any], compiled: dict[str, Any]) -> None:
     assert compiled["counts"]["steps"] == plain["counts"]["steps"] > 5
     assert compiled["weights"].keys() == plain["weights"].keys()
@@ -71,8 +83,11 @@ def test_batches_to_compile_for_come_to_the_same(
     """The layers are left uncompiled, which takes no time; their batches are those of a compiled training."""
     compiled: list[torch.nn.Module] = []
     monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **options: compiled.append(module))
-    assert_equal(*both("bert", folders, tmp_path, layers=1))
+    with shown_on(shown := Activities()):
+        assert_equal(*both("bert", folders, tmp_path, layers=1))
     assert compiled
+    # a step may take minutes to compile, in which a count of finished steps would look like a training that hangs
+    assert shown.names == ["evaluating", "training", "evaluating", "compiling", "training"]
 
 
 def test_regional_compilation_is_that_of_the_layers(
