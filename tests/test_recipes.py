@@ -1,8 +1,11 @@
 """Every shipped recipe and every `kobert` command in the documents goes through the real parser, and every wrong recipe
 is refused with a clear message."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,17 @@ def test_every_row_of_the_result_tables_is_valid_and_no_two_of_a_table_are_the_s
             for changes in rows.values()
         ]
         assert all(dumps.count(dump) == 1 for dump in dumps), table
+
+
+def test_a_row_of_a_table_has_the_seed_that_was_asked_for_in_both_trainings(tmp_path) -> None:
+    said = tmp_path / "kobert"
+    said.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    said.chmod(0o755)
+    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [sys.executable, REPO / "scripts/tables", "steps", "RUNS", "2m", "--seed", "2"]
+    run, compared = subprocess.check_output(command, env=path, text=True).splitlines()
+    assert run.endswith("--run-dir RUNS/recipe-seed2 --set pretrain.plan.seed=2 --set finetune.nsmc.seeds=[2]")
+    assert compared == "compare"
 
 
 def documented_commands() -> list[tuple[str, str]]:
