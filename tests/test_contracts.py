@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from kobert_pipeline.config import plugins
+from kobert_pipeline.config import plugins, recipe_file
 from kobert_pipeline.config.options import Options, Plugin
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.stage import PretrainOptions
@@ -144,6 +144,9 @@ def test_options_without_a_name_are_those_of_the_default_variant() -> None:
     assert given == PretrainOptions(
         objective={"name": "mlm_nsp", "mlm_probability": 0.4}, architecture={"name": "bert", "num_hidden_layers": 2}
     )
+    with pytest.raises(ValidationError, match="needs a name from the architectures"):
+        PretrainOptions(architecture={"num_hidden_layers": 2, "local_attention": 32})  # not an option of BERT
+    Recipe.model_validate(recipe_file.load("mini-nsmc", ["analysis.analyzer.style=none"]))
 
 
 def all_options(kind: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:

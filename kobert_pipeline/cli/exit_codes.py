@@ -5,7 +5,7 @@
 - 2: the user's mistake, with one sentence on standard error.
 - 75: a training that stopped early on request (SIGTERM, Ctrl-C or a time limit) after writing a checkpoint, or any
   other stage that SIGTERM or --minutes stopped.
-- 130: Ctrl-C interrupted anything else.
+- 130: Ctrl-C interrupted anything else, or a second one a training.
 - 141: the reader of the output has gone (`| head`), as if SIGPIPE had killed the command.
 
 In distributed training rank 0 prints the sentence, and every rank exits with rank 0's code.

@@ -22,9 +22,10 @@ from kobert_pipeline.training.prefetch import BatchAt
 LABELS_SPREAD = 8.0
 """How many times the square root of their expected number is added to the labels of a compiled part: some five standard
 deviations, because whole morphemes or eojeols are masked."""
-SEQUENCE_TOKENS = 16
-"""Compiled parts have room for sequences of this mean length: those of film reviews have 20 tokens, of other texts
-more. An empty sequence costs next to nothing, a second shape another compilation."""
+FULL_SEQUENCES = 1 / 8
+"""Compiled parts have room for sequences of this mean share of `max_length`, such as film reviews of 20 tokens at a
+length of 128. The places of sequences that are not there cost the attention kernel little, a second shape another
+compilation."""
 CPU_MULTIPLE = 64
 """On a CPU in bf16, numbers of tokens, labels and sequences are rounded up to a multiple of this."""
 
@@ -101,7 +102,7 @@ def most_labels(tokens: int, objective: Objective) -> int:
 def shape_to_compile(tokens: int, max_length: int, objective: Objective) -> tuple[int, int, int, int]:
     """What `Batch.pad_to` pads parts of about `tokens` tokens to, so that all of them have one shape."""
     most = tokens + max_length  # a part holds whole sequences, so it exceeds its share by less than one of them
-    return most, max_length, most_labels(most, objective), math.ceil(most / SEQUENCE_TOKENS)
+    return most, max_length, most_labels(most, objective), math.ceil(most / max_length / FULL_SEQUENCES)
 
 
 def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:

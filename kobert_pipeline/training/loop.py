@@ -20,7 +20,7 @@ from accelerate import Accelerator
 
 from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.progress import report
+from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
 from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
@@ -248,10 +248,12 @@ def stop_on_signal() -> Iterator[list[int]]:
     signals = (signal.SIGTERM, signal.SIGINT)
 
     def note(number: int, frame: object) -> None:
-        # a compilation may take minutes before the loop looks; several ranks get each signal twice, since `torchrun`
-        # passes on what the terminal has sent to all
-        if number == signal.SIGINT and number in received and not is_distributed():
-            raise KeyboardInterrupt
+        # the loop may look minutes later, if it is compiling; several ranks may get one Ctrl-C twice, from the terminal
+        # and from their launcher
+        if number == signal.SIGINT and not is_distributed():
+            if number in received:
+                raise KeyboardInterrupt
+            current_display().say("stopping after this step; Ctrl-C again stops at once, without a checkpoint")
         received.append(number)
 
     try:

@@ -182,7 +182,7 @@ class Bench:
         self.parts = max(self.parts, parts)
         for part in np.array_split(np.arange(len(rows)), parts):
             batch = self.collator([rows[i] for i in part])
-            # folded as in `made`, and here because the collator replaces tokens by any of the tokenizer's
+            # folded as in `made`, but after the collator, which replaces tokens by random ones of the whole tokenizer
             batch["input_ids"] %= self.case.vocab_size
             is_masked = batch["labels"] != IGNORE_INDEX
             batch["labels"][is_masked] %= self.case.vocab_size

@@ -195,6 +195,7 @@ def test_batches_of_short_texts_have_one_shape_too() -> None:
     documents = [(False, [[length]]) for length in np.random.default_rng(0).integers(10, 29, 5000).tolist()]
     objective = {"name": "mlm", "sequence_format": "doc_sentences"}
     found = list(compiled_batches(1, documents, objective=objective, max_length=128))
+    assert len(found) > 20
     assert len({(len(tensors.input_ids), len(tensors.labels), len(tensors.lengths)) for tensors in found}) == 1
 
 
