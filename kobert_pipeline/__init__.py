@@ -11,9 +11,11 @@ Importing the package is quick: torch and the analyzer are imported by the first
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kobert_pipeline.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +71,17 @@ def load(folder: str | Path, tokenizer: str | Path | None = None) -> "Checkpoint
     return Checkpoint(folder, tokenizer)
 
 
+def _rows(texts: Any) -> list[str]:
+    """A text or several as a list. Raises UserError for what is no text, such as the NaN of an empty cell."""
+    if not isinstance(texts, Iterable):
+        raise UserError(f"texts is {texts!r:.60}; give a text, or a list of texts")
+    rows = [texts] if isinstance(texts, str) else list(texts)
+    for number, row in enumerate(rows):
+        if not isinstance(row, str):
+            raise UserError(f"texts[{number}] is {row!r:.60}, which is not a text; leave it out, or give a text for it")
+    return rows
+
+
 class Checkpoint:
     """A model with its tokenizer. It gives the answers of the commands `kobert predict`, `embed` and `evaluate`."""
 
@@ -100,7 +113,7 @@ class Checkpoint:
         """
         from kobert_pipeline.inference.predict import predict_loaded
 
-        rows = [texts] if isinstance(texts, str) else texts
+        rows = _rows(texts)
         results = predict_loaded(self.folder, self.model, self.tokenizer, rows, question, top_k, pair, long)
         return results[0] if isinstance(texts, str) else results
 
@@ -122,11 +135,11 @@ class Checkpoint:
             weights: the file of token weights that `kobert embed --learn-weights` wrote, for `weighted`.
             long: `truncate` or `windows`, whose vectors are averaged.
 
-        Raises UserError for an argument that does not fit the model.
+        Raises UserError for an argument that does not fit the model, and for what is no text.
         """
         from kobert_pipeline.inference.embed import Embedder
 
-        rows = [texts] if isinstance(texts, str) else texts
+        rows = _rows(texts)
         vectors = Embedder(self.model, self.tokenizer, pooling, layers, weights, long).embed(rows)
         return vectors[0] if isinstance(texts, str) else vectors
 

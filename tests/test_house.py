@@ -42,7 +42,7 @@ ROOMS = {
     "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation visualize "
                   "serve pipeline",
     "__main__":   "cli",
-    "__init__":   "distributed files progress checkpoint pipeline runs inference evaluation",
+    "__init__":   "errors distributed files progress checkpoint pipeline runs inference evaluation",
 }  # fmt: skip
 """The import table, lowest room first."""
 

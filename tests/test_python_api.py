@@ -47,6 +47,14 @@ def test_a_loaded_checkpoint_predicts_as_the_command(tiny: Any, kobert_command: 
         assert checkpoint.predict(texts[0], **given) == json.loads(printed[0]), (name, texts, given)
 
 
+def test_what_is_no_text_is_refused_in_one_sentence(tiny: Any) -> None:
+    checkpoint = kobert.load(tiny.run_dir / "publish" / "nsmc")
+    for texts, said in {(None,): "texts[0] is None", ("글", float("nan")): "texts[1] is nan", 3: "texts is 3;"}.items():
+        for call in (checkpoint.predict, checkpoint.embed):
+            with pytest.raises(UserError, match=re.escape(said)):
+                call(texts)
+
+
 def test_an_unpublished_model_is_loaded_with_the_tokenizer_of_its_run(tiny: Any) -> None:
     model = tiny.run_dir / "finetune" / "nsmc" / "1" / "model"
     with pytest.raises(UserError, match=r"is not a published checkpoint.*--tokenizer FOLDER"):

@@ -71,6 +71,11 @@ def test_a_row_of_a_table_has_the_seed_that_was_asked_for_in_both_trainings(tmp_
     assert compared == "compare"
 
 
+def test_an_empty_recipe_is_called_empty(tmp_path, kobert) -> None:
+    (tmp_path / "mine.yaml").write_text("# nothing yet\n", encoding="utf-8")
+    assert "mine.yaml is empty" in kobert("check", tmp_path / "mine.yaml").complaint
+
+
 def documented_commands() -> list[tuple[str, str]]:
     """(file, command line) of every `kobert ...` in a fenced code block."""
     found = []

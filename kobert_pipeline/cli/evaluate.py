@@ -1,5 +1,6 @@
 """The command `kobert evaluate`. torch and transformers are imported only once the arguments are known to be valid."""
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -27,7 +28,7 @@ NOISE_IN = "Add noise only to this field: text, text_pair, question or context; 
 NoiseIn = Annotated[list[str] | None, typer.Option(metavar="FIELD", help=NOISE_IN)]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="OUT.json", help="Write the results to this file, and a readable report to OUT.md."),
+    typer.Option(metavar="OUT.json", help="Write the results to this new file, and a readable report to OUT.md."),
 ]
 TaskSettings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An option of the task: --set label=score.")
@@ -111,16 +112,17 @@ def _write_report(out: Path, report: dict[str, Any], text: str, paired: bool) ->
 def check_writable(out: Path) -> None:
     """Create the folder of `out` and try to write in it.
 
-    Raises UserError for a suffix other than .json, or where nothing can be written: an evaluation may take minutes, and
-    its results should not be lost at the end.
+    Raises UserError for a suffix other than .json, where a file of the report exists, or where nothing can be written:
+    an evaluation may take minutes, and its results should not be lost at the end.
     """
     if out.suffix != ".json":
         raise UserError(f"--out {out}: choose a name that ends in .json; the report is written next to it as .md")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out.parent).close()
-        occupied = next((path for path in map(out.with_suffix, (".json", ".md", WRONG)) if path.is_dir()), None)
+        occupied = next((path for path in map(out.with_suffix, (".json", ".md", WRONG)) if os.path.lexists(path)), None)
     except OSError as error:
         raise UserError(f"--out {out}: nothing can be written there ({error.strerror}); choose another path") from None
     if occupied is not None:
-        raise UserError(f"--out {out}: {occupied} is a folder; choose another name")
+        what = "is a folder" if occupied.is_dir() else "exists already and is not overwritten"
+        raise UserError(f"--out {out}: {occupied} {what}; choose another name")

@@ -10,7 +10,7 @@ import typer
 
 from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
 from kobert_pipeline.cli.formatting import Commands
-from kobert_pipeline.cli.input_lines import file_batches, refuse_missing
+from kobert_pipeline.cli.input_lines import file_batches, is_table, refuse_missing
 from kobert_pipeline.errors import UserError, refuse_unknown
 from kobert_pipeline.files import refuse_unwritable
 
@@ -103,6 +103,11 @@ def embeddings(
     if out:
         refuse_unwritable(out, "--out", (".html",))
     refuse_missing([str(file)])
+    if is_table(file.name) and file.suffix != ".tsv":
+        raise UserError(
+            f"{file} is not one text per line; write its texts to a .txt with one per line, or with their labels to a "
+            ".tsv whose lines are a text, a tab and its label"
+        )
 
     from kobert_pipeline.visualize import embeddings as found
     from kobert_pipeline.visualize.embeddings_page import embeddings_page

@@ -102,6 +102,8 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
         raise UserError(f"recipe {path} is not in UTF-8: {_problem(error)}; save it as UTF-8") from None
     except yaml.YAMLError as error:
         raise UserError(f"recipe {path} is not YAML: {_problem(error)}") from None
+    if content is None:
+        raise UserError(f"recipe {path} is empty; it must be a mapping of stages to options")
     if not isinstance(content, dict):
         raise UserError(f"recipe {path} must be a mapping of stages to options, not {type(content).__name__}")
     if path == shipped().get(recipe) and "data_dir" in content:

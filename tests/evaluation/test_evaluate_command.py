@@ -229,13 +229,22 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_evaluate
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "figures.md").mkdir()
+    for name in ("gold.json", "notes.md", "old.errors.csv"):
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    before = sorted(path.name for path in tmp_path.iterdir())
     for out, message in {
         "file/figures.json": "nothing can be written there",
         "figures.json": "figures.md is a folder",
+        "gold.json": "gold.json exists already and is not overwritten",
+        "notes.json": "notes.md exists already and is not overwritten",
+        "old.json": "old.errors.csv exists already and is not overwritten",
     }.items():
         words = ("evaluate", tmp_path / "no checkpoint", tmp_path / "file", "--out", tmp_path / out)
         assert message in kobert(*words).complaint
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.md", "file"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert {(tmp_path / name).read_text(encoding="utf-8") for name in ("gold.json", "notes.md", "old.errors.csv")} == {
+        "mine"
+    }
 
 
 def test_missing_files_and_folders_are_named(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:

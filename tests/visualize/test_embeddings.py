@@ -175,7 +175,11 @@ def test_what_cannot_be_shown_is_refused_in_one_sentence(written: Path, tiny: An
         folder = tiny.run_dir / "publish" / "mlm"
         return str(kobert("visualize", "embeddings", folder, written / "texts.tsv", *words).complaint)
 
+    table = written / "reviews.csv"
+    table.write_text("text,label\n" + "재밌다,좋음\n" * 3, encoding="utf-8")
     before = {path: path.read_bytes() for path in written.rglob("*") if path.is_file()}
+    words = ("visualize", "embeddings", tiny.run_dir / "publish" / "mlm", table, "--out", written / "f.html")
+    assert "reviews.csv is not one text per line" in kobert(*words).complaint
     assert "give --out OUT.html" in complaint()
     assert "e.html exists already" in complaint("--out", written / "e.html")
     assert "projector exists already" in complaint("--projector", written / "projector")
