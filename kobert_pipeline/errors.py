@@ -8,6 +8,7 @@ import errno
 import os
 import resource
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Any
 
 MAX_NAMES, MAX_NAME_LENGTH = 100, 80
@@ -50,6 +51,12 @@ def refuse_unknown(option: str, value: str, allowed: Collection[str]) -> None:
     """Raise UserError for a value that an option does not have."""
     if value not in allowed:
         raise UserError(f"{option} {value!r:.40}{did_you_mean(value, allowed)}")
+
+
+def refuse_existing(path: Path, option: str) -> None:
+    """Raise UserError for a path that exists, be it a broken link: nothing is overwritten. `option`: what gave it."""
+    if os.path.lexists(path):
+        raise UserError(f"{option} {path} exists already and is not overwritten; choose another name")
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from kobert_pipeline.errors import Damaged, UserError
+from kobert_pipeline.errors import Damaged, UserError, refuse_existing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,8 +58,7 @@ def refuse_unwritable(path: Path, option: str, suffixes: Iterable[str]) -> None:
     """Raise UserError for a path, given by an `option`, with another suffix, or that exists: nothing is overwritten."""
     if path.suffix not in suffixes:
         raise UserError(f"{option} {path}: the name must end in one of {', '.join(suffixes)}")
-    if os.path.lexists(path):
-        raise UserError(f"{option} {path} exists already and is not overwritten; choose another name")
+    refuse_existing(path, option)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -11,7 +11,7 @@ import typer
 from kobert_pipeline.cli.arguments import Checkpoint, Long, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.input_lines import count_texts, file_batches, refuse_missing, refuse_tables
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import refuse_unwritable
 from kobert_pipeline.progress import shown_on
 
@@ -81,8 +81,8 @@ def _refuse_conflicts(
 ) -> None:
     if learn_weights and (out or pooling or tokens or weights):
         raise UserError("--learn-weights writes no vectors; leave --out, --pooling, --tokens and --weights out")
-    if learn_weights and learn_weights.exists():
-        raise UserError(f"--learn-weights {learn_weights} exists already and is not overwritten; choose another name")
+    if learn_weights:
+        refuse_existing(learn_weights, "--learn-weights")
     if tokens and (pooling or weights):
         raise UserError("--tokens pools nothing, every token has a vector; leave --pooling and --weights out")
     if tokens and out and out.suffix == ".npy":

@@ -1,6 +1,5 @@
 """The command `kobert evaluate`. torch and transformers are imported only once the arguments are known to be valid."""
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 
 from kobert_pipeline.cli.arguments import AsJson
 from kobert_pipeline.cli.formatting import print_json
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import atomic_write, write_json
 
 WRONG = ".errors.csv"
@@ -117,12 +116,14 @@ def check_writable(out: Path) -> None:
     """
     if out.suffix != ".json":
         raise UserError(f"--out {out}: choose a name that ends in .json; the report is written next to it as .md")
+    written = [out.with_suffix(suffix) for suffix in (".json", ".md", WRONG)]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out.parent).close()
-        occupied = next((path for path in map(out.with_suffix, (".json", ".md", WRONG)) if os.path.lexists(path)), None)
+        folder = next((path for path in written if path.is_dir()), None)
     except OSError as error:
         raise UserError(f"--out {out}: nothing can be written there ({error.strerror}); choose another path") from None
-    if occupied is not None:
-        what = "is a folder" if occupied.is_dir() else "exists already and is not overwritten"
-        raise UserError(f"--out {out}: {occupied} {what}; choose another name")
+    if folder is not None:
+        raise UserError(f"--out {out}: {folder} is a folder; choose another name")
+    for path in written:
+        refuse_existing(path, f"--out {out}:")

@@ -11,7 +11,7 @@ import typer
 from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
 from kobert_pipeline.cli.formatting import Commands
 from kobert_pipeline.cli.input_lines import file_batches, is_table, refuse_missing
-from kobert_pipeline.errors import UserError, refuse_unknown
+from kobert_pipeline.errors import UserError, refuse_existing, refuse_unknown
 from kobert_pipeline.files import refuse_unwritable
 
 HELP = """Draw attention, tokens, sentence vectors by layer or learning curves, each in one file.
@@ -115,7 +115,7 @@ def embeddings(
 
     refuse_unknown("--projection", projection, found.PROJECTIONS)
     if projector:
-        found.refuse_existing(projector)
+        refuse_existing(projector, "--projector")
     texts = found.LabelledTexts.of(file, chain.from_iterable(file_batches([str(file)])), limit)
     vectors, truncated = found.layer_vectors(checkpoint, texts.texts, pooling, tokenizer)
     if out:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import digest, read_json_with_digest, write_json_with_digest
 
 K1, B = 1.2, 0.75
@@ -67,8 +67,7 @@ class TokenWeights(BaseModel, frozen=True):
 
     def save(self, path: Path) -> None:
         """Write a JSON file. Raises UserError where the file exists."""
-        if path.exists():
-            raise UserError(f"{path} exists already and is not overwritten; choose another name")
+        refuse_existing(path, "--learn-weights")
         write_json_with_digest(path, self.model_dump())
 
     @cached_property

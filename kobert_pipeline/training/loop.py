@@ -9,7 +9,7 @@ same up to rounding.
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -253,7 +253,9 @@ def stop_on_signal() -> Iterator[list[int]]:
         if number == signal.SIGINT and not is_distributed():
             if number in received:
                 raise KeyboardInterrupt
-            current_display().say("stopping after this step; Ctrl-C again stops at once, without a checkpoint")
+            # a Ctrl-C also ends the reader of the output (`| tee`), and the checkpoint must be saved all the same
+            with suppress(OSError):
+                current_display().say("stopping after this step; Ctrl-C again stops at once, without a checkpoint")
         received.append(number)
 
     try:

@@ -5,7 +5,6 @@ layer before (orthogonal Procrustes, Schönemann 1966), so that points do not ju
 has turned over.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kobert_pipeline.checkpoint.source import locate
-from kobert_pipeline.errors import UserError, refuse_unknown
+from kobert_pipeline.errors import UserError, refuse_existing, refuse_unknown
 from kobert_pipeline.files import atomic_write
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.checkpoint import load
@@ -144,16 +143,10 @@ def aligned(points: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return points @ left @ right
 
 
-def refuse_existing(folder: Path) -> None:
-    """Raise UserError for a folder of the projector that exists: nothing is overwritten."""
-    if os.path.lexists(folder):
-        raise UserError(f"--projector {folder} exists already and is not overwritten; choose another name")
-
-
 def write_projector(folder: Path, vectors: np.ndarray, found: LabelledTexts) -> None:
     """Write vectors (n, H) as TensorBoard's projector reads them, as a logdir or loaded in its web page: a TSV file of
     vectors, and one of texts and labels. Raises UserError where the folder exists."""
-    refuse_existing(folder)
+    refuse_existing(folder, "--projector")
     texts = [" ".join(text.split()) for text in found.texts]
     if found.labels is None:  # the projector takes the first line for a header only where there are several columns
         metadata = texts

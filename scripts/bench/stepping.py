@@ -107,33 +107,18 @@ class Bench:
         )
         return replace(batch, input_ids=batch.input_ids % size, labels=batch.labels % size)
 
-    def ours(self, step: int, mixed_precision: str) -> int:
-        """A step of the loop."""
-        plan = Plan(mixed_precision=mixed_precision)
+    def ours(self, step: int, mixed_precision: str, compiled: bool = False) -> int:
+        """A step of the loop; compiled, on a batch padded to the one shape that is compiled for."""
+        plan, module = Plan(mixed_precision=mixed_precision), self.module
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
+        tokens = len(batch.input_ids)
+        if compiled:
+            module = self.compiled_module
+            batch = batch.pad_to(*shape_to_compile(self.case.tokens, self.case.max_length, OBJECTIVE))
         parts = [to_device(batch, device(), uses_varlen(device(), plan))]
-        take_step(
-            make_accelerator(plan), self.module, self.optimizer, parts, plan, FiniteCheck(self.optimizer, device())
-        )
-        return len(batch.input_ids)
-
-    def compiled(self, step: int) -> int:
-        """The same in the best type, compiled for one shape."""
-        self.model.set_attn_implementation("packed")
-        batch = self.made(self.rows[step], step)
-        padded_batch = batch.pad_to(*shape_to_compile(self.case.tokens, self.case.max_length, OBJECTIVE))
-        plan = Plan(mixed_precision=best_dtype())
-        parts = [to_device(padded_batch, device(), uses_varlen(device(), plan))]
-        take_step(
-            make_accelerator(plan),
-            self.compiled_module,
-            self.optimizer,
-            parts,
-            plan,
-            FiniteCheck(self.optimizer, device()),
-        )
-        return len(batch.input_ids)
+        take_step(make_accelerator(plan), module, self.optimizer, parts, plan, FiniteCheck(self.optimizer, device()))
+        return tokens
 
     @cached_property
     def compiled_module(self) -> LossModule:
@@ -287,7 +272,7 @@ def ways_of(bench: Bench, mixed: bool) -> dict[str, Callable[[int], int]]:
     if CUDA:
         return {
             "ours bf16": lambda step: bench.ours(step, best),
-            "ours compiled": bench.compiled,
+            "ours compiled": lambda step: bench.ours(step, best, compiled=True),
             "HF padded bf16": lambda step: bench.padded(step, best),
             "HF grouped bf16": lambda step: bench.grouped(step, best),
             "HF grouped compiled": lambda step: bench.grouped(step, best, compiled=True),

@@ -234,6 +234,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_evaluate
     before = sorted(path.name for path in tmp_path.iterdir())
     for out, message in {
         "file/figures.json": "nothing can be written there",
+        f"{'a' * 300}.json": "nothing can be written there",
         "figures.json": "figures.md is a folder",
         "gold.json": "gold.json exists already and is not overwritten",
         "notes.json": "notes.md exists already and is not overwritten",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from kobert_pipeline.progress import Display, shown_on
 from kobert_pipeline.training.checkpoint import checkpoints
 from kobert_pipeline.training.device import fit_to_device, make_accelerator, set_matmul_precision
 from kobert_pipeline.training.evaluations import Evaluations
@@ -219,6 +220,15 @@ def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_step(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         train(Regression(), interrupted_twice, plan(), 10, tmp_path)
     assert [path.name[-2:] for path in checkpoints(tmp_path / "checkpoints")] == ["04"]
+
+
+def test_a_ctrl_c_that_also_ended_the_reader_of_the_output_still_saves_a_checkpoint(tmp_path: Path) -> None:
+    class Unread(Display):
+        def say(self, line: str) -> None:
+            raise BrokenPipeError
+
+    with shown_on(Unread()), pytest.raises(Stopped, match="step 6 of 10"):
+        train(Regression(), fails_at(5, lambda: os.kill(os.getpid(), signal.SIGINT)), plan(), 10, tmp_path)
 
 
 def raises() -> None:
