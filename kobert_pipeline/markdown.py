@@ -56,6 +56,14 @@ def class_tables(report: dict[str, Any], too_large: str) -> list[str]:
     return parts
 
 
+def ablation_table(ablation: dict[str, dict[str, float]]) -> str:
+    """What is learned and what is not: scores in percent of the network alone, with its priors, and of these alone."""
+    rows = [
+        [name.replace("_", " "), *(f"{value:.2f}" for value in scores.values())] for name, scores in ablation.items()
+    ]
+    return table(["answers of", *next(iter(ablation.values()))], rows)
+
+
 def _cell(cell: str) -> str:
     # only several lines are joined: a single one keeps its spaces
     line = " ".join(cell.splitlines()) if cell.splitlines()[1:] else cell

@@ -159,8 +159,12 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
     parts = []
     if seeds:
         split = "test" if all("test" in counts for counts in seeds) else "dev"
-        for metric in seeds[0][split]:
-            parts.append(f"{split} {metric} {_with_spread([counts[split][metric] for counts in seeds])}")
+        ablations = [counts.get(f"{split}_prior_ablation", {}) for counts in seeds]
+        if all(ablations):
+            parts += [_scores_on(f"{split}, {name.replace('_', ' ')}:", [scores[name] for scores in ablations])
+                      for name in ablations[0]]  # fmt: skip
+        else:
+            parts.append(_scores_on(split, [counts[split] for counts in seeds]))
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)
@@ -194,6 +198,12 @@ def only_labels(seeds: list[Outcome], split: str) -> list[str]:
         f"{'seed' if len(found) == 1 else 'seeds'} {', '.join(found)} always predicted '{label}'"
         for label, found in seeds_by_label.items()
     ]
+
+
+def _scores_on(title: str, scores: list[dict[str, float]]) -> str:
+    """`test accuracy 87.73`: each metric over the seeds."""
+    values = [f"{name} {_with_spread([of_seed[name] for of_seed in scores])}" for name in scores[0]]
+    return f"{title} {', '.join(values)}"
 
 
 def _with_spread(scores: list[float]) -> str:

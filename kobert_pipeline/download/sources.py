@@ -47,6 +47,10 @@ class Source(Options):
     """Licence, as its owner states it."""
     homepage: str
     """Where the owner states it."""
+    dataset_id: str | None = None
+    """Its name on the Hugging Face Hub, for the metadata of model cards."""
+    attribution: str | None = None
+    """Whom a model card names as the authors, and where the texts are."""
     folder: str
     """Folder of its files below the data folder."""
     addresses: list[str] = []
@@ -55,6 +59,9 @@ class Source(Options):
     """OWNER/NAME@COMMIT, for a data set on the Hugging Face Hub."""
     files: dict[str, SourceFile]
     """The files by their names on the server."""
+    excerpts: dict[str, str] = {}
+    """Files below the data folder that are parts of this data set, such as those of the clone's `corpora/`: what each
+    holds, for model cards."""
 
     @model_validator(mode="after")
     def _somewhere(self) -> "Source":
@@ -66,6 +73,11 @@ class Source(Options):
     def dated(self) -> bool:
         """Whether there is a version for each of several dates."""
         return any("{date}" in name for name in self.files)
+
+    @property
+    def name(self) -> str:
+        """Its name in tables: the title up to its first comma."""
+        return self.title.partition(",")[0]
 
     def paths(self) -> list[str]:
         """The paths of all files below the data folder."""
@@ -87,6 +99,20 @@ def find_source(name: str) -> Source:
             f"there is no data set {name!r} to download{did_you_mean(name, sources())}; see kobert download --list"
         )
     return sources()[name]
+
+
+def find_dataset(path: str) -> tuple[Source, str] | None:
+    """The data set that a file named in a recipe is known to be from, and which part of it the file holds, "" for one
+    that is downloaded as it is; None for files of the user's own."""
+    location = f"/{Path(path).as_posix()}"
+    for source in sources().values():
+        for name, part in source.excerpts.items():
+            if location.endswith(f"/{name}"):
+                return source, part
+        for name in source.paths():
+            if re.search("/" + re.escape(name).replace(r"\{date\}", f"({DATE.pattern})") + "$", location):
+                return source, ""
+    return None
 
 
 def download_command(path: str, data_dir: Path) -> str | None:

@@ -18,6 +18,7 @@ from kobert_pipeline.features.tables import has_column, rows
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune.model import Predicted
+from kobert_pipeline.finetune.prior_ablation import prior_ablation
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.predict import predict_examples
 
@@ -56,6 +57,10 @@ def evaluate(
     results["clean"] = {"examples": examples, "scores": rounded(clean.scores)}
     if clean.classification_report:
         results["classification_report"] = clean.classification_report
+    if ablation := prior_ablation(clean):
+        results["prior_ablation"] = {name: rounded(scores) for name, scores in ablation.items()}
+        for name, scores in results["prior_ablation"].items():
+            report(f"{name.replace('_', ' ')}  {format_scores(scores)}")
     if isinstance(task, SequenceTask):
         results["subsets"] = by_kind(checkpoint, clean)
     if noises:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from kobert_pipeline.markdown import class_tables, escaped, table
+from kobert_pipeline.markdown import ablation_table, class_tables, escaped, table
 
 SHARES = ("accuracy", "exact_match")
 """Scores that are the share of right examples, so that their standard error follows from their number."""
@@ -11,6 +11,10 @@ WRONG_LABELS = 20
 """Texts with a wrong label on the page."""
 LONGEST_TEXT = 200
 """Characters of such a text on the page."""
+ABLATION_NOTE = (
+    "Priors are rules that add to the scores of answers and are not learned. Alone they choose among constant scores, "
+    "with ties broken at random (the mean of three draws)."
+)
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in the JSON output (`--json`, `--out`)."
 ENDS = {"too_much": "too many", "too_little": "too few"}
 SIDES = {"behind": "after", "before": "before"}
@@ -31,6 +35,8 @@ def sections(results: dict[str, Any]) -> list[str]:
         f"{results['examples_in_file']:,} examples: {score_list(clean['scores'])}.{ceiling(clean)}"
         f"{sampling_error(clean) if clean['examples'] < results['examples_in_file'] else ''}"
     ]
+    if "prior_ablation" in results:
+        parts += ["## With and without priors", ABLATION_NOTE, ablation_table(results["prior_ablation"])]
     if "classification_report" in results:
         parts += ["## By class", *class_tables(results["classification_report"], LARGE_MATRIX)]
     if "subsets" in results:

@@ -18,8 +18,8 @@ from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
 
-WITHOUT_PRIORS = {"whole_words": False, "phrase_bonus": 0, "kind_bonus": 0, "sentence_bonus": 0}
-"""The options of predictions alone, left out."""
+PRIORS = ("phrase_bonus", "kind_bonus", "sentence_bonus")
+"""The options that add to the scores of answers what no weight has learned."""
 
 
 class SpanTask(Task):
@@ -151,7 +151,7 @@ class SpanTask(Task):
 
     def refuse_missing_libraries(self) -> None:
         """Raise UserError where a bonus needs Kiwi, which is not installed."""
-        if not (self.phrase_bonus or self.kind_bonus or self.sentence_bonus):
+        if not self.has_priors:
             return
         try:
             analyzer("kiwi")
@@ -164,7 +164,16 @@ class SpanTask(Task):
 
     def in_training(self) -> Self:
         """Without what predictions alone need, for which the analyzer would read each context once more."""
-        return self.model_copy(update=WITHOUT_PRIORS)
+        return self.model_copy(update={"whole_words": False, **dict.fromkeys(PRIORS, 0)})
+
+    def ablate_priors(self) -> tuple[Self, Self] | None:
+        """The task without bonuses, and itself; None where it has no bonuses."""
+        return (self.model_copy(update=dict.fromkeys(PRIORS, 0)), self) if self.has_priors else None
+
+    @property
+    def has_priors(self) -> bool:
+        """Whether rules take part in the scores of answers."""
+        return any(getattr(self, name) for name in PRIORS)
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`start_positions` and `end_positions`, (n,)."""

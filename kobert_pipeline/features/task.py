@@ -150,6 +150,11 @@ class Task(Plugin):
         """The text by which an example that is in two files is found, without white space."""
         return str(example["group"])
 
+    def ablate_priors(self) -> tuple[Self, Self] | None:
+        """The tasks that score a network without its priors, and the priors with constant logits; None for a task whose
+        predictions depend on the logits alone. Priors are options that change predictions without being learned."""
+        return None
+
     def config(self) -> dict[str, Any]:
         """What the task adds to the model's config, such as num_labels and id2label."""
         return {}

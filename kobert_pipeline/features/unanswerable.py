@@ -44,6 +44,13 @@ class UnanswerableTask(SpanTask):
         threshold = best_threshold(margins, np.array(answered), np.array(unanswered))
         return self.model_copy(update={"null_threshold": threshold})
 
+    def ablate_priors(self) -> tuple[Self, Self] | None:
+        """Those of `SpanTask`, which answer every question: the threshold was tuned on sums of logits and bonuses."""
+        if (ablated := super().ablate_priors()) is None:
+            return None
+        network, priors = (task.model_copy(update={"null_threshold": None}) for task in ablated)
+        return network, priors
+
     def answer_spans(
         self, logits: dict[str, list[np.ndarray]], features: Features
     ) -> dict[int, tuple[float, int, int]]:

@@ -19,7 +19,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array, write_json
-from kobert_pipeline.finetune.results import PREDICTIONS, class_report, record_test, rounded_scores
+from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ class NgramClassifier:
 def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Train on train, evaluate on dev and, with `test`, on test, and write the classifier and the predictions for test
     to `out`. The folder `tokenizer` is that of the features. Returns the counts and scores for the manifest."""
+    from kobert_pipeline.finetune.model import Predicted  # torch
+
     if not is_main_process():
         return {}  # one process is enough
     task = Task.choose(read_json(features / "task.json")["task"])
@@ -132,13 +134,11 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
             continue
         data = Features.load(features / split)
         probabilities = classifier.probabilities(list(texts_of(data, backend)))
-        predictions = task.predict({"logits": list(probabilities)}, data)
-        if split == "test":
-            counts |= record_test(out, task, predictions, data.examples)
-        else:
-            counts[split] = rounded_scores(task, predictions, data.examples)
-            if not (features / "test").is_dir():
-                counts |= class_report(task, predictions, data.examples, split)
+        logits = {"logits": list(probabilities)}
+        predicted = Predicted(task, data, logits, task.predict(logits, data))
+        counts |= record_test(out, predicted) if split == "test" else {split: rounded_scores(predicted)}
+        if split == "test" or not (features / "test").is_dir():
+            counts |= split_details(predicted, split)
     return counts
 
 

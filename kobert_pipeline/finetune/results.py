@@ -1,28 +1,39 @@
 """What a fine-tuning records of the test set, or of dev where there is none."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import write_json_lines
+
+if TYPE_CHECKING:
+    from kobert_pipeline.finetune.model import Predicted
 
 PREDICTIONS = "predictions.jsonl"
 
 
-def rounded_scores(task: Task, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+def rounded_scores(predicted: "Predicted") -> dict[str, float]:
     """The task's metrics as the manifest has them, in percent."""
-    return {name: round(value, 4) for name, value in task.score(predictions, examples).items()}
+    return _rounded(predicted.scores)
 
 
-def record_test(out: Path, task: Task, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
-    """Write the predictions for the test set to `out`; return the counts for the manifest: the scores, and the report
-    by class."""
-    rows = zip(examples, predictions, strict=True)
+def record_test(out: Path, predicted: "Predicted") -> dict[str, Any]:
+    """Write the predictions for the test set to `out`; return the count of their scores for the manifest."""
+    rows = zip(predicted.features.examples, predicted.predictions, strict=True)
     write_json_lines(out / PREDICTIONS, ({"id": example["id"], "prediction": value} for example, value in rows))
-    return {"test": rounded_scores(task, predictions, examples)} | class_report(task, predictions, examples, "test")
+    return {"test": rounded_scores(predicted)}
 
 
-def class_report(task: Task, predictions: list[Any], examples: list[Example], split: str) -> dict[str, Any]:
-    """The count of the scores by class and of the confusion matrix on a split; {} for a task without classes."""
-    report = task.classification_report(predictions, examples)
-    return {f"{split}_classification_report": report} if report else {}
+def split_details(predicted: "Predicted", split: str) -> dict[str, Any]:
+    """The counts for the manifest that say what is in the scores on a split: by class and in a confusion matrix for a
+    task with classes, with and without priors for a task that has these."""
+    from kobert_pipeline.finetune.prior_ablation import prior_ablation  # torch
+
+    details = {
+        f"{split}_classification_report": predicted.classification_report,
+        f"{split}_prior_ablation": {name: _rounded(scores) for name, scores in prior_ablation(predicted).items()},
+    }
+    return {name: value for name, value in details.items() if value}
+
+
+def _rounded(scores: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in scores.items()}

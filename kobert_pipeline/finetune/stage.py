@@ -17,7 +17,7 @@ from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
-from kobert_pipeline.finetune.results import PREDICTIONS, class_report, record_test
+from kobert_pipeline.finetune.results import PREDICTIONS, record_test, split_details
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
@@ -215,18 +215,17 @@ def _train_seed(
 
 def final_evaluation(task: Task, features: Path, out: Path) -> dict[str, Any]:
     """Evaluate `out/model` on the test set and write its predictions to `out/predictions.jsonl`. Without a test set,
-    dev is predicted once more, with the weights that were kept, for its report by class; its scores are known."""
+    dev is predicted once more, with the weights that were kept, for its `split_details`; its scores are known."""
     from kobert_pipeline.finetune.model import load, predict
     from kobert_pipeline.training.device import device
     from kobert_pipeline.training.hf_config import fine_tuned_for
 
     split = "test" if (features / "test").is_dir() else "dev"
-    if split == "dev" and type(task).classification_report is Task.classification_report:
-        return {}  # its outputs are no classes
-    given = Features.load(features / split)
+    has_classes = type(task).classification_report is not Task.classification_report
+    if split == "dev" and not (has_classes or task.ablate_priors()):
+        return {}  # nothing to add to its scores
+    examples = Features.load(features / split)
     model = load(out / MODEL).to(device())
     _, state = fine_tuned_for(model.config.to_dict())
-    predicted = predict(model, task.with_inference_state(state), given, device())
-    if split == "dev":
-        return class_report(predicted.task, predicted.predictions, given.examples, split)
-    return record_test(out, predicted.task, predicted.predictions, given.examples)
+    predicted = predict(model, task.with_inference_state(state), examples, device())
+    return (record_test(out, predicted) if split == "test" else {}) | split_details(predicted, split)

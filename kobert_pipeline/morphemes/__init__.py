@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Korean morpheme segmentation on the raw text, and the tokenizer built on it.
 
 `publish` copies these very files into a model folder, where this package is not installed: a file here may import third

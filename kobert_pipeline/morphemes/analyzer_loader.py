@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds analyzers: in this package, every file of `analyzers/`.
 
 A published folder holds another version of this file, written by `ship`, that knows one analyzer and names it in an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Token ids of morphemes from a cache, and the rows of single texts built in Python.
 
 A text consists of the same few thousand morphemes over and over, so each is encoded once. Truncation and padding of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tokenizer that `publish` ships: an analyzer segments the raw text into morphemes, a subword model splits those
 into tokens, and offsets stay exact.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The normalizer and pre-tokenizer with which the saved backend handles raw text without an analyzer.
 
 Whoever takes the `tokenizers.Tokenizer` out of a `MorphemeTokenizer`, or reads `morphemes.json` with `tokenizers`, gets

@@ -1,6 +1,7 @@
 """Where a published model comes from: facts for the model card and the training manifest, read from the run's
 manifests."""
 
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,12 +12,15 @@ import kobert_pipeline.finetune.stage as finetune_stage
 import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
 from kobert_pipeline.checkpoint.source import analyzer_of
+from kobert_pipeline.download.sources import find_dataset
 from kobert_pipeline.features.format import SPLITS
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.markdown import mean
 from kobert_pipeline.pipeline.card_example import card_example, dev_licence
+from kobert_pipeline.pipeline.noise_on_dev import noise_on_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.rounding_cost import cost_on_dev, cost_on_held_out
 from kobert_pipeline.publish.card_facts import CardFacts, Results
@@ -24,7 +28,7 @@ from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.publish.model_card import auto_class_of
 from kobert_pipeline.runs import manifest
-from kobert_pipeline.runs.compare import final_split, scores_by_metric
+from kobert_pipeline.runs.compare import ablation_by_metric, final_split, scores_by_metric
 from kobert_pipeline.training.hf_config import fine_tuned_for
 
 Manifest = dict[str, Any]
@@ -33,6 +37,10 @@ PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "de
 """The entries of each stage's manifest that the training manifest repeats."""
 PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
 """Counts of the corpus that are not published: they quote other people's texts or name the user's files."""
+
+
+PART = re.compile(r"(?<![a-z])(train|dev|valid(?:ation)?|test)(?![a-z])")
+"""The part of a data set that a file's name states."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,9 @@ def publish_model(
         task = recipe.features[features].task
         by_seed = {folder.name: manifest.read(folder) for folder in tuned}
         related = related_manifests(recipe, run_dir, options.source, features)
-        results = results_of(options.source, task, by_seed, controls, related[f"features/{features}"]["counts"])
+        prepared, data = recipe.features[features], related[f"features/{features}"]["counts"]
+        results = results_of(options.source, task, by_seed, controls, data, initial_weights(manifests))
+        results = replace(results, **evaluated_set(prepared, results.split, data))
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         cost = partial(cost_on_dev, run_dir / "features" / features)
@@ -117,9 +127,14 @@ def publish_model(
     analyzer, config = analyzer_of(run_dir / begin.tokenizer[1]), read_json(model / "config.json")
     facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
-        facts = replace(facts, example=card_example(task, dev_licence(recipe.features[features]), run_dir, features))
+        facts = replace(
+            facts,
+            example=card_example(task, dev_licence(recipe.features[features]), run_dir, features),
+            noise=noise_on_dev(model, run_dir / begin.tokenizer[1], run_dir / "features" / features),
+        )
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, run_dir / begin.tokenizer[1], out, cost)
+    counts |= {"noise": facts.noise} if facts.noise else {}
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
 
 
@@ -145,12 +160,15 @@ def card_facts(
         description=options.description or recipe.default_description(),
         license=options.license,
         auto_class=auto_class,
-        sources=strip_local_paths(recipe.training_files(options), data_dir),
+        sources=known_datasets(strip_local_paths(recipe.training_files(options), data_dir)),
         counts=card_counts(manifests, config) | example_counts(options.source, related),
         results=results,
         paired=task is not None and task.paired,
         inference_options=fine_tuned_for(config)[1],
-        evaluated=strip_local_paths(recipe.evaluation_files(options), data_dir),
+        evaluated=known_datasets(strip_local_paths(recipe.evaluation_files(options), data_dir)),
+        author=options.author,
+        selection=options.selection,
+        **trained_with(manifests),
         **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
@@ -161,6 +179,50 @@ def card_facts(
         costs=costs(manifests | related),
         emissions=options.emissions,
     )
+
+
+def known_datasets(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows of files, where `kobert download` knows them with the data set, its name on the Hub, its authors, and the
+    part of it that the file holds."""
+    complete = []
+    for row in rows:
+        if known := find_dataset(row["path"]):
+            source, part = known
+            credit = "; ".join(filter(None, [source.attribution, part and f"{Path(row['path']).name}: {part}"]))
+            row |= {"dataset": source.name, "dataset_id": source.dataset_id or "", "attribution": credit}
+        complete.append(row)
+    return complete
+
+
+def evaluated_set(prepared: FeaturesOptions, split: str, counts: dict[str, Any]) -> dict[str, Any]:
+    """What the scores on `split` are of, as entries of `Results`: the data set, the part of it by its file's own name
+    (a public dev set that is read as test set stays a dev set), and the number of examples."""
+    file = prepared.test if split == "test" else prepared.dev
+    size = {"examples": counts.get(f"{split}_examples", 0)}
+    if file is None:  # dev is a part of train
+        return size
+    own = PART.search(Path(file).name.lower())
+    (source, _), part = find_dataset(file) or (None, ""), own[1] if own else split
+    if source is None:
+        return size | {"evaluated_on": f"{Path(file).name}, {part}"}
+    return size | {"evaluated_on": f"{source.name}, {part}", "dataset_id": source.dataset_id}
+
+
+def initial_weights(manifests: dict[str, Manifest]) -> str:
+    """What fine-tunings started from: after a single step of pretraining, the word vectors that it began with."""
+    pretrain = manifests.get("pretrain", {"options": {}, "counts": {}})
+    if pretrain["options"].get("word_vectors") and pretrain["counts"].get("steps") == 1:
+        return "word vectors"
+    return "pretrained"
+
+
+def trained_with(manifests: dict[str, Manifest]) -> dict[str, Any]:
+    """The versions and the year of the last stage that trained, as entries of `CardFacts`."""
+    trained = [content for stage, content in manifests.items() if stage.startswith(("pretrain", "finetune"))]
+    if not trained:
+        return {}
+    last = trained[-1]
+    return {"versions": last.get("versions", {}), "year": last.get("finished", "")[:4]}
 
 
 def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manifest]) -> dict[str, Any]:
@@ -180,7 +242,12 @@ def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manife
 
 
 def results_of(
-    name: str, task: Task, by_seed: dict[str, Manifest], controls: dict[str, list[Path]], data: dict[str, Any]
+    name: str,
+    task: Task,
+    by_seed: dict[str, Manifest],
+    controls: dict[str, list[Path]],
+    data: dict[str, Any],
+    started_from: str = "pretrained",
 ) -> Results:
     """The scores of the fine-tuning `name` and of its finished controls: on test where there is a test set, else on
     dev.
@@ -203,7 +270,9 @@ def results_of(
     return Results(
         name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split],
         by_seed[best]["counts"].get(f"{split}_classification_report", {}),
-        by_seed[best]["options"].get("init") == "scratch", data.get("dev_examples_synthetic", 0),
+        by_seed[best]["options"].get("init") == "scratch", data.get("dev_examples_synthetic", 0), started_from,
+        ablation=ablation_by_metric(runs, split),
+        own_ablation=by_seed[best]["counts"].get(f"{split}_prior_ablation", {}),
     )  # fmt: skip
 
 
@@ -268,11 +337,12 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     features = (content for stage, content in related.items() if stage.startswith("features/"))
     counts: dict[str, int] = next((content["counts"] for content in features), {})
     labelled = related.get(f"finetune/{source}/{finetune_stage.SOFT_LABELS_FOLDER}", {"counts": {}})["counts"]
-    sizes = {f"examples in {split}": counts.get(f"{split}_examples") for split in SPLITS}
+    names = {"train": "train", "dev": "dev (to choose the model)", "test": "the final evaluation"}
+    sizes = {f"examples in {names[split]}": counts.get(f"{split}_examples") for split in SPLITS}
     sizes["of train, made from the corpus"] = counts.get("train_examples_synthetic")
     sizes["of dev, made from the corpus"] = counts.get("dev_examples_synthetic")
     sizes["of train, tokenized as in plain/"] = counts.get("train_examples_plain")
-    sizes["unlabelled texts with soft labels of its teachers"] = labelled.get("texts")
+    sizes["unlabelled texts with pseudo-labels (soft labels of its teachers)"] = labelled.get("texts")
     return {label: f"{size:,}" for label, size in sizes.items() if size is not None}
 
 

@@ -261,8 +261,9 @@ class Recipe(Options):
         if (features := self.features_of(published)) is None:
             return []
         test = features.test if self.finetune[published.source].test else None
-        given = {"choose (dev)": features.dev, "evaluate (test)": test}
-        return [file_row(path, features.license_of(path), use) for use, path in given.items() if path]
+        files = {"choose the model": features.dev, "final scores": test}
+        rows = [file_row(path, features.license_of(path), use) for use, path in files.items() if path]
+        return rows + [file_row(name, licence, "choose options") for name, licence in published.consulted.items()]
 
     def controls(self, published: publish_stage.PublishOptions) -> Iterator[str]:
         """Names of the fine-tunings from scratch on the features of a published model: the baselines that show what

@@ -31,6 +31,26 @@ class Results:
     """Whether the fine-tuning started from random weights."""
     made_for_dev: int = 0
     """The number of dev examples that were made from the corpus."""
+    initial_weights: str = "pretrained"
+    """What the fine-tuning started from, if not random weights."""
+    evaluated_on: str = ""
+    """The data set and its own name for the part that was evaluated, such as `KorQuAD 1.0, dev`: a public dev set that
+    is read as test set stays a dev set. "" where no more than `split` is known."""
+    dataset_id: str | None = None
+    """That data set on the Hub."""
+    examples: int = 0
+    """The number of examples that the scores are of; 0 where it is not known."""
+    ablation: dict[str, Scores] = field(default_factory=dict)
+    """Scores of the network alone, with its priors, and of the priors alone; {} for a task without priors."""
+    own_ablation: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Those of the published seed."""
+    ablation_as_stored: bool = False
+    """Whether those were measured with the weights as they are stored, not as they were trained."""
+
+    @property
+    def title(self) -> str:
+        """The name of the set in tables."""
+        return self.evaluated_on or f"{self.name} ({self.split})"
 
 
 class WeightFile(NamedTuple):
@@ -65,7 +85,8 @@ class CardFacts:
     license: str
     auto_class: str
     sources: list[dict[str, str]]
-    """The training files: rows of `path`, `license` and `use`."""
+    """The training files: rows of `path`, `license` and `use`; of a known data set also `dataset`, `dataset_id` and
+    `attribution`."""
     counts: dict[str, str]
     analyzer: str = ""
     """What cuts texts into morphemes for its tokenizer; "" for a tokenizer that is not of this package."""
@@ -99,6 +120,15 @@ class CardFacts:
     """What storing the weights in bfloat16 costs; None if they are in float32."""
     permission: str | None = None
     evaluated: list[dict[str, str]] = field(default_factory=list)
-    """The dev and test files, in rows as those of `sources`."""
+    """The dev and test files, and other data on which options were chosen, in rows as those of `sources`."""
+    noise: dict[str, Any] = field(default_factory=dict)
+    """Scores with missing spaces and typing errors on the set `of`, as `evaluation.evaluate.under_noise` gives them; {}
+    where they were not measured."""
+    author: str | None = None
+    selection: str | None = None
+    """How the values of the recipe's options were chosen, in its publisher's words."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the libraries that trained it, by name, and the `commit` of this package where it is known."""
+    year: str = ""
     costs: list[Cost] = field(default_factory=list)
     emissions: EmissionsOptions | None = None

@@ -1,28 +1,29 @@
 """The section Results of a model card: scores with their spread, controls, and what the scores are worth."""
 
+import math
+from collections.abc import Iterator
+
 from kobert_pipeline.markdown import class_tables, code, deviation_and_range, escaped, mean, spread, table
-from kobert_pipeline.publish.card_facts import CardFacts, Results
+from kobert_pipeline.publish.card_facts import CardFacts, Results, Scores
 
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in `training_manifest.json`."
+SHARES = ("accuracy", "exact_match")
+"""Scores that are the share of right examples, so that their sampling error follows from their number."""
+WHOLE = "network_and_priors"
+"""The part of an ablation that is the model as it is used."""
 
 
 def results_text(results: Results | None) -> str:
-    """The table of means and spreads over the seeds, controls included."""
+    """The table of means and spreads over the seeds, controls included, and what must be known to read it."""
     if results is None:
         return "Held-out losses are below; this model was not fine-tuned."
-    by_start = {"from scratch" if results.from_scratch else "pretrained": results.scores}
-    by_start |= {f"from scratch ({code(name)})": scores for name, scores in results.controls.items()}
     rows = [
-        [escaped(f"{results.name} ({results.split})"), start, name, f"{mean(values):.2f}", *spread_cells(values)]
-        for start, scores in by_start.items()
+        [escaped(results.title), start, name, f"{mean(values):.2f}", *spread_cells(values)]
+        for start, scores in scores_by_start(results)
         for name, values in scores.items()
     ]
     parts = [table(["set", "initial weights", "metric", "mean", "standard deviation", "range", "seeds"], rows)]
-    if results.own:
-        own = ", ".join(f"{name} {value:.2f}" for name, value in results.own.items())
-        parts.append(
-            f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {own}."
-        )
+    parts += [" ".join([*sampling_errors(results), *own_scores(results)])]
     if results.made_for_dev and results.split == "dev":
         parts.append(
             f"{results.made_for_dev:,} examples of this dev set were made from the corpus by rules, so the scores do "
@@ -30,10 +31,47 @@ def results_text(results: Results | None) -> str:
         )
     if results.class_report:
         by_class = class_tables(results.class_report, LARGE_MATRIX)
-        parts += [f"By class, seed {results.seed} on {results.split}:", *by_class]
+        parts += [f"By class, seed {results.seed} on {escaped(results.title)}:", *by_class]
     if not results.controls and not results.from_scratch:
-        parts.append("The same network was not trained from scratch, so what pretraining added is not known.")
-    return "\n\n".join(parts)
+        added = "pretraining" if results.initial_weights == "pretrained" else f"the {results.initial_weights}"
+        parts.append(f"The same network was not trained from scratch, so what {added} added is not known.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def scores_by_start(results: Results) -> Iterator[tuple[str, Scores]]:
+    """(initial weights, scores) of each row of the table. With priors the network alone is first: what was learned."""
+    start = "from scratch" if results.from_scratch else results.initial_weights
+    for part, scores in (results.ablation or {"": results.scores}).items():
+        yield (
+            ("no network" if part == "priors_alone" else start) + (f", {part.replace('_', ' ')}" if part else ""),
+            scores,
+        )
+    for name, scores in results.controls.items():
+        yield f"from scratch ({code(name)})", scores
+
+
+def sampling_errors(results: Results) -> list[str]:
+    """How far a score may be from that of all texts of the kind, since the set is a sample of these."""
+    name = next((name for name in SHARES if name in results.scores), None)
+    if name is None or not results.examples:
+        return []
+    share = mean(results.scores[name]) / 100
+    error = 100 * math.sqrt(share * (1 - share) / results.examples)
+    return [f"With {results.examples:,} examples the sampling error (one standard error) of {name} is {error:.2f}."]
+
+
+def own_scores(results: Results) -> list[str]:
+    """The scores of the seed whose weights the folder holds."""
+    if not results.own:
+        return []
+    by_part = results.own_ablation or {"": results.own}
+    listed = "; ".join(
+        f"{part.replace('_', ' ')} " * bool(part) + ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        for part, scores in by_part.items()
+    )
+    return [
+        f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {listed}."
+    ]
 
 
 def rules_text(facts: CardFacts) -> list[str]:
@@ -42,10 +80,35 @@ def rules_text(facts: CardFacts) -> list[str]:
     if not bonuses or facts.results is None:
         return []
     given = ", ".join(f"`{name}` {value:g}" for name, value in bonuses.items())
-    without = " ".join(f"--set {name}=0" for name in bonuses)
+    text = (
+        f"The model answers with priors ({given} of the config): rules that add to the scores of answers and are not "
+        "learned. "
+    )
+    if facts.results.ablation:
+        text += "Priors alone choose among constant scores, ties broken at random (the mean of three draws)."
+        if facts.results.ablation_as_stored:
+            text += " These scores are of the weights as stored."
+    else:
+        text += "`kobert evaluate` measures the network alone, with its priors, and the priors alone."
+    return [text]
+
+
+def noise_text(facts: CardFacts) -> list[str]:
+    """The section with the scores under missing spaces and typing errors, which users' texts have."""
+    if not facts.noise:
+        return []
+    names = list(facts.noise["clean"])
+    rows = [["none", "", *(f"{facts.noise['clean'][name]:.2f}" for name in names)]]
+    rows += [
+        [row["kind"], f"{row['rate']:g}", *(f"{row['scores'][name]:.2f}" for name in names)]
+        for row in facts.noise["conditions"]
+    ]
     return [
-        f"The scores include what rules add to the scores of answers ({given} of the config), which is not learned; "
-        f"`kobert evaluate` with `{without}` measures the network alone."
+        "## Measured weaknesses",
+        f"{facts.noise['examples']:,} examples of {escaped(facts.noise['of'])}, with noise in "
+        f"{' and '.join(facts.noise['in'])} (`kobert evaluate --noise`; a rate is a share of the places where an error "
+        "may be):",
+        table(["noise", "rate", *names], rows),
     ]
 
 

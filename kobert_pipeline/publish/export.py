@@ -3,12 +3,13 @@ pretrained encoder, can load."""
 
 import shutil
 from collections.abc import Sequence
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
-from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.training.hf_config import inference_length, trained_pooling
 from kobert_pipeline.training.weight_files import WEIGHTS
@@ -20,6 +21,10 @@ SENTENCE_TRANSFORMERS_MODULES = [
 """Under the class names that every version of sentence-transformers since 2.0 accepts."""
 POOLING_MODES = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
 """{pooling: its name in the options `pooling_mode_...` of sentence-transformers}"""
+LICENSE = "LICENSE"
+CODE_LICENCE = """The Python files in this folder are part of kobert-pipeline and licensed under the Apache License 2.0.
+README.md names the licence of the weights."""
+APACHE = "https://www.apache.org/licenses/LICENSE-2.0"
 OTHER_MODES = ("mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 """Its other modes, which are not used here."""
 
@@ -36,6 +41,8 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
     loaded.save_pretrained(out)
+    if is_morpheme_tokenizer(loaded):
+        (out / LICENSE).write_text(code_licence(), encoding="utf-8")
     # its config still says float32, in which `transformers` then loads and computes weights of any type
     shutil.copyfile(model / "config.json", out / "config.json")
     if dtype == "bfloat16":
@@ -44,6 +51,12 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
         shutil.copymode(out / "config.json", out / WEIGHTS)
     else:
         shutil.copyfile(model / WEIGHTS, out / WEIGHTS)
+
+
+def code_licence() -> str:
+    """The licence of the tokenizer's code, which is copied into the folder with it."""
+    text = distribution("kobert-pipeline").read_text(f"licenses/{LICENSE}")
+    return f"{CODE_LICENCE}\n\n{text or APACHE}"
 
 
 def inputs_of(config: dict[str, Any], names: Sequence[str]) -> list[str]:

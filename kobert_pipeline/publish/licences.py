@@ -25,6 +25,13 @@ COMPATIBLE = {
     (("cc-by-sa", 4.0), ("gpl", 3.0)), (("lgpl", 2.1), ("gpl", 3.0)), (("lgpl", 3.0), ("gpl", 3.0)),
 }  # fmt: skip
 """(data, model): licences of another family that a share-alike licence accepts for derivatives."""
+LINKS = {
+    "cc-zero": "https://creativecommons.org/publicdomain/zero/1.0/", "mit": "https://opensource.org/license/mit",
+    "apache": "https://www.apache.org/licenses/LICENSE-2.0", "pddl": "https://opendatacommons.org/licenses/pddl/1-0/",
+    "odc-by": "https://opendatacommons.org/licenses/by/1-0/", "odbl": "https://opendatacommons.org/licenses/odbl/1-0/",
+    "gfdl": "https://www.gnu.org/licenses/fdl-1.3.html", "kogl-1": "https://www.kogl.or.kr/info/license.do",
+}  # fmt: skip
+"""{family: the address of its text}, outside Creative Commons."""
 REASONS = {
     "nc": "forbids commercial use",
     "nd": "forbids sharing what is made from it",
@@ -100,6 +107,16 @@ def allows_quoting(licence: str) -> bool:
     found = [conditions(name) for name in names]
     own = any(parse(name)[0] in OWN for name in names)
     return bool(names) and not own and all(one is not None and not one & {"nd", "nc"} for one in found)
+
+
+def link(name: str) -> str | None:
+    """The address of a licence's text; None for one that has no known address."""
+    family, version = parse(name)
+    if family.startswith("cc-by") and version:
+        # the ported licences of a country have addresses of their own
+        port = "kr/" if re.search(r"\bkr\b|korea", name.casefold()) and version < 4 else ""
+        return f"https://creativecommons.org/licenses/{family.removeprefix('cc-')}/{version}/{port}"
+    return LINKS.get(family)
 
 
 def suggestion(name: str) -> str:

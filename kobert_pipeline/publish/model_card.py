@@ -1,6 +1,7 @@
 """The model card: how to load the model, how it was trained, its scores, data, cost and limits. Every number comes from
 the run's manifests."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.markdown import (
@@ -13,9 +14,9 @@ from kobert_pipeline.markdown import (
     table,
 )
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
-from kobert_pipeline.publish.card_results import results_text, rules_text
+from kobert_pipeline.publish.card_results import WHOLE, noise_text, results_text, rules_text
 from kobert_pipeline.publish.costs import grams
-from kobert_pipeline.publish.licences import hub_name, without_known_licence
+from kobert_pipeline.publish.licences import hub_name, link, split_names, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS, span_example, with_example
 from kobert_pipeline.tokenizer.loading import has_morphemes
 
@@ -67,17 +68,20 @@ def model_card(facts: CardFacts) -> str:
         "## Results",
         results_text(facts.results),
         *rules_text(facts),
+        *noise_text(facts),
         "## How it was made",
-        f"Recipe {code(facts.recipe)} of kobert-pipeline; options and counts of every stage are in "
-        "`training_manifest.json`.",
+        f"Recipe {code(facts.recipe)} of kobert-pipeline{versions_text(facts.versions)}; options and counts of every "
+        "stage are in `training_manifest.json`.",
         table(["quantity", "value"], [[escaped(name), escaped(value)] for name, value in facts.counts.items()]),
+        *([f"How options were chosen: {paragraphs(facts.selection)}"] if facts.selection else []),
         "## Data",
         *data_text(facts),
         "## Cost",
         *cost_text(facts),
         "## Intended use and limits",
-        "Korean text understanding and research. The model repeats what its data says, prejudice included; check it on "
-        f"your own data. {model_choice(facts.results)}",
+        *limits_text(facts),
+        "## Licence and citation",
+        *citation_text(facts),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -97,7 +101,8 @@ def model_choice(results: Results | None) -> str:
     """On what data the published weights were chosen."""
     if results is None:
         return "The held-out loss above is on documents excluded from training; the weights are those of the last step."
-    tested = " and the test set read once per run" if results.split == "test" else "; no test set was read"
+    read = results.evaluated_on or "the test set"
+    tested = f", and {escaped(read)} was read once per run" if results.split == "test" else "; no test set was read"
     return f"The scores above are of models picked on a dev split{tested}."
 
 
@@ -146,10 +151,72 @@ def cost_of_rounding(cost: RoundingCost, others: str) -> str:
     return f"On the {cost.texts:,} examples of dev {differ}{cost.metric} is {rounded:.2f} instead of {exact:.2f}."
 
 
+OUT_OF_SCOPE = {
+    "AutoModelForQuestionAnswering": "Answers are passages of the given text, not checked facts, and a question that "
+    "the text does not answer may get one all the same, so show an answer with its text.",
+    "AutoModelForSequenceClassification": "It has learned the texts and labels of its data alone: measure it before "
+    "you use it on texts of another kind, and do not decide about people with it.",
+}
+"""{class: what a model with such a head is not for}."""
+
+
+def limits_text(facts: CardFacts) -> list[str]:
+    """What the model is for, what it is not for, and on what data its weights were chosen."""
+    kept = OUT_OF_SCOPE.get(facts.auto_class, "It was not measured on anything but what is above.")
+    return [
+        "For Korean text and research. The model repeats what its data says, prejudice included; check it on your own "
+        f"data. {model_choice(facts.results)}",
+        f"Out of scope: other languages; decisions that nobody checks. {kept}",
+    ]
+
+
+def versions_text(versions: dict[str, str]) -> str:
+    """The version and commit of this package and of the libraries that trained the model, in brackets."""
+    named = [f"{name} {version}" for name, version in versions.items()]
+    return f" ({escaped(', '.join(named))})" if named else ""
+
+
+def citation_text(facts: CardFacts) -> list[str]:
+    """Under which licence weights and code are, and an entry to cite the model by."""
+    licence = licence_cell(facts.license)
+    by = f" by {escaped(facts.author)}" if facts.author else ""
+    version = facts.versions.get("kobert-pipeline", "")
+    note = " ".join(filter(None, ["Made with kobert-pipeline", version, f"(recipe {facts.recipe})"]))
+    entry = {"title": facts.name, "author": facts.author, "year": facts.year, "note": note}
+    lines = [f"  {key} = {{{bibtex(value)}}}," for key, value in entry.items() if value]
+    return [
+        f"The weights are published{by} under {licence}. The Python files in this folder, which are the tokenizer, are "
+        "part of kobert-pipeline and under Apache-2.0 (`LICENSE`)."
+        if facts.analyzer
+        else f"The weights are published{by} under {licence}.",
+        "\n".join(["```bibtex", f"@misc{{{re.sub('[^A-Za-z0-9]', '', facts.name)},", *lines, "}", "```"]),
+    ]
+
+
+def bibtex(value: str) -> str:
+    """A value in one line, without what would end it."""
+    return " ".join(re.sub(r"[{}`\\\\]", "", value).split())
+
+
+def licence_cell(names: str) -> str:
+    """A licence, or several that all apply, with links to the texts of those that have an address."""
+    addresses = {name: link(name) for name in split_names(names)}
+    if not any(addresses.values()):
+        return escaped(names)
+    return " / ".join(f"[{escaped(name)}]({to})" if to else escaped(name) for name, to in addresses.items())
+
+
 def data_text(facts: CardFacts) -> list[str]:
-    """The files with their licences, a warning where a licence is not known, and the permission."""
-    rows = [[escaped(row[key]) for key in ("path", "license", "use")] for row in facts.sources + facts.evaluated]
-    parts = [table(["file", "licence", "used to"], rows)]
+    """The files with their licences and authors, a warning where a licence is not known, and the permission."""
+    files = facts.sources + facts.evaluated
+    rows = [
+        [escaped(row["path"]), escaped(row.get("dataset", "")), licence_cell(row["license"]), escaped(row["use"])]
+        for row in files
+    ]
+    parts = [table(["file", "data set", "licence", "used to"], rows)]
+    credits = dict.fromkeys((row["dataset"], row["attribution"]) for row in files if row.get("attribution"))
+    if credits:
+        parts.append("\n".join(f"- {escaped(dataset)}: {paragraphs(credit)}." for dataset, credit in credits))
     if without_known_licence(facts.sources):
         parts.append(
             "Where no licence is stated, or one that kobert-pipeline does not know, find out what it allows before you "
@@ -234,6 +301,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
             *(["morphemes", facts.analyzer] if facts.analyzer else []),
             *(["sentence-transformers"] if facts.gives_vectors else []),
         ],
+        datasets=list(dict.fromkeys(row["dataset_id"] for row in facts.sources if row.get("dataset_id"))) or None,
         model_name=facts.name,
         eval_results=eval_results(facts, facts.results) if facts.results else None,
         **widget(facts),
@@ -250,25 +318,33 @@ def widget(facts: CardFacts) -> dict[str, Any]:
 
 
 def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
-    """One result per metric: the mean over the seeds, and in its `args` the spread and the mean of the best control."""
+    """One result per metric, for a task with priors also of the network and of the priors alone: the mean over the
+    seeds, and in its `args` the spread and the mean of the best control."""
     from huggingface_hub import EvalResult
 
-    found = []
-    for name, values in results.scores.items():
+    rows = []
+    # with priors the first score is what the network has learned, and the last needs no network at all
+    parts = results.ablation or {"": results.scores}
+    for part, name, values in (
+        (part, name, values) for part, scores in parts.items() for name, values in scores.items()
+    ):
         details: dict[str, Any] = {"seeds": len(values), **spread(values)}
-        for control, scores in list(results.controls.items())[:1]:
+        for control, scores in list(results.controls.items())[:1] if part in ("", WHOLE) else ():
             details |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
         kind = HUB_METRICS.get(name, name)
-        found.append(
+        metric_name = " ".join(
+            filter(None, [name if part or kind != name else "", part and f"({part.replace('_', ' ')})"])
+        )
+        rows.append(
             EvalResult(
                 task_type=PIPELINES[facts.auto_class],
-                dataset_type=results.task,
-                dataset_name=f"{results.name} ({results.split})",
-                dataset_split=results.split,
+                dataset_type=results.dataset_id or results.task,
+                dataset_name=results.title,
+                dataset_split=results.evaluated_on.rpartition(", ")[2] or results.split,
                 metric_type=kind,
-                metric_name=None if kind == name else name,
+                metric_name=metric_name or None,
                 metric_value=round(mean(values), 2),
                 metric_args=details,
             )
         )
-    return found
+    return rows

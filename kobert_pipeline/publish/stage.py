@@ -23,7 +23,7 @@ VERSION = 1
 Compare = Callable[[WeightFile, WeightFile], RoundingCost]
 """How far the second file of weights is from the first."""
 WRITES = (
-    *tokenizer_files(), "config.json", "model.safetensors", "README.md", "training_manifest.json",
+    *tokenizer_files(), "config.json", "model.safetensors", "README.md", "LICENSE", "training_manifest.json",
     *PLAIN_FILES, "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
     "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_int8.onnx",
 )  # fmt: skip
@@ -45,6 +45,13 @@ class PublishOptions(Options):
     description: str | None = None
     """First sentence of the model card; by default that it is a Korean model over morphemes, and what it was trained
     from."""
+    author: str | None = Field(None, exclude_if=lambda value: value is None)
+    """Who publishes the model, for the card and how to cite it."""
+    selection: str | None = Field(None, exclude_if=lambda value: value is None)
+    """How the values of the recipe's options were chosen, and what had been seen of the evaluation sets by then; quoted
+    in the card, since no manifest can know it."""
+    consulted: dict[str, str] = Field({}, exclude_if=lambda value: not value)
+    """{data set: licence} of data on which values were chosen, besides the files of the recipe; listed in the card."""
     plain: bool = True
     """Also publish the vocabulary of a tokenizer over morphemes as one that needs no analyzer, in the folder
     `plain`."""

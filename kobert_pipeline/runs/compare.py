@@ -74,7 +74,20 @@ def final_split(runs: list[dict[str, Any]]) -> str:
 
 def scores_by_metric(runs: list[dict[str, Any]], split: str) -> dict[str, list[float]]:
     """{metric: [score of each run]} on a split. `runs` are manifests."""
-    return {name: [run["counts"][split][name] for run in runs] for name in runs[0]["counts"][split]}
+    return _by_metric([run["counts"][split] for run in runs])
+
+
+def ablation_by_metric(runs: list[dict[str, Any]], split: str) -> dict[str, dict[str, list[float]]]:
+    """{part: {metric: [score of each run]}} of the network alone, with its priors, and of the priors alone; {} for a
+    task without priors, and for runs of versions that did not measure it. `runs` are manifests."""
+    ablations = [run["counts"].get(f"{split}_prior_ablation", {}) for run in runs]
+    if not all(ablations):
+        return {}
+    return {part: _by_metric([ablation[part] for ablation in ablations]) for part in (ablations or [{}])[0]}
+
+
+def _by_metric(scores: list[dict[str, float]]) -> dict[str, list[float]]:
+    return {name: [values[name] for values in scores] for name in scores[0]}
 
 
 def _scores(folder: Path) -> dict[str, Any]:
@@ -83,6 +96,8 @@ def _scores(folder: Path) -> dict[str, Any]:
     runs, left_out = current_seeds(folder)
     split = final_split(runs)
     row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": _summary(runs, split)}
+    if ablation := ablation_by_metric(runs, split):
+        row["prior_ablation"] = {part: _spreads(values) for part, values in ablation.items()}
     # any of the seeds: current ones have the same features
     if runs and manifest.is_finished(features := features_folder(folder, runs[0])):
         row["examples"] = manifest.read(features)["counts"][f"{split}_examples"]
@@ -99,7 +114,10 @@ def _scores(folder: Path) -> dict[str, Any]:
 
 def _summary(runs: list[dict[str, Any]], split: str) -> dict[str, Any]:
     """{metric: mean, spread and range} of a split over the seeds."""
-    values = scores_by_metric(runs, split) if runs else {}
+    return _spreads(scores_by_metric(runs, split)) if runs else {}
+
+
+def _spreads(values: dict[str, list[float]]) -> dict[str, Any]:
     return {name: {"mean": round(mean(v), 2), **spread(v)} for name, v in values.items()}
 
 
@@ -153,15 +171,19 @@ def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[
     header = ["run", "start", "parameters", "vocabulary", "tokens seen", *losses.values(), "fine-tuning", "split",
               "seeds", "scores: mean (range)", "examples", *on_dev]  # fmt: skip
     lines = []
-    for row in rows:
+    parts = [(row, part) for row in rows for part in row.get("prior_ablation", [""])]
+    for row, part in parts:
         key = _loss_key(row)
+        # on dev, by which runs are chosen, only the whole is measured
+        whole = part in ("", "network_and_priors")
         lines.append(
             [row["run"], row.get("checkpoint", "own pretraining"), f"{row['parameters']:,}", f"{row['vocab_size']:,}",
              f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
-             row["finetune"], row.get("split", ""), str(row["seeds"]), _scores_text(row["scores"]),
+             " ".join(filter(None, [row["finetune"], part.replace("_", " ")])), row.get("split", ""), str(row["seeds"]),
+             _scores_text(row["prior_ablation"][part] if part else row["scores"]),
              f"{row['examples']:,}" if "examples" in row else "-",
-             *(_scores_text(row.get("dev_scores", row["scores"])) for _ in on_dev)]
+             *(_scores_text(row.get("dev_scores", row["scores"])) if whole else "-" for _ in on_dev)]
         )  # fmt: skip
     found = [(header, lines)]
     if differing:

@@ -6,7 +6,9 @@ They are not part of the fingerprint, so a run may be resumed on another machine
 import importlib.metadata
 import os
 import platform
+import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,29 @@ LIBRARIES = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the installed `LIBRARIES`."""
-    numbers = {"python": platform.python_version()}
+    """Versions of Python and of the installed `LIBRARIES`, and the commit of this package."""
+    numbers = {"python": platform.python_version()} | ({"commit": revision} if (revision := commit()) else {})
     for name in LIBRARIES:
         try:
             numbers[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return numbers
+
+
+@cache
+def commit() -> str | None:
+    """The short hash of the commit that this package is at, with `-dirty` if its code was changed since; None for an
+    installed wheel."""
+    package = Path(__file__).parents[1]
+    if not (package.parent / ".git").exists():
+        return None
+    command = ["git", "-C", str(package), "describe", "--always", "--exclude=*", "--dirty", "--abbrev=7"]
+    try:
+        described = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):  # git is not installed, or does not trust the folder's owner
+        return None
+    return described.stdout.strip() or None
 
 
 def device() -> dict[str, Any]:

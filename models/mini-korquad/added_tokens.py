@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds added tokens in a text, by the very rules of `tokenizers` (`single_word`, `lstrip`, `rstrip`).
 
 There are two kinds. A *marker* annotates the text around it: a special token, or one in brackets (`[SUBJ]`, `</e>`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One side of the tokenizer's input (a text, or one of a pair) as morphemes with their places in the text as given.
 
 A text is analysed as a whole, without the markers in it; words that were split already are analysed as the text they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forms that a call of a tokenizer can take, and what follows from its arguments."""
 
 import warnings

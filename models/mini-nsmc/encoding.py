@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A `tokenizers.Encoding` whose offsets and words are those of the text as given.
 
 The backend gets tokens as if they were words, only to arrange them (truncation, windows, pairs, padding), so its own

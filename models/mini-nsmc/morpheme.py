@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data types of this folder: a `Morpheme` (a span of a text) and the `Segmentation` of a whole text.
 
 A morpheme is a span, not a string, because Kiwi restores forms (했다 -> 하 + 었 + 다 over two characters): joined forms

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NFC and lone surrogates, with offsets that still count characters of the string as given.
 
 Analyzers only ever see NFC: in decomposed text (NFD) Kiwi takes every eojeol for one noun.

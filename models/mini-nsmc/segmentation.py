@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Splits texts at an analyzer's boundaries so that no character is lost and no offset moves.
 
 Everything here is a pure function of the texts. The analysis stage, the shards and the published tokenizer all use this

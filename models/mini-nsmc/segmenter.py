@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From texts to `Segmentation`s in batches: the one code path of both the analysis stage and the published
 tokenizer."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of a saved tokenizer, `tokenizer_config.json` and `morphemes.json`: what is added on writing, and what is
 refused on reading."""
 

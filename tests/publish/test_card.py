@@ -1,5 +1,6 @@
 """The model card, read back by `huggingface_hub`: means, spread, controls, data, cost."""
 
+import math
 import statistics
 from dataclasses import replace
 from itertools import pairwise
@@ -7,9 +8,10 @@ from itertools import pairwise
 import pytest
 from huggingface_hub import ModelCard
 
+from kobert_pipeline.pipeline.provenance import known_datasets
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
-from kobert_pipeline.publish.licences import NOT_STATED
+from kobert_pipeline.publish.licences import NOT_STATED, file_row, link
 from kobert_pipeline.publish.model_card import auto_class_of, model_card, snippet
 
 SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
@@ -28,6 +30,9 @@ FACTS = CardFacts(
     results=Results("nsmc", "nsmc", "test", SCORES, CONTROLS), costs=[Cost("pretrain", 2.0, "H200"),
     Cost("finetune/nsmc", 1.0, "H200")],
 )  # fmt: skip
+
+
+SECTIONS = ("Results", "How it was made", "Data", "Cost", "Intended use and limits", "Licence and citation")
 
 
 def read(facts: CardFacts) -> ModelCard:
@@ -82,8 +87,8 @@ def test_the_card_says_which_tokens_of_plain_the_model_knows() -> None:
 
 def test_data_names_files_licences_and_uses_the_permission_and_what_is_not_stated() -> None:
     text = read(FACTS).text
-    assert "| wiki.txt | CC BY-SA 3.0 | pretrain |" in text
-    assert "| train.txt | CC0-1.0 | fine-tune |" in text
+    assert "| wiki.txt |  | [CC BY-SA 3.0](https://creativecommons.org/licenses/by-sa/3.0/) | pretrain |" in text
+    assert "| train.txt |  | [CC0-1.0](https://creativecommons.org/publicdomain/zero/1.0/) | fine-tune |" in text
     assert "no licence is stated" not in text and "in its publisher's words" not in text
     for licence in (NOT_STATED, "research only"):
         unknown = [{"path": "x", "license": licence, "use": "pretrain"}]
@@ -126,7 +131,7 @@ def test_half_of_the_numbers_for_co2_is_refused() -> None:
 
 
 def test_how_the_weights_were_chosen_is_true_of_this_model() -> None:
-    assert "picked on a dev split and the test set read once per run." in read(FACTS).text
+    assert "picked on a dev split, and the test set was read once per run." in read(FACTS).text
     assert "no test set was read." in read(replace(FACTS, results=replace(FACTS.results, split="dev"))).text
     for split, expected in (("dev", True), ("test", False)):
         made = read(replace(FACTS, results=replace(FACTS.results, split=split, made_for_dev=1200))).text
@@ -134,7 +139,7 @@ def test_how_the_weights_were_chosen_is_true_of_this_model() -> None:
     scratch = read(replace(FACTS, results=replace(FACTS.results, controls={}, from_scratch=True))).text
     assert "| nsmc (test) | from scratch | accuracy |" in scratch and "what pretraining added" not in scratch
     rules = read(replace(FACTS, inference_options={"kind_bonus": 8.0, "phrase_bonus": 0, "max_length": 128})).text
-    assert "(`kind_bonus` 8 of the config), which is not learned" in rules and "`--set kind_bonus=0`" in rules
+    assert "(`kind_bonus` 8 of the config): rules that add to the scores of answers and are not learned" in rules
     assert "not learned" not in read(FACTS).text
     pretrained = read(replace(FACTS, results=None, auto_class="AutoModelForMaskedLM")).text
     assert "dev split" not in pretrained and "test set" not in pretrained and "held-out loss above" in pretrained
@@ -177,7 +182,7 @@ def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text(
         scores = {"accuracy": [90.0]}
         facts = replace(
             FACTS, name=name, recipe=name, description=name, permission=name, counts={"labels": name, "documents": "3"},
-            license=name,
+            license=name, author=name, selection=name, versions={"kobert-pipeline": name}, year=name,
             sources=[{"path": name, "license": name, "use": "pretrain"}], costs=[Cost(name, 1.0, name)],
             results=Results(name, "nsmc", "test", scores, {name: scores}, "1", {"accuracy": 90.0}),
             emissions=EmissionsOptions(watts=1, grams_per_kwh=1),
@@ -194,11 +199,11 @@ def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text(
         )
         headings, tables, languages = rendered(card.text)
         line = " ".join(name.split())
-        assert headings == [line, "Results", "How it was made", "Data", "Cost", "Intended use and limits"], name
-        assert languages == ["python"], name
-        assert [len(cells) for cells in tables] == [3 * 7, 3 * 2, 2 * 3, 2 * 3], name
-        row = tables[2][3:]
-        assert row == [line, line, "pretrain"], name
+        assert headings == [line, *SECTIONS], name
+        assert languages == ["python", "bibtex"], name
+        assert [len(cells) for cells in tables] == [3 * 7, 3 * 2, 2 * 4, 2 * 3], name
+        row = tables[2][4:]
+        assert row == [line, "", line, "pretrain"], name
         assert tables[1][2:4] == ["labels", line], name
 
 
@@ -219,3 +224,74 @@ def test_each_head_has_its_auto_class() -> None:
         "GPT2LMHeadModel": "AutoModelForCausalLM",
     }.items():
         assert auto_class_of({"architectures": [architecture]}) == auto_class, architecture
+
+
+PARTS = ("network_alone", "network_and_priors", "priors_alone")
+ABLATION = {part: {"f1": [value, value + 1.0]} for part, value in zip(PARTS, (42.0, 57.0, 49.0), strict=True)}
+
+
+def test_with_priors_the_network_alone_is_named_first_everywhere() -> None:
+    both = ABLATION["network_and_priors"]
+    results = replace(FACTS.results, scores=both, controls={}, ablation=ABLATION, initial_weights="word vectors")
+    card = read(replace(FACTS, auto_class="AutoModelForQuestionAnswering", results=results))
+    rows = [line for line in card.text.splitlines() if line.startswith("| nsmc (test) | ")]
+    starts = ["word vectors, network alone", "word vectors, network and priors", "no network, priors alone"]
+    assert [row.split(" | ")[1] for row in rows] == starts
+    assert [row.split(" | ")[3] for row in rows] == ["42.50", "57.50", "49.50"]
+    assert "what the word vectors added is not known" in card.text
+    named = [(result.metric_name, result.metric_value) for result in card.data.eval_results or []]
+    assert named == [("f1 (network alone)", 42.5), ("f1 (network and priors)", 57.5), ("f1 (priors alone)", 49.5)]
+
+
+def test_a_public_dev_set_stays_a_dev_set_though_it_is_read_as_test_set() -> None:
+    results = replace(FACTS.results, evaluated_on="KorQuAD 1.0, dev", dataset_id="KorQuAD/squad_kor_v1", examples=5774)
+    card = read(replace(FACTS, results=results))
+    assert "(test)" not in card.text and "and KorQuAD 1.0, dev was read once per run" in card.text
+    for result in card.data.eval_results or []:
+        described = (result.dataset_name, result.dataset_type, result.dataset_split)
+        assert described == ("KorQuAD 1.0, dev", "KorQuAD/squad_kor_v1", "dev")
+    error = 100 * math.sqrt(0.8724 * (1 - 0.8724) / 5774)
+    assert f"With 5,774 examples the sampling error (one standard error) of accuracy is {error:.2f}." in card.text
+
+
+def test_known_data_sets_are_credited_and_named_to_the_hub() -> None:
+    files = ("kowiki/kowiki-12m.jsonl", "qa/KorQuAD_v1.0_dev.json", "mine/reviews.txt")
+    rows = known_datasets([file_row(path, "CC BY-SA 3.0", "pretrain") for path in files])
+    card = read(replace(FACTS, sources=rows))
+    assert card.data.to_dict()["datasets"] == ["wikimedia/wikipedia", "KorQuAD/squad_kor_v1"]
+    assert (
+        "- Korean Wikipedia: the authors of Korean Wikipedia, https://ko.wikipedia.org; kowiki-12m.jsonl: " in card.text
+    )
+    assert "dump of January 2023" in card.text
+    assert "its passages are from Korean Wikipedia, by its authors, CC BY-SA" in card.text
+    assert "| mine/reviews.txt |  | " in card.text
+
+
+def test_weaknesses_versions_choices_and_licences_are_said() -> None:
+    row = {"kind": "spaces-removed", "rate": 1.0, "scores": {"accuracy": 80.5}}
+    noise = {"of": "dev", "examples": 1000, "in": ["text"], "clean": {"accuracy": 88.0}, "conditions": [row]}
+    facts = replace(
+        FACTS, noise=noise, author="A. Person {x}", year="2026", selection="on dev.",
+        versions={"kobert-pipeline": "0.1.0", "commit": "abc1234"},
+    )  # fmt: skip
+    text = read(facts).text
+    assert "| none |  | 88.00 |\n| spaces-removed | 1 | 80.50 |" in text
+    assert "(kobert-pipeline 0.1.0, commit abc1234)" in text and "How options were chosen: on dev." in text
+    assert "by A. Person {x} under [cc-by-sa-4.0](https://creativecommons.org/licenses/by-sa/4.0/)" in text
+    assert "under Apache-2.0 (`LICENSE`)" in text
+    assert "  author = {A. Person x},\n  year = {2026}," in text
+    assert "LICENSE" not in read(replace(FACTS, analyzer="")).text, "a tokenizer of other people"
+
+
+@pytest.mark.parametrize(
+    ("licence", "address"),
+    [
+        ("CC BY-ND 2.0 KR", "https://creativecommons.org/licenses/by-nd/2.0/kr/"),
+        ("CC BY-NC-SA 4.0", "https://creativecommons.org/licenses/by-nc-sa/4.0/"),
+        ("Apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0"),
+        ("CC BY-SA", None),
+        ("by letter", None),
+    ],
+)
+def test_licences_have_addresses(licence: str, address: str | None) -> None:
+    assert link(licence) == address

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One file per analyzer. A file is copied into the folders of tokenizers that use it, so it imports nothing of this
 package. It defines
 

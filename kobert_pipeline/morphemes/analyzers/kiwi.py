@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The analyzer Kiwi (Lee 2024), through kiwipiepy."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MeCab-ko (Kudo 2006; dictionary of the Eunjeon project) through python-mecab-ko, an optional extra.
 
 It does not split sentences, so a sentence starts after every sentence-final punctuation mark.

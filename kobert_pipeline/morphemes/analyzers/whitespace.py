@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The baseline without an analyzer: an eojeol is one token, and a line is one sentence.
 
 In the style `surface` punctuation at either end of an eojeol is split off afterwards, as for every analyzer.
