@@ -38,7 +38,7 @@ ROOMS = {
                   "features.matches",
     "serve":      f"{GROUND} checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
-                  "pretrain finetune publish runs",
+                  "pretrain finetune publish runs inference evaluation",
     "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation visualize "
                   "serve pipeline",
     "__main__":   "cli",
@@ -149,9 +149,11 @@ def test_no_swamp_modules() -> None:
     assert not [dotted(path) for path in modules() if swamps & set(dotted(path).split("."))]
 
 
-def test_files_have_at_most_300_lines() -> None:
-    sizes = {dotted(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
-    assert not {name: size for name, size in sizes.items() if size > 300}
+def test_files_of_more_than_400_lines_say_why() -> None:
+    """In their docstring, by the words "one file"."""
+    texts = {dotted(path): path.read_text(encoding="utf-8") for path in modules()}
+    long = {name: text for name, text in texts.items() if len(text.splitlines()) > 400}
+    assert not {name for name, text in long.items() if "one file" not in (ast.get_docstring(ast.parse(text)) or "")}
 
 
 def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef, bool]]:

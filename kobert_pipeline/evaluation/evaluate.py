@@ -59,8 +59,6 @@ def evaluate(
         results["classification_report"] = clean.classification_report
     if ablation := prior_ablation(clean):
         results["prior_ablation"] = {name: rounded(scores) for name, scores in ablation.items()}
-        for name, scores in results["prior_ablation"].items():
-            report(f"{name.replace('_', ' ')}  {format_scores(scores)}")
     if isinstance(task, SequenceTask):
         results["subsets"] = by_kind(checkpoint, clean)
     if noises:

@@ -106,8 +106,8 @@ def publish_model(
 
     `tuned` are the folders of the fine-tuning's seeds, empty for a pretrained model; `controls` those of each control.
     """
-    options = recipe.publish[key]
-    begin = origin(recipe)
+    options, begin = recipe.publish[key], origin(recipe)
+    tokenizer = run_dir / begin.tokenizer[1]
     manifests = {stage: manifest.read(run_dir / stage) for stage in begin.upstream}
     model, results, task = run_dir / begin.model[1], None, None
     cost = partial(cost_on_held_out, run_dir / "shards")
@@ -124,16 +124,14 @@ def publish_model(
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         cost = partial(cost_on_dev, run_dir / "features" / features)
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
-    analyzer, config = analyzer_of(run_dir / begin.tokenizer[1]), read_json(model / "config.json")
+    analyzer, config = analyzer_of(tokenizer), read_json(model / "config.json")
     facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
-        facts = replace(
-            facts,
-            example=card_example(task, dev_licence(recipe.features[features]), run_dir, features),
-            noise=noise_on_dev(model, run_dir / begin.tokenizer[1], run_dir / "features" / features),
-        )
+        example = card_example(task, dev_licence(recipe.features[features]), run_dir, features)
+        noise = noise_on_dev(model, tokenizer, run_dir / "features" / features)
+        facts = replace(facts, example=example, noise=noise)
     history = training_history(recipe, data_dir, manifests | related)
-    counts = publish_stage.run(options, facts, history, model, run_dir / begin.tokenizer[1], out, cost)
+    counts = publish_stage.run(options, facts, history, model, tokenizer, out, cost)
     counts |= {"noise": facts.noise} if facts.noise else {}
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
 
@@ -166,8 +164,7 @@ def card_facts(
         paired=task is not None and task.paired,
         inference_options=fine_tuned_for(config)[1],
         evaluated=known_datasets(strip_local_paths(recipe.evaluation_files(options), data_dir)),
-        author=options.author,
-        selection=options.selection,
+        **options.model_dump(include={"author", "selection", "permission"}),
         **trained_with(manifests),
         **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),
@@ -175,15 +172,14 @@ def card_facts(
         plain_agreement=manifests.get("tokenizer", {}).get("counts", {}).get("agreement_with_plain"),
         learned_plain=any("train_examples_plain" in run["counts"] for run in related.values()),
         gives_vectors=isinstance(task, Contrastive) or (task is None and auto_class != "AutoModelForCausalLM"),
-        permission=options.permission,
         costs=costs(manifests | related),
         emissions=options.emissions,
     )
 
 
 def known_datasets(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows of files, where `kobert download` knows them with the data set, its name on the Hub, its authors, and the
-    part of it that the file holds."""
+    """The rows of files; where `kobert download` knows a file, with its data set, the name of that on the Hub, its
+    authors, and what part of it the file holds."""
     complete = []
     for row in rows:
         if known := find_dataset(row["path"]):
@@ -204,8 +200,8 @@ def evaluated_set(prepared: FeaturesOptions, split: str, counts: dict[str, Any])
     own = PART.search(Path(file).name.lower())
     (source, _), part = find_dataset(file) or (None, ""), own[1] if own else split
     if source is None:
-        return size | {"evaluated_on": f"{Path(file).name}, {part}"}
-    return size | {"evaluated_on": f"{source.name}, {part}", "dataset_id": source.dataset_id}
+        return size | {"dataset": Path(file).name, "dataset_split": part}
+    return size | {"dataset": source.name, "dataset_split": part, "dataset_id": source.dataset_id}
 
 
 def initial_weights(manifests: dict[str, Manifest]) -> str:

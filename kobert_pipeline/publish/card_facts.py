@@ -33,9 +33,11 @@ class Results:
     """The number of dev examples that were made from the corpus."""
     initial_weights: str = "pretrained"
     """What the fine-tuning started from, if not random weights."""
-    evaluated_on: str = ""
-    """The data set and its own name for the part that was evaluated, such as `KorQuAD 1.0, dev`: a public dev set that
-    is read as test set stays a dev set. "" where no more than `split` is known."""
+    dataset: str = ""
+    """The data set that was evaluated, or the name of its file; "" where no more than `split` is known."""
+    dataset_split: str = ""
+    """What the data set itself calls the part that was evaluated: a public dev set that is read as test set stays one.
+    """
     dataset_id: str | None = None
     """That data set on the Hub."""
     examples: int = 0
@@ -50,7 +52,7 @@ class Results:
     @property
     def title(self) -> str:
         """The name of the set in tables."""
-        return self.evaluated_on or f"{self.name} ({self.split})"
+        return f"{self.dataset} ({self.dataset_split})" if self.dataset else f"{self.name} ({self.split})"
 
 
 class WeightFile(NamedTuple):

@@ -64,14 +64,15 @@ def own_scores(results: Results) -> list[str]:
     """The scores of the seed whose weights the folder holds."""
     if not results.own:
         return []
+    published = f"The weights in this folder are those of seed {results.seed}"
+    if len(next(iter(results.scores.values()))) == 1:
+        return [f"{published}."]  # whose scores the table shows
     by_part = results.own_ablation or {"": results.own}
     listed = "; ".join(
         f"{part.replace('_', ' ')} " * bool(part) + ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
         for part, scores in by_part.items()
     )
-    return [
-        f"The weights in this folder are those of seed {results.seed}, the best on dev; their own scores: {listed}."
-    ]
+    return [f"{published}, the best on dev; their own scores: {listed}."]
 
 
 def rules_text(facts: CardFacts) -> list[str]:

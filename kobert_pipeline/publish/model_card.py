@@ -101,7 +101,7 @@ def model_choice(results: Results | None) -> str:
     """On what data the published weights were chosen."""
     if results is None:
         return "The held-out loss above is on documents excluded from training; the weights are those of the last step."
-    read = results.evaluated_on or "the test set"
+    read = results.title if results.dataset else "the test set"
     tested = f", and {escaped(read)} was read once per run" if results.split == "test" else "; no test set was read"
     return f"The scores above are of models picked on a dev split{tested}."
 
@@ -340,7 +340,7 @@ def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
                 task_type=PIPELINES[facts.auto_class],
                 dataset_type=results.dataset_id or results.task,
                 dataset_name=results.title,
-                dataset_split=results.evaluated_on.rpartition(", ")[2] or results.split,
+                dataset_split=results.dataset_split or results.split,
                 metric_type=kind,
                 metric_name=metric_name or None,
                 metric_value=round(mean(values), 2),

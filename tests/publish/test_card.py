@@ -244,12 +244,14 @@ def test_with_priors_the_network_alone_is_named_first_everywhere() -> None:
 
 
 def test_a_public_dev_set_stays_a_dev_set_though_it_is_read_as_test_set() -> None:
-    results = replace(FACTS.results, evaluated_on="KorQuAD 1.0, dev", dataset_id="KorQuAD/squad_kor_v1", examples=5774)
+    results = replace(
+        FACTS.results, dataset="KorQuAD 1.0", dataset_split="dev", dataset_id="KorQuAD/squad_kor_v1", examples=5774
+    )
     card = read(replace(FACTS, results=results))
-    assert "(test)" not in card.text and "and KorQuAD 1.0, dev was read once per run" in card.text
+    assert "(test)" not in card.text and "and KorQuAD 1.0 (dev) was read once per run" in card.text
     for result in card.data.eval_results or []:
         described = (result.dataset_name, result.dataset_type, result.dataset_split)
-        assert described == ("KorQuAD 1.0, dev", "KorQuAD/squad_kor_v1", "dev")
+        assert described == ("KorQuAD 1.0 (dev)", "KorQuAD/squad_kor_v1", "dev")
     error = 100 * math.sqrt(0.8724 * (1 - 0.8724) / 5774)
     assert f"With 5,774 examples the sampling error (one standard error) of accuracy is {error:.2f}." in card.text
 
