@@ -1,10 +1,11 @@
-"""The stage checkpoint: copy an existing model and its tokenizer into the run, weights as safetensors.
+"""The stage checkpoint: copy an existing model and its tokenizer into the run, weights as float32 safetensors.
 
 A recipe with `checkpoint` has this stage in place of those from corpus to pretrain. The copy makes the run independent
-of the Hub and of the user's folder, and its manifest records every file's SHA-256.
+of the Hub and of the user's folder, and its manifest records every file's SHA-256. What other tools write in several
+ways has one form in it, so that no later stage has to know them: the weights' type and names, the config's model type.
 """
 
-import shutil
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,15 @@ from kobert_pipeline.checkpoint.source import (
     parse_hub_name,
 )
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json, sha256
+from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
+from kobert_pipeline.training.hf_config import with_model_type
 from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, weight_files
 
-VERSION = 1
+VERSION = 2
 MODEL, TOKENIZER = "model", "tokenizer"
 WRITES = (
     f"{MODEL}/{CONFIG}", f"{MODEL}/{WEIGHTS}",
@@ -36,6 +38,10 @@ WRITES = (
 """Patterns of every file that the stage writes to its folder."""
 SPARE = ("pooler.",)
 """Weights that a checkpoint may lack: heads that do not use them are fine, and the others train them from scratch."""
+TENSORFLOW_NAMES = {"gamma": "weight", "beta": "bias"}
+"""{TensorFlow's name of a weight of a normalization layer: PyTorch's}. Google's BERTs on the Hub have the former;
+`transformers` reads both, but saves a model with the names that it was loaded with."""
+NORMALIZATION = re.compile(rf"(norm\w*\.)({'|'.join(TENSORFLOW_NAMES)})$", re.IGNORECASE)
 
 
 def raw_files(name: str) -> list[Path]:
@@ -59,17 +65,18 @@ def run(name: str, out: Path) -> dict[str, Any]:
     files = checkpoint_files(folder)
     for part in (MODEL, TOKENIZER):
         (out / part).mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(folder / CONFIG, out / MODEL / CONFIG)
+    config = canonical_config(folder / CONFIG)
+    write_json(out / MODEL / CONFIG, config)
     write_weights(folder, out / MODEL / WEIGHTS)
     try:
-        tokenizer = load_tokenizer(folder)
+        tokenizer = load_tokenizer(folder, **type_for_tokenizer(folder, out / MODEL))
         parameters = count_parameters(out / MODEL)
     except UserError:
         raise
     except Exception as error:  # a library's error about files that may come from anybody
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise UserError(f"checkpoint: {folder} does not load: {reason}; give another checkpoint") from error
-    rows = read_json(folder / CONFIG).get("vocab_size")
+    rows = config.get("vocab_size")
     if not isinstance(rows, int) or len(tokenizer) > rows:
         raise UserError(
             f"checkpoint: {folder} has a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they do not "
@@ -88,13 +95,31 @@ def run(name: str, out: Path) -> dict[str, Any]:
     return counts | {key: value for key, value in known.items() if value}
 
 
+def canonical_config(path: Path) -> dict[str, Any]:
+    """The config in a file, with its model type, for weights in float32. Raises UserError where it is none."""
+    config = with_model_type(read_json(path), path)
+    # the name of `dtype` before transformers 5
+    return {key: value for key, value in config.items() if key != "torch_dtype"} | {"dtype": "float32"}
+
+
+def canonical_name(name: str) -> str:
+    """PyTorch's name of a tensor: ...LayerNorm.gamma -> ...LayerNorm.weight."""
+    return NORMALIZATION.sub(lambda match: match[1] + TENSORFLOW_NAMES[match[2].lower()], name)
+
+
+def type_for_tokenizer(folder: Path, model: Path) -> dict[str, Any]:
+    """The setting by which a tokenizer in `folder` loads whose own files do not name its class: `transformers` takes
+    that of the model type, which the config there may lack and the one in `model` has."""
+    import transformers
+
+    has_type = read_json(folder / CONFIG).get("model_type")
+    return {} if has_type else {"config": transformers.AutoConfig.from_pretrained(model, trust_remote_code=False)}
+
+
 def write_weights(folder: Path, out: Path) -> None:
-    """Copy the weights, or join those of several parts, or convert pickled ones, of which only tensors are read and
-    nothing is executed."""
+    """Write the weights of one file, of several parts, or pickled ones, of which only tensors are read and nothing is
+    executed, in float32 and with canonical names."""
     names = weight_files(folder) or [PICKLED_WEIGHTS]
-    if names == [WEIGHTS]:
-        shutil.copyfile(folder / WEIGHTS, out)
-        return
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -105,8 +130,12 @@ def write_weights(folder: Path, out: Path) -> None:
                 tensors = torch.load(folder / name, map_location="cpu", weights_only=True)
             elif name != INDEX:
                 tensors |= load_file(folder / name)
-        # a file of its own for each tensor: safetensors refuses tensors that share their memory, as tied ones do
-        save_file({key: value.contiguous().clone() for key, value in tensors.items()}, out, {"format": "pt"})
+        # memory of its own for each tensor: safetensors refuses tensors that share it, as tied ones do
+        copies = {
+            canonical_name(name): (tensor.float() if tensor.is_floating_point() else tensor).contiguous().clone()
+            for name, tensor in tensors.items()
+        }
+        save_file(copies, out, {"format": "pt"})
     except Exception as error:  # pickle's, zipfile's, safetensors' and torch's own errors
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(

@@ -76,7 +76,7 @@ class FeatureBasedModel(torch.nn.Module):
         stored = read_json(folder / CONFIG)
         config = transformers.AutoConfig.for_model(**stored)
         kind = {kind.__name__: kind for kind in KINDS}[stored["architectures"][0]]
-        model = kind(transformers.AutoModel.from_config(config, trust_remote_code=False))
+        model = kind(transformers.AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
         load_weights(folder / WEIGHTS, model)
         return model
 

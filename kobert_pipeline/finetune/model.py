@@ -106,7 +106,8 @@ def build(
     name_padding(config)
     # GPT-2's token classifier reads this name, which its config lacks by default, and would else use 0.1
     config.classifier_dropout = plan.dropout
-    model = auto.from_config(config) if from_scratch else _pretrained(auto, pretrained, config)
+    # float32 whatever type the weights are stored in: a step is often too small to change one of half precision
+    model = auto.from_config(config, dtype=torch.float32) if from_scratch else _pretrained(auto, pretrained, config)
     if isinstance(task, SpanTask) and task.mark_matches:
         add_match_types(model)
     if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
@@ -140,7 +141,9 @@ def add_match_types(model: Any) -> None:
 def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
     """The model with the weights in `folder`. A head for other labels, such as that of a model which was fine-tuned
     before, gives way to a new one. Raises UserError where weights of the encoder do not fit its config."""
-    model, loading = auto.from_pretrained(folder, config=config, ignore_mismatched_sizes=True, output_loading_info=True)
+    model, loading = auto.from_pretrained(
+        folder, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
+    )
     before = read_json(folder / "config.json")
     prefix = "" if model.base_model is model else model.base_model_prefix
     encoder = {name for name, _ in model.base_model.named_parameters(prefix=prefix)}
@@ -152,7 +155,7 @@ def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
     labels = {str(index): label for index, label in config.id2label.items()}
     if type(model).__name__ in before.get("architectures", []) and labels != before.get("id2label", labels):
         # as many labels with other names fit the old head, so `transformers` keeps it
-        fresh = dict(auto.from_config(config).named_parameters())
+        fresh = dict(auto.from_config(config, dtype=torch.float32).named_parameters())
         for name, parameter in model.named_parameters():
             if name not in encoder and len(parameter) == len(labels):
                 parameter.data.copy_(fresh[name])

@@ -8,7 +8,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.continued import refuse_unfit
-from kobert_pipeline.training.hf_config import max_input_length
+from kobert_pipeline.training.hf_config import max_input_length, with_model_type
 
 
 def refuse_unfit_checkpoint(recipe: Recipe, run_dir: Path) -> None:
@@ -21,9 +21,7 @@ def refuse_unfit_checkpoint(recipe: Recipe, run_dir: Path) -> None:
     path = folder / "config.json"
     if not path.is_file():
         return
-    config = read_json(path)
-    if not isinstance(config, dict):
-        raise UserError(f"checkpoint: {path} is not the config of a model; give the folder of a whole checkpoint")
+    config = with_model_type(read_json(path), path)
     positions = max_input_length(config)
     for name, features in recipe.features.items():
         if features.max_length > positions:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kobert_pipeline.checkpoint.stage import raw_files as checkpoint_files
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import HASHES
 from kobert_pipeline.finetune.stage import SOFT_LABELS_FOLDER
@@ -29,6 +30,7 @@ FEATURES = 4.0
 SOFT_LABEL_BYTES, SOFT_LABEL_TEXT_BYTES = 5, 64
 """Bytes of a folder of soft labels: per token, an id and a type; per text, its place and its labels."""
 BASE_PARAMETERS = 120_000_000
+HALF_PRECISION = ("float16", "bfloat16")
 WEIGHT_BYTES, CHECKPOINT_BYTES = 4, 12
 """Bytes per parameter: float32 weights; a checkpoint, which also has the optimizer's two moments."""
 
@@ -96,8 +98,12 @@ def soft_labels_bytes(options: Distillation, max_length: int, corpus: float) -> 
 def weights_of(checkpoint: str) -> int:
     """The number of parameters of an existing checkpoint, from the size of its files; for one that is not fetched yet,
     that of a BERT-base."""
-    size = sum(path.stat().st_size for path in checkpoint_files(checkpoint))
-    return size // WEIGHT_BYTES if size else BASE_PARAMETERS
+    files = checkpoint_files(checkpoint)
+    if not files:
+        return BASE_PARAMETERS
+    config = read_json(files[0])
+    is_half = isinstance(config, dict) and config.get("dtype", config.get("torch_dtype")) in HALF_PRECISION
+    return sum(path.stat().st_size for path in files) // (WEIGHT_BYTES // 2 if is_half else WEIGHT_BYTES)
 
 
 def unpacked_bytes(path: Path) -> float:

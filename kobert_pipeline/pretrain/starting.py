@@ -90,10 +90,12 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
 def _base_weights(kind: Any, base: Path) -> tuple[dict[str, Any], list[str]]:
     """The weights of `base` for the model class `kind` by name, and the names of those that it lacks, which are random.
     Raises UserError where it cannot be loaded."""
+    import torch
+
     try:
         # safe with a folder from elsewhere: neither code (auto_map) nor pickles are loaded
         loaded, loading_info = kind.from_pretrained(
-            base, output_loading_info=True, use_safetensors=True, trust_remote_code=False
+            base, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
         )
     except Exception as error:  # transformers raises many types for damaged folders
         raise UserError(

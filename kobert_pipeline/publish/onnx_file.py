@@ -44,7 +44,7 @@ def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any
     from kobert_pipeline.tokenizer.loading import load_tokenizer
 
     tokenizer = load_tokenizer(folder)
-    model = getattr(transformers, auto_class).from_pretrained(folder).eval()
+    model = getattr(transformers, auto_class).from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False  # otherwise a decoder also returns its keys and values
     example = dict(tokenizer(texts, padding=True, return_tensors="pt"))
     with torch.no_grad():

@@ -87,7 +87,7 @@ def outputs_here(folder: Path, model: Path, auto_class: str, dtype: str = "float
 
     quiet_transformers()
     tokenizer = load_tokenizer(folder)
-    loaded = getattr(transformers, auto_class).from_pretrained(model).eval()
+    loaded = getattr(transformers, auto_class).from_pretrained(model, dtype=torch.float32).eval()
     for parameter in loaded.parameters():
         parameter.data = parameter.to(getattr(torch, dtype)).float()
     inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]

@@ -16,7 +16,7 @@ def max_input_length(config: dict[str, Any]) -> int:
             "truncated to fit; add it to config.json"
         )
     # RoBERTa numbers positions from pad_token_id + 1 on, and the embeddings below that are never used
-    offset = config["model_type"] in ("roberta", "xlm-roberta")
+    offset = config.get("model_type") in ("roberta", "xlm-roberta")
     return positions - config["pad_token_id"] - 1 if offset else positions
 
 
@@ -46,29 +46,49 @@ def trained_pooling(config: dict[str, Any]) -> str:
     return str(fine_tuned_for(config)[1].get("pooling", "mean"))
 
 
+def with_model_type(config: Any, path: Path) -> dict[str, Any]:
+    """A config, read from `path`, with its `model_type`: where it has none, that of the model class it names. Raises
+    UserError where it does not name one either."""
+    if isinstance(config, dict) and isinstance(config.get("model_type"), str):
+        return config
+    if isinstance(config, dict) and (named := _named_class(config)):
+        return config | {"model_type": named.config_class.model_type}
+    raise UserError(
+        f"{path} is not the config of a model: it has no model_type, and architectures names no model class of "
+        'transformers; add the type, such as "model_type": "bert"'
+    )
+
+
 def model_class(config: Any, path: Path) -> Any:
     """The `transformers` model class that a config, read from `path`, names.
 
     Raises UserError for any other name: an Auto class would look for code in the model's folder, and functions and
     trainers are not models.
     """
-    import transformers
-
     if not isinstance(config, dict):
         raise UserError(f"{path} is not the config of a model: a JSON object was expected, not {type(config).__name__}")
+    architectures, named = config.get("architectures"), _named_class(config)
+    if named is None:
+        raise UserError(
+            f"{path}: architectures is {architectures!r:.80}; the name of one model class of transformers was "
+            "expected, such as ['BertForSequenceClassification'] (code from a model's folder is never run)"
+        )
+    expected = named.config_class.model_type
+    if config.get("model_type", expected) != expected:
+        raise UserError(
+            f"{path}: architectures is {architectures!r:.80}, but model_type is {config['model_type']!r:.40}; "
+            f"{expected!r} was expected"
+        )
+    return named
+
+
+def _named_class(config: dict[str, Any]) -> Any:
+    """The model class of `transformers` that `architectures` names; None where it names none."""
+    import transformers
+
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-    found: Any = getattr(transformers, name, None) if name.isidentifier() else None
+    value: Any = getattr(transformers, name, None) if name.isidentifier() else None
     # PreTrainedModel itself has no config class, and Auto classes are not subclasses of it
-    is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
-    if not is_model or found.config_class is None:
-        raise UserError(
-            f"{path}: architectures is {named!r:.80}; the name of one model class of transformers was expected, such "
-            "as ['BertForSequenceClassification'] (code from a model's folder is never run)"
-        )
-    if found.config_class.model_type != config.get("model_type"):
-        raise UserError(
-            f"{path}: architectures is {named!r:.80}, but model_type is {config.get('model_type')!r:.40}; "
-            f"{found.config_class.model_type!r} was expected"
-        )
-    return found
+    is_model = isinstance(value, type) and issubclass(value, transformers.PreTrainedModel)
+    return value if is_model and value.config_class is not None else None

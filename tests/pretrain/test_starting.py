@@ -83,6 +83,18 @@ def test_new_tokens_start_as_the_mean_of_those_that_spell_them(tiny_bert, base, 
     assert counts == {"tokens_taken_over": len(NEW) - 3, "tokens_started_as_a_mean": 2, "tokens_started_at_random": 1}
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_means_over_a_base_stored_in_half_precision_are_computed_in_float32(tiny_bert, base, tmp_path, dtype) -> None:
+    folder, models = tokenizer(tmp_path, NEW), []
+    for stored in (dtype, torch.float32):  # the same values, rounded to `dtype`, in a file of each type
+        BertForPreTraining.from_pretrained(base).to(stored).save_pretrained(base)
+        torch.manual_seed(2)
+        models.append(BertForPreTraining(sized(tiny_bert, len(NEW))))
+        start_from(models[-1], base, folder)
+    half, full = (model.state_dict() for model in models)
+    assert all(torch.equal(value, full[name]) for name, value in half.items())
+
+
 def test_heads_that_a_fine_tuned_checkpoint_lacks_start_at_random_and_are_counted(tiny_bert, base, tmp_path) -> None:
     tuned = BertForSequenceClassification.from_pretrained(base)
     tuned.save_pretrained(base)

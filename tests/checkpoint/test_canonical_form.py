@@ -1,0 +1,189 @@
+"""However another tool stored a checkpoint, the run's copy of it has one form: float32, PyTorch's names of weights, and
+a model type. So it is trained in float32 and published."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from layouts import made
+from safetensors.torch import load_file, save_file
+
+from kobert_pipeline.checkpoint import stage
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.finetune.feature_based import FeatureBasedModel
+from kobert_pipeline.finetune.model import build
+from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.pipeline.disk_space import weights_of
+from kobert_pipeline.publish.consistency import refuse_other_shapes
+from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.training.weight_files import WEIGHTS, weight_files
+
+HALF = [torch.float16, torch.bfloat16]
+
+
+def store_as(folder: Path, dtype: torch.dtype, **options: Any) -> Path:
+    """The checkpoint in `folder` with its weights, and what its config says of them, in `dtype`."""
+    auto = read_json(folder / "config.json")["architectures"][0]
+    model = getattr(transformers, auto).from_pretrained(folder).to(dtype)
+    (folder / "pytorch_model.bin").unlink(missing_ok=True)
+    model.save_pretrained(folder, **options)
+    return folder
+
+
+def pickle_weights(folder: Path) -> Path:
+    torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+    (folder / WEIGHTS).unlink()
+    return folder
+
+
+def edit_config(folder: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
+    config = read_json(folder / "config.json")
+    edit(config)
+    write_json(folder / "config.json", config)
+    return folder
+
+
+STORED = {
+    "one-file": lambda folder, dtype: store_as(folder, dtype),
+    "parts": lambda folder, dtype: store_as(folder, dtype, max_shard_size="20KB"),
+    "pickled": lambda folder, dtype: pickle_weights(store_as(folder, dtype)),
+    "torch-dtype": lambda folder, dtype: edit_config(
+        store_as(folder, dtype), lambda config: config.update(torch_dtype=config.pop("dtype"))
+    ),
+    # as after a conversion of the file alone
+    "config-of-another": lambda folder, dtype: edit_config(
+        store_as(folder, dtype), lambda config: config.update(dtype="float32")
+    ),
+}
+
+
+def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    names = [name for name in weight_files(folder) if name.endswith(".safetensors")]
+    parts = [load_file(folder / name) for name in names] or [torch.load(folder / "pytorch_model.bin")]
+    return {name: tensor for part in parts for name, tensor in part.items()}
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@pytest.mark.parametrize("stored", STORED)
+def test_the_copy_holds_the_same_values_in_float32(stored: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    folder = STORED[stored](made("koelectra-v3", tmp_path), dtype)
+    stage.run(str(folder), tmp_path / "out")
+    copy = load_file(tmp_path / "out" / "model" / WEIGHTS)
+    originals = stored_tensors(folder)
+    assert {tensor.dtype for tensor in originals.values() if tensor.is_floating_point()} == {dtype}
+    assert copy.keys() == originals.keys()
+    for name, tensor in originals.items():
+        torch.testing.assert_close(copy[name], tensor.float(), rtol=0, atol=0)
+    config = read_json(tmp_path / "out" / "model" / "config.json")
+    assert config["dtype"] == "float32" and "torch_dtype" not in config
+    assert transformers.AutoModel.from_pretrained(tmp_path / "out" / "model").dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@pytest.mark.parametrize(("from_scratch", "frozen"), [(False, False), (True, False), (False, True)])
+def test_a_model_stored_in_half_precision_is_trained_in_float32(
+    from_scratch: bool, frozen: bool, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """Also where the folder was not copied by the stage, such as a run's of an earlier version."""
+
+    def built(folder: Path) -> Any:
+        torch.manual_seed(5)
+        return build(Task.choose("nsmc"), folder, from_scratch, FinetunePlan(), 32, frozen)
+
+    half = store_as(made("kcbert", tmp_path / "half"), dtype)
+    full = store_as(made("kcbert", tmp_path / "full"), dtype)
+    store_as(full, torch.float32)
+    states = [built(folder).state_dict() for folder in (half, full)]
+    assert {value.dtype for value in states[0].values() if value.is_floating_point()} == {torch.float32}
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+    model = built(half)
+    model.save_pretrained(tmp_path / "saved")
+    assert read_json(tmp_path / "saved" / ("feature_based.json" if frozen else "config.json"))["dtype"] == "float32"
+    loaded = (FeatureBasedModel if frozen else type(model)).from_pretrained(tmp_path / "saved")
+    assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_a_file_of_half_precision_needs_as_much_disk_space(dtype: torch.dtype, tmp_path: Path) -> None:
+    folder = store_as(made("kcbert", tmp_path), torch.float32)
+    expected = weights_of(str(folder))
+    assert weights_of(str(store_as(folder, dtype))) == pytest.approx(expected, rel=0.1)
+
+
+def tensorflow_names(folder: Path) -> Path:
+    """The checkpoint with the names that normalization layers have in TensorFlow."""
+    tensors = load_file(folder / WEIGHTS)
+    renamed = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+        for name, value in tensors.items()
+    }
+    assert renamed.keys() != tensors.keys()
+    save_file(renamed, folder / WEIGHTS, {"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_weights_with_the_names_of_tensorflow_are_trained_and_published(pickled: bool, tmp_path: Path) -> None:
+    folder = store_as(made("kcbert", tmp_path), torch.float32)
+    expected = load_file(folder / WEIGHTS)
+    tensorflow_names(folder)
+    if pickled:
+        pickle_weights(folder)
+    stage.run(str(folder), tmp_path / "out")
+    copy = load_file(tmp_path / "out" / "model" / WEIGHTS)
+    assert copy.keys() == expected.keys()
+    assert all(torch.equal(value, expected[name]) for name, value in copy.items())
+    trained = tmp_path / "trained"
+    build(Task.choose("nsmc"), tmp_path / "out" / "model", False, FinetunePlan(), 32).save_pretrained(trained)
+    refuse_other_shapes(trained, read_json(trained / "config.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("bert.embeddings.LayerNorm.gamma", "bert.embeddings.LayerNorm.weight"),
+        ("cls.predictions.transform.LayerNorm.beta", "cls.predictions.transform.LayerNorm.bias"),
+        ("encoder.layer_norm.gamma", "encoder.layer_norm.weight"),
+        ("layers.0.attn_norm.weight", "layers.0.attn_norm.weight"),
+        ("layers.0.gamma", "layers.0.gamma"),  # such as a scale of a layer, which PyTorch calls so, too
+    ],
+)
+def test_only_normalization_layers_are_renamed(name: str, canonical: str) -> None:
+    assert stage.canonical_name(name) == canonical
+
+
+@pytest.mark.parametrize("layout", ["kcbert", "klue-roberta", "koelectra-v3", "xlm-roberta"])
+def test_a_missing_model_type_is_that_of_the_class(
+    layout: str, tmp_path: Path, kobert: Callable, corpora: Path
+) -> None:
+    folder = made(layout, tmp_path)
+    expected, tokenizer = read_json(folder / "config.json")["model_type"], load_tokenizer(folder)
+    edit_config(folder, lambda config: config.pop("model_type"))
+    if layout in ("kcbert", "koelectra-v3"):  # as older files, whose config alone says which tokenizer it is
+        settings = read_json(folder / "tokenizer_config.json")
+        write_json(folder / "tokenizer_config.json", {k: v for k, v in settings.items() if k != "tokenizer_class"})
+    stage.run(str(folder), tmp_path / "out")
+    assert read_json(tmp_path / "out" / "model" / "config.json")["model_type"] == expected
+    text = "그 영화 진짜 재밌었어요ㅋㅋ abc"
+    assert load_tokenizer(tmp_path / "out" / "tokenizer")(text)["input_ids"] == tokenizer(text)["input_ids"]
+    recipe = tmp_path / "r.yaml"
+    write_json(recipe, {
+        "checkpoint": str(folder), "data_dir": str(corpora), "finetune": {"nsmc": {}},
+        "features": {"nsmc": {"task": "nsmc", "train": "reviews_train.txt", "max_length": 512}},
+    })  # fmt: skip
+    positions = 100 if layout == "kcbert" else 128
+    assert f"max_length is 512, but {folder} has {positions} positions" in kobert("check", recipe).complaint
+
+
+@pytest.mark.parametrize("architectures", [None, [], ["NoSuchModel"], ["AutoModel"], "BertModel"])
+def test_a_config_that_names_no_type_and_no_class_is_refused(architectures: object, tmp_path: Path) -> None:
+    folder = edit_config(made("kcbert", tmp_path), lambda config: config.pop("model_type"))
+    edit_config(folder, lambda config: config.update(architectures=architectures))
+    with pytest.raises(UserError, match=r'config\.json is not .* no model_type, .* such as "model_type": "bert"'):
+        stage.run(str(folder), tmp_path / "out")
