@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 # before anything imports torch: the tiny models are fastest on one thread, and no test may ask the network
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.pop("COLUMNS", None)  # xdist's workers have it, and tables would be fitted to it
 os.environ["KOBERT_TEST_DATA"] = os.environ.pop("KOBERT_DATA", "")  # real data only where a test asks for it

@@ -1,4 +1,4 @@
-"""One thread; bundled data featurized over eojeols (without an analyzer), and a tiny pretrained folder."""
+"""Bundled data featurized over eojeols (without an analyzer), and a tiny pretrained folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +12,6 @@ from kobert_pipeline.features import stage as features
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.tokenizer import stage as tokenizer
-
-torch.set_num_threads(1)
 
 CORPORA = Path(__file__).parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 VOCAB_SIZE = 1500

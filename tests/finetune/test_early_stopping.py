@@ -112,7 +112,6 @@ import json, os, signal, sys
 from pathlib import Path
 import torch
 from kobert_pipeline.finetune import fitting, stage
-torch.set_num_threads(1)
 plan, prepared, pretrained, out, last = json.loads(sys.argv[1]), *map(Path, sys.argv[2:5]), int(sys.argv[5])
 should_stop = fitting.DevEvaluator.should_stop
 def killed(on_dev, step):

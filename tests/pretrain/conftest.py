@@ -1,4 +1,4 @@
-"""One thread, a tiny BERT to pretrain, and the folders that the stage reads."""
+"""A tiny BERT to pretrain, and the folders that the stage reads."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +12,6 @@ from transformers import BertForPreTraining
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.shards.format import write_shard
-
-torch.set_num_threads(1)
 
 VOCAB_SIZE = 200
 

@@ -27,8 +27,10 @@ from kobert_pipeline.training.compilation import compile_in_place
 from kobert_pipeline.training.device import all_reduce_sum, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.loop import take_step
-from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.prefetch import prefetch
+
+sys.path.append(str(Path(__file__).parents[1]))  # started as a script, which finds the modules beside it alone
+from sgd import sgd
 
 PHASES = [
     {"share": 0.1, "batch_tokens": 256},
@@ -67,7 +69,7 @@ def trained(
 ) -> tuple[list[float], LossModule]:
     """The loss of every step of a small schedule, and the model after it; compiled if there is a `backend`."""
     options, schedule, inner = begun(architecture, objective, **{"max_tokens_per_device": 1024, **plan})
-    accelerator, optimizer = make_accelerator(options.plan), optimizer_of(inner, options.plan)
+    accelerator, optimizer = make_accelerator(options.plan), sgd(inner, options.plan)
     if backend:
         compile_in_place(inner, options.plan.use_regional_compilation, backend=backend)
     module, optimizer = accelerator.prepare(inner, optimizer)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from rows import SMALL, sample_the_likeliest
 from safetensors.torch import load_file
+from sgd import train_by_sgd
 
 from kobert_pipeline.pretrain import losses, stage
 from kobert_pipeline.progress import Display, Progress, shown_on
@@ -27,8 +28,9 @@ REGIONAL = {"torch_compile": True, "use_regional_compilation": True}
 
 
 @pytest.fixture(autouse=True)
-def _forgotten() -> Iterator[None]:
-    """Forget what was compiled for other tests."""
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what was compiled for other tests, and train by SGD."""
+    train_by_sgd(monkeypatch)
     torch.compiler.reset()
     yield
     torch.compiler.reset()

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import SMALL
 from safetensors.torch import load_file
+from sgd import train_by_sgd
 from synthetic_shards import articles, reviews, shards_of
 
 from kobert_pipeline.pretrain import stage
@@ -109,7 +110,10 @@ def test_parts_of_all_ranks_are_the_batch_and_none_is_beyond_the_limit(
     assert all(len(part.input_ids) < max_tokens + 32 for part in parts)
 
 
-def test_a_ramp_in_parts_trains_what_whole_batches_do(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_ramp_in_parts_trains_what_whole_batches_do(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_by_sgd(monkeypatch)
     for name, plan in [("whole", {}), ("parts", {"max_tokens_per_device": 100, "dataloader_num_workers": 2})]:
         stage.run(ramp(**plan), *folders, tmp_path, tmp_path / name)
     weights, expected = (load_file(tmp_path / name / stage.MODEL / "model.safetensors") for name in ("parts", "whole"))

@@ -28,7 +28,6 @@ def steps() -> dict[str, torch.Tensor]:
 
 def main() -> None:
     """Save a rank's matrices in the folder that the command line names."""
-    torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     save_file(steps(), Path(sys.argv[1]) / f"{torch.distributed.get_rank()}.safetensors")
     destroy_process_group()  # torch's own leaves gloo's threads a moment to abort the process as it exits

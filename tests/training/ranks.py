@@ -1,13 +1,14 @@
-"""Pretraining on numbers by any number of ranks: `torchrun ranks.py CASES` runs every case of a JSON file, and so does
-`python ranks.py CASES 2` with two ranks of its own; `pretrained` runs one."""
+"""Pretraining on numbers by any number of ranks, with SGD: `torchrun ranks.py CASES` runs every case of a JSON file,
+and so does `python ranks.py CASES 2` with two ranks of its own; `pretrained` runs one."""
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+import pytest
 from launch import launch
 from tokenizers import Tokenizer, models
 
@@ -26,6 +27,9 @@ from kobert_pipeline.shards.format import (
 )
 from kobert_pipeline.training import loop
 from kobert_pipeline.training.loop import Stopped
+
+sys.path.append(str(Path(__file__).parents[1]))  # started as a script, which finds the modules beside it alone
+from sgd import train_by_sgd
 
 MODELS = {
     "mlm_nsp": {"name": "bert"},
@@ -86,16 +90,15 @@ def pretrained(
 ) -> None:
     """Train into `place/name`; stop at the first check and resume, `stops` times, and then to the end if it `ends`.
     `check_every`: parts between two checks, as on GPUs."""
-    torch.set_num_threads(1)
-    loop.PARTS_BETWEEN_CHECKS["cpu"] = check_every
-    given = (place / "shards", place / "tokenizer", place, place / name)
-    for _ in range(stops):
-        try:
-            stage.run(options(objective, max_minutes=1e-9, **changes), *given)
-        except Stopped:
-            continue
-    if ends:
-        stage.run(options(objective, **changes), *given)
+    folders = (place / "shards", place / "tokenizer", place, place / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(loop.PARTS_BETWEEN_CHECKS, "cpu", check_every)
+        train_by_sgd(patch)
+        for _ in range(stops):
+            with suppress(Stopped):
+                stage.run(options(objective, max_minutes=1e-9, **changes), *folders)
+        if ends:
+            stage.run(options(objective, **changes), *folders)
 
 
 def main() -> None:

@@ -1,0 +1,28 @@
+"""SGD in place of a plan's optimizer, for tests that compare weights after two orders of the same sums.
+
+AdamW and Muon divide by the size of a gradient: where that is near zero its rounding alone becomes a whole step, a
+different one on every kind of CPU. After SGD weights differ by as little as their gradients.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+
+from kobert_pipeline.training import loop
+from kobert_pipeline.training.plan import Plan
+
+LR_SCALE = 20
+"""Gradients are clipped to a norm of 1, so weights need a higher learning rate than with AdamW to move as far."""
+
+
+def sgd(module: torch.nn.Module, plan: Plan, lr_scales: Any = None) -> torch.optim.SGD:
+    """What `optimizer_of` is replaced by."""
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    group = {"params": parameters, "lr_scale": LR_SCALE}
+    return torch.optim.SGD([group], lr=LR_SCALE * plan.learning_rate, momentum=0.9, fused=True)
+
+
+def train_by_sgd(patch: pytest.MonkeyPatch) -> None:
+    """Let every training of this process use `sgd`."""
+    patch.setattr(loop, "optimizer_of", sgd)
