@@ -4,10 +4,14 @@ of the Hugging Face Hub, which is fetched once."""
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import folder_of_clone, read_json
 from kobert_pipeline.morphemes.segmenter import Segmenter
+from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
+from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.training.hf_config import with_model_type
 from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, listed_parts, weight_files
 
 CONFIG, PICKLED_WEIGHTS = "config.json", "pytorch_model.bin"
@@ -152,6 +156,18 @@ def stated(folder: Path, key: str) -> str | None:
         found = (metadata_load(folder / "README.md") or {}).get(key)
         return found if isinstance(found, str) else None
     return None
+
+
+def load_checkpoint_tokenizer(folder: Path) -> Any:
+    """The tokenizer in `folder`, as `load_tokenizer` does. Where its files do not name its class, that is the model
+    type's, also for a config without `model_type`."""
+    from transformers import AutoConfig
+
+    path = folder / CONFIG
+    config = read_json(path) if path.is_file() else None
+    if not isinstance(config, dict) or "model_type" in config or (folder / VOCABULARY_FILE).is_file():
+        return load_tokenizer(folder)
+    return load_tokenizer(folder, config=AutoConfig.for_model(**with_model_type(config, path)))
 
 
 def lacks_of_tokenizer(folder: Path) -> list[str]:

@@ -16,6 +16,7 @@ from kobert_pipeline.checkpoint.source import (
     base_model_of,
     checkpoint_files,
     commit_of,
+    load_checkpoint_tokenizer,
     local_folder,
     locate,
     parse_hub_name,
@@ -24,7 +25,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
-from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer, vocabulary_in
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
 from kobert_pipeline.training.hf_config import with_model_type
 from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, weight_files
@@ -69,7 +70,7 @@ def run(name: str, out: Path) -> dict[str, Any]:
     write_json(out / MODEL / CONFIG, config)
     write_weights(folder, out / MODEL / WEIGHTS)
     try:
-        tokenizer = load_tokenizer(folder, **type_for_tokenizer(folder, out / MODEL))
+        tokenizer = load_checkpoint_tokenizer(folder)
         parameters = count_parameters(out / MODEL)
     except UserError:
         raise
@@ -105,15 +106,6 @@ def canonical_config(path: Path) -> dict[str, Any]:
 def canonical_name(name: str) -> str:
     """PyTorch's name of a tensor: ...LayerNorm.gamma -> ...LayerNorm.weight."""
     return NORMALIZATION.sub(lambda match: match[1] + TENSORFLOW_NAMES[match[2].lower()], name)
-
-
-def type_for_tokenizer(folder: Path, model: Path) -> dict[str, Any]:
-    """The setting by which a tokenizer in `folder` loads whose own files do not name its class: `transformers` takes
-    that of the model type, which the config there may lack and the one in `model` has."""
-    import transformers
-
-    has_type = read_json(folder / CONFIG).get("model_type")
-    return {} if has_type else {"config": transformers.AutoConfig.from_pretrained(model, trust_remote_code=False)}
 
 
 def write_weights(folder: Path, out: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, local_folder, locate
+from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, load_checkpoint_tokenizer, local_folder, locate
 from kobert_pipeline.config import options, recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.sequence import SequenceTask
@@ -24,7 +24,6 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
-from kobert_pipeline.tokenizer.loading import load_tokenizer as tokenizer_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, model_class
 from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, weight_files
 
@@ -154,7 +153,7 @@ def load_tokenizer(folder: Path) -> Any:
             "run"
         )
     with load_errors(folder):
-        return tokenizer_of(folder)
+        return load_checkpoint_tokenizer(folder)
 
 
 def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:

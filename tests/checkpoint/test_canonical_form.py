@@ -181,6 +181,15 @@ def test_a_missing_model_type_is_that_of_the_class(
     assert f"max_length is 512, but {folder} has {positions} positions" in kobert("check", recipe).complaint
 
 
+def test_a_fine_tuned_model_without_model_type_predicts(tmp_path: Path, kobert: Callable) -> None:
+    folder = made("kcbert", tmp_path)
+    transformers.BertForSequenceClassification.from_pretrained(folder).save_pretrained(folder)
+    expected = kobert("predict", folder, "좋아요", "--json").json
+    edit_config(folder, lambda config: config.pop("model_type"))
+    (folder / "tokenizer_config.json").unlink()
+    assert kobert("predict", folder, "좋아요", "--json").json == expected
+
+
 @pytest.mark.parametrize("architectures", [None, [], ["NoSuchModel"], ["AutoModel"], "BertModel"])
 def test_a_config_that_names_no_type_and_no_class_is_refused(architectures: object, tmp_path: Path) -> None:
     folder = edit_config(made("kcbert", tmp_path), lambda config: config.pop("model_type"))
