@@ -1,6 +1,7 @@
 """The models that come with a clone: unchanged, documented, and as good as the README says."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -12,6 +13,9 @@ import pytest
 
 from kobert_pipeline.checkpoint.source import bundled_models
 from kobert_pipeline.features.candidates import tagged_sentences
+from kobert_pipeline.features.metrics import korquad_scores
+from kobert_pipeline.features.tasks.korquad import KorQuad
+from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.runs.manifest import verify
@@ -22,6 +26,14 @@ TABLE = (REPO / "models" / "README.md").read_text(encoding="utf-8")
 PARTS = ("network_alone", "network_and_priors")
 MAX_BYTES = 60_000_000
 """Of all models together, because every clone downloads them."""
+REVIEWS, QUESTIONS = 500, 100
+"""How many of the test reviews and of KorQuAD's questions are scored: a standard error of 1.4 and of 5 points."""
+WITHOUT_PRIORS = ["--set", "phrase_bonus=0", "--set", "kind_bonus=0", "--set", "sentence_bonus=0"]
+"""What the example of the card computes: it says that it leaves these out."""
+NETWORK_ALONE = 26.84
+"""Its exact match on all questions (docs/results/questions.md)."""
+MAX_DIFFERENCE = 8
+"""Points of exact match, between a sample and all questions."""
 
 
 @pytest.mark.parametrize("name", [folder.name for folder in bundled_models()])
@@ -62,6 +74,100 @@ def test_the_readme_shows_what_each_says(kobert: Any, name: str) -> None:
             numbers = [[float(number) for number in re.findall(r"\d+\.\d+", one)] for one in (line, printed)]
             assert numbers[0] == pytest.approx(numbers[1], abs=0.002, rel=0.001)
             assert re.sub(r"\d+\.\d+", "", line) == re.sub(r"\d+\.\d+", "", printed)
+
+
+# the models' own scores, on a part of each test set
+
+
+@pytest.fixture(scope="module")
+def reviews() -> list[dict[str, Any]]:
+    """Every hundredth review of NSMC's test set."""
+    rows = Nsmc().read(REPO / "corpora" / "nsmc" / "ratings_test.txt.zst")
+    return rows[:: len(rows) // REVIEWS][:REVIEWS]
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[dict[str, Any]]:
+    """Every 57th question of KorQuAD's dev set."""
+    rows = KorQuad().read(REPO / "corpora" / "qa" / "KorQuAD_v1.0_dev.json.zst")
+    return rows[:: len(rows) // QUESTIONS][:QUESTIONS]
+
+
+@pytest.fixture(scope="module")
+def questions_file(questions: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of these questions, in the format of SQuAD."""
+    paragraphs = [
+        {"context": row["context"], "qas": [{"id": row["id"], "question": row["question"], "answers": [
+            {"text": text, "answer_start": start} for text, start in row["answers"]
+        ]}]}
+        for row in questions
+    ]  # fmt: skip
+    path = tmp_path_factory.mktemp("questions") / "questions.json"
+    write_json(path, {"version": "1", "data": [{"title": "", "paragraphs": paragraphs}]})
+    return path
+
+
+def by_plain_transformers(name: str, inputs: list[Any], fresh: Any, folder: Path) -> list[str]:
+    """What the example of a card prints for each of the inputs, in a fresh process without this package."""
+    [code] = re.findall(r"```python\n(.*?)```", (REPO / "models" / name / "README.md").read_text("utf-8"), re.S)
+    code = code.replace("PATH/TO/THIS/FOLDER", str(REPO / "models" / name))
+    (folder / "job.json").write_text(json.dumps({"code": code, "inputs": inputs}), "utf-8")
+    environment = os.environ | {"HF_MODULES_CACHE": str(folder), "PYTHONPATH": ""}
+    result = fresh(EXAMPLE_ON_EACH, folder / "job.json", cwd=folder, env=environment)
+    assert result.code == 0, result.err[-3000:]
+    return list(json.loads(result.out.splitlines()[-1]))
+
+
+EXAMPLE_ON_EACH = """
+import contextlib, io, json, re, sys
+sys.modules["kobert_pipeline"] = None  # as where it is not installed
+job = json.load(open(sys.argv[1], encoding="utf-8"))
+# the lines that load the model, and those that follow with a text or with a question and its context
+setup, example = re.split(r"^(?=question, context = |print\\(classify\\()", job["code"], flags=re.M)
+example = re.sub(r'^question, context = .*$', "question, context = given", example, flags=re.M)
+example = re.sub(r'^print\\(classify\\(.*\\)\\)$', "print(classify(given)[0]['label'])", example, flags=re.M)
+values = {}
+exec(setup, values)
+example, printed = compile(example, "card", "exec"), []
+for values["given"] in job["inputs"]:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(example, values)
+    printed.append(out.getvalue().rstrip("\\n"))
+print(json.dumps(printed))
+"""
+
+
+def test_reviews_are_labelled_as_well_as_the_card_says(
+    reviews: list[dict[str, Any]], kobert: Any, fresh: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "reviews.txt"
+    lines = ["id\tdocument\tlabel", *(f"{row['id']}\t{row['text']}\t{row['label']}" for row in reviews)]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    evaluated = kobert("evaluate", "mini-nsmc", file, "--json").json["clean"]["scores"]["accuracy"]
+    labels = by_plain_transformers("mini-nsmc", [row["text"] for row in reviews], fresh, tmp_path)
+    right = sum(label == ("negative", "positive")[row["label"]] for label, row in zip(labels, reviews, strict=True))
+    assert len(reviews) == REVIEWS
+    assert evaluated >= 86
+    assert 100 * right / len(reviews) == pytest.approx(evaluated, abs=0.5)
+
+
+def test_questions_are_answered_as_well_as_the_card_says(questions_file: Path, kobert: Any) -> None:
+    stages = read_json(REPO / "models" / "mini-korquad" / "training_manifest.json")["stages"]
+    [of_all] = [stage["counts"]["test"] for key, stage in stages.items() if re.fullmatch(r"finetune/korquad/\d+", key)]
+    scores = kobert("evaluate", "mini-korquad", questions_file, "--json").json["clean"]["scores"]
+    assert scores["exact_match"] == pytest.approx(of_all["exact_match"], abs=MAX_DIFFERENCE)
+
+
+def test_the_network_alone_answers_as_well_as_it_says_also_by_plain_transformers(
+    questions: list[dict[str, Any]], questions_file: Path, kobert: Any, fresh: Any, tmp_path: Path
+) -> None:
+    evaluated = kobert("evaluate", "mini-korquad", questions_file, *WITHOUT_PRIORS, "--json").json["clean"]["scores"]
+    asked = [(row["question"], row["context"]) for row in questions]
+    answers = by_plain_transformers("mini-korquad", asked, fresh, tmp_path)
+    scores = korquad_scores(answers, [[text for text, _ in row["answers"]] for row in questions])
+    assert len(questions) == QUESTIONS
+    for exact_match in (evaluated["exact_match"], scores["exact_match"]):
+        assert exact_match == pytest.approx(NETWORK_ALONE, abs=MAX_DIFFERENCE)
 
 
 @pytest.fixture
