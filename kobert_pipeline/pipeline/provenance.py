@@ -117,9 +117,9 @@ def publish_model(
         task = recipe.features[features].task
         by_seed = {folder.name: manifest.read(folder) for folder in tuned}
         related = related_manifests(recipe, run_dir, options.source, features)
-        prepared, data = recipe.features[features], related[f"features/{features}"]["counts"]
-        results = results_of(options.source, task, by_seed, controls, data, initial_weights(manifests))
-        results = replace(results, **evaluated_set(prepared, results.split, data))
+        data = related[f"features/{features}"]["counts"]
+        results = results_of(options.source, task, by_seed, controls, data)
+        results = describe_results(results, recipe.features[features], data, manifests)
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         cost = partial(cost_on_dev, run_dir / "features" / features)
@@ -190,18 +190,23 @@ def known_datasets(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return complete
 
 
-def evaluated_set(prepared: FeaturesOptions, split: str, counts: dict[str, Any]) -> dict[str, Any]:
-    """What the scores on `split` are of, as entries of `Results`: the data set, the part of it by its file's own name
-    (a public dev set that is read as test set stays a dev set), and the number of examples."""
-    file = prepared.test if split == "test" else prepared.dev
-    size = {"examples": counts.get(f"{split}_examples", 0)}
+def describe_results(
+    results: Results, prepared: FeaturesOptions, counts: dict[str, Any], manifests: dict[str, Manifest]
+) -> Results:
+    """The results with what they are of: what was fine-tuned, the data set, the part of it by its file's own name (a
+    public dev set that is read as test set stays a dev set), and the number of examples. `counts` are those of the
+    features."""
+    size = counts.get(f"{results.split}_examples", 0)
+    results = replace(results, initial_weights=initial_weights(manifests), examples=size)
+    file = prepared.test if results.split == "test" else prepared.dev
     if file is None:  # dev is a part of train
-        return size
+        return results
     own = PART.search(Path(file).name.lower())
-    (source, _), part = find_dataset(file) or (None, ""), own[1] if own else split
+    part = own[1] if own else results.split
+    source, _ = find_dataset(file) or (None, "")
     if source is None:
-        return size | {"dataset": Path(file).name, "dataset_split": part}
-    return size | {"dataset": source.name, "dataset_split": part, "dataset_id": source.dataset_id}
+        return replace(results, dataset=Path(file).name, dataset_split=part)
+    return replace(results, dataset=source.name, dataset_split=part, dataset_id=source.dataset_id)
 
 
 def initial_weights(manifests: dict[str, Manifest]) -> str:
@@ -243,7 +248,6 @@ def results_of(
     by_seed: dict[str, Manifest],
     controls: dict[str, list[Path]],
     data: dict[str, Any],
-    started_from: str = "pretrained",
 ) -> Results:
     """The scores of the fine-tuning `name` and of its finished controls: on test where there is a test set, else on
     dev.
@@ -266,7 +270,7 @@ def results_of(
     return Results(
         name, task.name, split, scores_by_metric(runs, split), control_scores, best, by_seed[best]["counts"][split],
         by_seed[best]["counts"].get(f"{split}_classification_report", {}),
-        by_seed[best]["options"].get("init") == "scratch", data.get("dev_examples_synthetic", 0), started_from,
+        by_seed[best]["options"].get("init") == "scratch", data.get("dev_examples_synthetic", 0),
         ablation=ablation_by_metric(runs, split),
         own_ablation=by_seed[best]["counts"].get(f"{split}_prior_ablation", {}),
     )  # fmt: skip
