@@ -7,9 +7,13 @@ from unicodedata import normalize
 import pytest
 
 from kobert_pipeline import files
+from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.data_files import bundled, data_file, find_file, matching_files
+from kobert_pipeline.corpus.decontaminate import MIN_WHOLE, EvaluationTexts, count_letters, remove_whitespace
 from kobert_pipeline.corpus.document import is_from
 from kobert_pipeline.corpus.open_text import open_binary
+from kobert_pipeline.corpus.readers.jsonl import JsonLines
+from kobert_pipeline.corpus.readers.nsmc import read_reviews
 from kobert_pipeline.errors import UserError
 
 OFFICIAL = {
@@ -65,6 +69,45 @@ def test_the_bundled_files_are_those_of_the_list_and_the_official_ones_byte_for_
         assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == blob
     readme = (box / "README.md").read_text(encoding="utf-8")
     assert all(name in readme for name in [*found, *OFFICIAL.values()])
+
+
+def keep_letters(text: str) -> str:
+    """Letters and digits alone."""
+    return "".join(filter(str.isalnum, text))
+
+
+def test_the_readme_counts_the_raw_reviews_that_equal_a_test_review_and_those_that_decontamination_leaves() -> None:
+    box = files.CLONE / "corpora"
+    documents = JsonLines(path="nsmc/raw_reviews.jsonl.zst", ordered=False).read(box)
+    raw = [line for document in documents for line in document.text.split("\n")]
+    test = [review.document for review in read_reviews(box / "nsmc" / "ratings_test.txt.zst")]
+    cleaned, cleaned_test = list(map(clean, raw)), list(map(clean, test))
+    evaluation = EvaluationTexts(cleaned_test)
+
+    exact_test = set(test)
+    equal = [text for text in raw if text in exact_test]
+    compact_test = set(map(remove_whitespace, test))
+    equal_compact = [text for text in map(remove_whitespace, raw) if text in compact_test]
+    compact_test = set(map(remove_whitespace, cleaned_test))
+    left = [text for text in cleaned if remove_whitespace(text) in compact_test and not evaluation.overlaps(text)]
+    letters_of_test = {letters for text in cleaned_test if len(letters := keep_letters(text)) >= MIN_WHOLE}
+    near = [text for text in cleaned if keep_letters(text) in letters_of_test and not evaluation.overlaps(text)]
+
+    counts = {
+        "raw": len(raw),
+        "equal": len(equal),
+        "different": len(set(equal)),
+        "without white space": len(equal_compact),
+        "different without white space": len(set(equal_compact)),
+        "of ten letters": sum(count_letters(text) >= MIN_WHOLE for text in equal_compact),
+        "left": len(left),
+        "different left": len(set(map(remove_whitespace, left))),
+        "near": len(near),
+        "different near": len(set(map(keep_letters, near))),
+    }
+    assert list(counts.values()) == [651_054, 11_747, 917, 12_685, 1_124, 111, 12_688, 1_073, 341, 120], counts
+    readme = (box / "README.md").read_text(encoding="utf-8")
+    assert [name for name, count in counts.items() if f"{count:,}" not in readme] == []
 
 
 def test_names_in_either_form_of_unicode_find_the_file(tmp_path: Path) -> None:
