@@ -1,5 +1,6 @@
 """One step of pretraining, ours and HF's, for `scripts/bench/step`."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
+from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
+from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import generator
 from kobert_pipeline.pretrain.model import LossModule, shape_to_compile, uses_varlen
+from kobert_pipeline.pretrain.objectives.mlm import Mlm
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import group, pack
 from kobert_pipeline.pretrain.segments import Sequences
@@ -32,20 +37,31 @@ from kobert_pipeline.training.optimizer import optimizer_of
 from kobert_pipeline.training.plan import Plan
 
 OBJECTIVE = MlmNsp()
+WITHOUT_PAIRS = Mlm(sequence_format="doc_sentences")
 CUDA = torch.cuda.is_available()
 LOGITS_AT_ONCE = torch.cuda.get_device_properties(0).total_memory // 32 if CUDA else 2**29
 """Of the plain ways, which hold each of them in 16 bytes: half of a GPU's memory, or 8 GiB on a CPU."""
 
 
+MEGABATCH = 50
+"""Batches that HF's sampler sorts together by length."""
+
+
 @dataclass(frozen=True)
 class Case:
-    """A model and a size of steps."""
+    """A model and a size of steps: BERT with MLM and NSP, or ModernBERT with MLM."""
 
     size: dict[str, int]
     vocab_size: int
     max_length: int
     tokens: int
     rounds: int
+    architecture: type[Architecture] = Bert
+
+    @property
+    def objective(self) -> MlmNsp | Mlm:
+        """That of the model's paper."""
+        return OBJECTIVE if self.architecture is Bert else WITHOUT_PAIRS
 
 
 class Ground:
@@ -63,16 +79,30 @@ class Ground:
             mask_token="[MASK]",
         )
 
-    def sequences(self, max_length: int) -> Sequences:
-        """Segment pairs in the order of the text."""
-        found = OBJECTIVE.sequences(self.shards, max_length, generator(1, 0))
-        order = np.argsort(found.a[:, 0], kind="stable")
-        return Sequences(found.a[order], found.b[order], found.next_sentence_label[order])
+    def sequences(self, max_length: int, objective: MlmNsp | Mlm = OBJECTIVE) -> Sequences:
+        """Sequences in the order of the text, none of which goes over the end of a document."""
+        planned = objective.sequences(self.shards, max_length, generator(1, 0))
+        order = np.argsort(planned.a[:, 0], kind="stable")
+        return Sequences(planned.a[order], planned.b[order], planned.next_sentence_label[order])
 
     def batches(self, sequences: Sequences, tokens: int, count: int) -> list[np.ndarray]:
         """`count` batches of neighbouring sequences, taken evenly over the whole corpus."""
-        everything = group(sequences.lengths, np.arange(len(sequences)), tokens)
-        return [everything[int((i + 0.5) / count * (len(everything) - 1))] for i in range(count)]
+        return evenly(group(sequences.lengths, np.arange(len(sequences)), tokens), count)
+
+    def batches_by_length(self, sequences: Sequences, tokens: int, count: int) -> list[np.ndarray]:
+        """`count` batches of sequences of similar lengths, taken evenly over one megabatch of HF's `group_by_length`:
+        sequences drawn from the whole corpus and sorted. HF's batches have as many sequences each; these have as many
+        tokens, as those of the other ways."""
+        a_batch = round(tokens / float(sequences.lengths.mean()))
+        order = get_length_grouped_indices(
+            sequences.lengths.tolist(), a_batch, MEGABATCH, generator=torch.Generator().manual_seed(1)
+        )
+        return evenly(group(sequences.lengths, np.array(order[: MEGABATCH * a_batch]), tokens), count)
+
+
+def evenly(batches: list[np.ndarray], count: int) -> list[np.ndarray]:
+    """`count` of the batches, at even distances."""
+    return [batches[int((i + 0.5) / count * (len(batches) - 1))] for i in range(count)]
 
 
 @dataclass
@@ -89,20 +119,24 @@ class Bench:
     def __post_init__(self) -> None:
         case = self.case
         torch.manual_seed(1)
-        architecture = Bert(**case.size)
-        self.model = architecture.model(architecture.config(case.vocab_size), "pretraining").to(device())
-        self.module = LossModule(self.model, OBJECTIVE, architecture)
+        self.objective = case.objective
+        architecture = case.architecture(**case.size)
+        config = architecture.config(case.vocab_size)
+        if case.architecture is ModernBert:
+            config.sparse_prediction = True  # HF's model then computes logits at the masked places alone, as ours does
+        self.model = architecture.model(config, self.objective.head).to(device())
+        self.module = LossModule(self.model, self.objective, architecture)
         self.optimizer = optimizer_of(self.module, Plan())
-        self.sequences = self.ground.sequences(case.max_length)
+        self.sequences = self.ground.sequences(case.max_length, self.objective)
         self.rows = self.ground.batches(self.sequences, case.tokens, case.rounds)
         self.collator = DataCollatorForLanguageModeling(
-            self.ground.tokenizer, mlm_probability=OBJECTIVE.mlm_probability
+            self.ground.tokenizer, mlm_probability=self.objective.mlm_probability
         )
 
     def made(self, rows: np.ndarray, step: int) -> Batch:
         """Our batch. A model with a smaller vocabulary than the data's gets ids folded into it, which cost the same."""
         size = self.case.vocab_size
-        batch = OBJECTIVE.batch(
+        batch = self.objective.batch(
             self.ground.shards, self.sequences, rows, min(size, len(self.ground.tokenizer)), generator(1, 0, 1 + step)
         )
         return replace(batch, input_ids=batch.input_ids % size, labels=batch.labels % size)
@@ -115,15 +149,20 @@ class Bench:
         tokens = len(batch.input_ids)
         if compiled:
             module = self.compiled_module
-            batch = batch.pad_to(*shape_to_compile(self.case.tokens, self.case.max_length, OBJECTIVE))
+            batch = batch.pad_to(*shape_to_compile(self.case.tokens, self.case.max_length, self.objective))
         parts = [to_device(batch, device(), uses_varlen(device(), plan))]
         take_step(make_accelerator(plan), module, self.optimizer, parts, plan, FiniteCheck(self.optimizer, device()))
         return tokens
 
     @cached_property
+    def rows_by_length(self) -> list[np.ndarray]:
+        """Batches of sequences of similar lengths."""
+        return self.ground.batches_by_length(self.sequences, self.case.tokens, self.case.rounds)
+
+    @cached_property
     def compiled_module(self) -> LossModule:
         """Compiled at its first call."""
-        module = LossModule(self.model, OBJECTIVE, self.module.architecture)
+        module = LossModule(self.model, self.objective, self.module.architecture)
         compile_in_place(module, regional=False)
         return module
 
@@ -132,21 +171,22 @@ class Bench:
         """HF's model, likewise."""
         return torch.compile(self.model)
 
-    def padded(self, step: int, mixed_precision: str) -> int:
-        """HF's collator and model: a row for each sequence."""
-        packed = pack(self.ground.shards, self.sequences, self.rows[step])
+    def padded(self, sequences: np.ndarray, mixed_precision: str) -> int:
+        """HF's collator and model: a row for each of these sequences."""
+        packed = pack(self.ground.shards, self.sequences, sequences)
         ends = np.cumsum(packed.lengths)[:-1]
-        rows = [
-            {"input_ids": ids.tolist(), "token_type_ids": types.tolist(), "next_sentence_label": max(int(label), 0)}
-            for ids, types, label in zip(
-                np.split(packed.input_ids, ends),
-                np.split(packed.token_type_ids, ends),
-                self.sequences.next_sentence_label[self.rows[step]],
-                strict=True,
-            )
-        ]
+        rows: list[dict[str, Any]] = [{"input_ids": ids.tolist()} for ids in np.split(packed.input_ids, ends)]
+        if self.has_pairs:
+            labels = self.sequences.next_sentence_label[sequences]
+            for row, types, label in zip(rows, np.split(packed.token_type_ids, ends), labels, strict=True):
+                row |= {"token_type_ids": types.tolist(), "next_sentence_label": max(int(label), 0)}
         self.take(rows, mixed_precision)
         return len(packed.input_ids)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the model judges pairs of segments."""
+        return self.objective is OBJECTIVE
 
     def grouped(self, step: int, mixed_precision: str, compiled: bool = False) -> int:
         """The same tokens in blocks of full length; compiled, up to eight blocks fewer."""
@@ -162,8 +202,10 @@ class Bench:
         """HF's loss, backward, clipping, AdamW; the batch in as many parts as their logits need to fit in memory."""
         self.model.set_attn_implementation("sdpa")
         self.model.train()
-        cells = len(rows) * max(len(row["input_ids"]) for row in rows)
-        parts = -(-cells // (LOGITS_AT_ONCE // self.case.vocab_size))
+        predicted: float = len(rows) * max(len(row["input_ids"]) for row in rows)
+        if not self.has_pairs:  # with sparse_prediction
+            predicted *= self.objective.mlm_probability
+        parts = math.ceil(predicted / (LOGITS_AT_ONCE // self.case.vocab_size))
         self.parts = max(self.parts, parts)
         for part in np.array_split(np.arange(len(rows)), parts):
             batch = self.collator([rows[i] for i in part])
@@ -177,13 +219,13 @@ class Bench:
         self.optimizer.zero_grad(set_to_none=True)
 
     def loss(self, batch: Any, mixed_precision: str, compiled: bool) -> torch.Tensor:
-        """As the model computes it, or of masked tokens alone where there are no pairs."""
+        """As the model computes it, or, of BERT in blocks that are no pairs, of masked tokens alone."""
         model = self.compiled_model if compiled else self.model
         batch = {name: tensor.to(device()) for name, tensor in batch.items()}
         with torch.autocast(device().type, torch.bfloat16, enabled=mixed_precision == "bf16"):
-            if "next_sentence_label" in batch:
-                found: torch.Tensor = model(**batch).loss
-                return found
+            if "next_sentence_label" in batch or not self.has_pairs:
+                loss: torch.Tensor = model(**batch).loss
+                return loss
             labels = batch.pop("labels")
             logits = model(**batch).prediction_logits
             return torch.nn.functional.cross_entropy(
@@ -200,10 +242,13 @@ class Bench:
         self.seconds.setdefault(name, []).append(clock() - began)
         self.tokens.setdefault(name, []).append(tokens)
 
-    def fill(self) -> float:
-        """The share of cells that hold a token where rows are padded to the longest of their batch."""
-        lengths = [self.sequences.lengths[rows] for rows in self.rows]
-        return sum(one.sum() for one in lengths) / sum(one.max() * len(one) for one in lengths)
+    def fill(self, batches: list[np.ndarray]) -> dict[str, Any]:
+        """The share of cells that hold a token where rows are padded to the longest of their batch, of each batch and
+        of all together."""
+        lengths = [self.sequences.lengths[rows] for rows in batches]
+        tokens = np.array([batch.sum() for batch in lengths])
+        cells = np.array([batch.max() * len(batch) for batch in lengths])
+        return {"all": round(float(tokens.sum() / cells.sum()), 3), "each": (tokens / cells).round(3).tolist()}
 
     @torch.no_grad()
     def losses(self) -> dict[str, float]:
@@ -213,17 +258,22 @@ class Bench:
         self.model.set_attn_implementation("packed")
         ours, _ = self.module(to_device(batch, device()))
         self.model.set_attn_implementation("sdpa")
-        theirs = self.model(**{name: tensor.to(device()) for name, tensor in padded(batch).items()}).loss
+        arguments = {name: tensor.to(device()) for name, tensor in padded(batch).items()}
+        if not self.has_pairs:
+            del arguments["token_type_ids"], arguments["next_sentence_label"]
+        theirs = self.model(**arguments).loss
         return {"ours": round(float(ours), 6), "HF padded": round(float(theirs), 6)}
 
     def flops(self) -> float:
         """Of a step, on average: what the matrices of the encoder, attention and the head at masked places cost,
         forward and backward."""
-        layers, width = self.case.size["num_hidden_layers"], self.case.size["hidden_size"]
+        sizes, head = self.module.architecture, self.objective.head
         lengths = np.concatenate([self.sequences.lengths[rows] for rows in self.rows]).astype(float)
-        body = 12 * layers * width**2 * lengths.sum() + 2 * layers * width * (lengths**2).sum()
-        head = OBJECTIVE.mlm_probability * lengths.sum() * width * (width + self.case.vocab_size)
-        return float(6 * (body + head) / len(self.rows))
+        predicted = self.objective.mlm_probability * lengths.sum()
+        products = (
+            sizes.encoder_weights(head) * lengths.sum() + sizes.head_weights(self.case.vocab_size, head) * predicted
+        )
+        return float(6 * (products + 2 * sizes.attention_width(head) * (lengths**2).sum()) / len(self.rows))
 
 
 def padded(batch: Batch) -> dict[str, torch.Tensor]:
@@ -265,78 +315,77 @@ def peak_flops(mixed_precision: str) -> float:
     return 2 * size**3 / min(seconds)
 
 
-def ways_of(bench: Bench, mixed: bool) -> dict[str, Callable[[int], int]]:
-    """Name -> step. On a GPU in bf16, also compiled: nobody trains in fp32 there. On a CPU in fp32 and, with `mixed`,
-    also in bf16, if the CPU has instructions for it."""
-    best = best_dtype()
-    if CUDA:
-        return {
-            "ours bf16": lambda step: bench.ours(step, best),
-            "ours compiled": lambda step: bench.ours(step, best, compiled=True),
-            "HF padded bf16": lambda step: bench.padded(step, best),
-            "HF grouped bf16": lambda step: bench.grouped(step, best),
-            "HF grouped compiled": lambda step: bench.grouped(step, best, compiled=True),
-        }
-    ways: dict[str, Callable[[int], int]] = {
-        "ours": lambda step: bench.ours(step, "no"),
-        "HF padded": lambda step: bench.padded(step, "no"),
-        "HF grouped": lambda step: bench.grouped(step, "no"),
-    }
-    if mixed and best == "bf16":
+def ways_of(bench: Bench) -> dict[str, Callable[[int], int]]:
+    """Name -> step. On a GPU in bf16, also compiled: nobody trains in fp32 there. On a CPU in fp32, and in bf16 if it
+    has instructions for that."""
+    precisions = ({} if CUDA else {"fp32": "no"}) | ({"bf16": "bf16"} if has_fast_bf16() else {})
+    ways: dict[str, Callable[[int], int]] = {}
+    for name, kind in precisions.items():
         ways |= {
-            "ours bf16": lambda step: bench.ours(step, best),
-            "HF padded bf16": lambda step: bench.padded(step, best),
+            f"ours {name}": lambda step, kind=kind: bench.ours(step, kind),
+            f"HF grouped {name}": lambda step, kind=kind: bench.grouped(step, kind),
+            f"HF padded {name}": lambda step, kind=kind: bench.padded(bench.rows[step], kind),
+            f"HF by length {name}": lambda step, kind=kind: bench.padded(bench.rows_by_length[step], kind),
+        }
+    if CUDA:
+        ways |= {
+            "ours compiled": lambda step: bench.ours(step, "bf16", compiled=True),
+            "HF grouped compiled": lambda step: bench.grouped(step, "bf16", compiled=True),
         }
     return ways
 
 
-def compared(ground: Ground, case: Case, mixed: bool) -> dict[str, Any]:
-    """All ways in turns, batch by batch: real tokens a second over all of them, and ratios. `mixed`: see `ways_of`."""
+def compared(ground: Ground, case: Case, parts: list[str], save: Callable[[dict[str, Any]], None]) -> None:
+    """Take the ways with one of `parts` in their names (or all) in turns, batch by batch, and `save` after each step of
+    one: real tokens a second over all batches, and the ratios of ways with the same precision."""
     if CUDA:
         torch.cuda.reset_peak_memory_stats()
     bench = Bench(ground, case)
-    ways = ways_of(bench, mixed)
-    losses = bench.losses()
-    first = {}
+    ways = {name: way for name, way in ways_of(bench).items() if not parts or any(part in name for part in parts)}
+    results: dict[str, Any] = {
+        "tokens_a_step": case.tokens,
+        "batch_fill_padded": bench.fill(bench.rows),
+        "batch_fill_by_length": bench.fill(bench.rows_by_length),
+        "loss_on_one_batch": bench.losses(),
+        "seconds_of_the_first_step": {},
+    }
     # the first step is timed separately: it allocates memory, and chooses and compiles kernels
-    for name, way in ways.items() if case.rounds > 3 else ():
+    for name, way in ways.items() if case.rounds > 2 else ():
         began = time.perf_counter()
         way(0)
-        first[name] = round(time.perf_counter() - began, 1)
+        results["seconds_of_the_first_step"][name] = round(time.perf_counter() - began, 1)
+        save(results)
+    peaks = {name: peak_flops("no" if name.endswith("fp32") else "bf16") for name in ways if name.startswith("ours")}
     for step in range(case.rounds):
         for name, way in ways.items():
             bench.timed(name, lambda way=way, step=step: way(step))
-    speed = {
-        name: sum(bench.tokens[name]) / sum(bench.seconds[name]) for name in ways
-    }  # batches differ in how full they are
-    ours = {"no": "ours", "bf16": "ours bf16", "bf16 compiled": "ours compiled"}
-    found = {
-        "tokens_a_step": case.tokens,
-        "batch_fill_padded": round(bench.fill(), 3),
-        "batch_fill_of_each": [
-            round(float(n.sum() / n.max() / len(n)), 3) for n in (bench.sequences.lengths[rows] for rows in bench.rows)
-        ],
-        "loss_on_one_batch": losses,
-        "seconds_of_the_first_step": first,
+            save(results | summary(bench, peaks))
+    results |= summary(bench, peaks) | {"apart": apart(bench)}
+    if CUDA:
+        results["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+    save(results)
+
+
+def summary(bench: Bench, peaks: dict[str, float]) -> dict[str, Any]:
+    """What the steps so far say."""
+    # all steps together, since batches differ in how full they are
+    speed = {name: sum(bench.tokens[name]) / sum(seconds) for name, seconds in bench.seconds.items()}
+    return {
         "parts_of_a_step_of_the_plain_ways": bench.parts,
-        "tokens_a_second": {name: round(one, 1) for name, one in speed.items()},
-        "seconds": {name: [round(one, 3) for one in many] for name, many in bench.seconds.items()},
+        "tokens_a_second": {name: round(rate, 1) for name, rate in speed.items()},
+        "seconds": {name: [round(each, 3) for each in seconds] for name, seconds in bench.seconds.items()},
         "ratio": {
-            f"{us} / {peer}": round(speed[us] / speed[peer], 2)
-            for us in speed
-            for peer in speed
-            if us in ours.values() and peer not in ours.values()
+            f"{ours} / {theirs}": round(speed[ours] / speed[theirs], 2)
+            for ours in speed
+            for theirs in speed
+            if ours.startswith("ours") and theirs.startswith("HF") and ours.split()[-1] == theirs.split()[-1]
         },
         "mfu": {
-            name: round(bench.flops() * speed[name] / case.tokens / peak_flops(kind.split()[0]), 3)
-            for kind, name in ours.items()
+            name: round(bench.flops() * speed[name] / bench.case.tokens / peak, 3)
+            for name, peak in peaks.items()
             if name in speed
         },
     }
-    found["apart"] = apart(bench)
-    if CUDA:
-        found["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
-    return found
 
 
 def apart(bench: Bench) -> dict[str, float]:
