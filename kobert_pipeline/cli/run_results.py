@@ -161,10 +161,11 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
         split = "test" if all("test" in counts for counts in seeds) else "dev"
         ablations = [counts.get(f"{split}_prior_ablation", {}) for counts in seeds]
         if all(ablations):
-            parts += [_scores_on(f"{split}, {name.replace('_', ' ')}:", [scores[name] for scores in ablations])
-                      for name in ablations[0]]  # fmt: skip
+            for name in ablations[0]:
+                scores = scores_over_seeds([ablation[name] for ablation in ablations])
+                parts.append(f"{split}, {name.replace('_', ' ')}: {', '.join(scores)}")
         else:
-            parts.append(_scores_on(split, [counts[split] for counts in seeds]))
+            parts += [f"{split} {score}" for score in scores_over_seeds([counts[split] for counts in seeds])]
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)
@@ -200,10 +201,9 @@ def only_labels(seeds: list[Outcome], split: str) -> list[str]:
     ]
 
 
-def _scores_on(title: str, scores: list[dict[str, float]]) -> str:
-    """`test accuracy 87.73`: each metric over the seeds."""
-    values = [f"{name} {_with_spread([of_seed[name] for of_seed in scores])}" for name in scores[0]]
-    return f"{title} {', '.join(values)}"
+def scores_over_seeds(scores: list[dict[str, float]]) -> list[str]:
+    """`accuracy 87.73`, or of several seeds with its range, for each metric."""
+    return [f"{name} {_with_spread([of_seed[name] for of_seed in scores])}" for name in scores[0]]
 
 
 def _with_spread(scores: list[float]) -> str:

@@ -102,10 +102,8 @@ def publish_model(
     out: Path,
 ) -> dict[str, Any]:
     """Run the stage publish for the checkpoint `key`: choose the seed with the best dev score, collect the facts for
-    the model card and the training manifest, and write to `out`. Returns the stage's counts.
-
-    `tuned` are the folders of the fine-tuning's seeds, empty for a pretrained model; `controls` those of each control.
-    """
+    the model card and the training manifest, and write to `out`. Returns the stage's counts. `tuned` are the folders of
+    the fine-tuning's seeds, empty for a pretrained model; `controls` those of each control."""
     options, begin = recipe.publish[key], origin(recipe)
     tokenizer = run_dir / begin.tokenizer[1]
     manifests = {stage: manifest.read(run_dir / stage) for stage in begin.upstream}
@@ -117,9 +115,8 @@ def publish_model(
         task = recipe.features[features].task
         by_seed = {folder.name: manifest.read(folder) for folder in tuned}
         related = related_manifests(recipe, run_dir, options.source, features)
-        data = related[f"features/{features}"]["counts"]
-        results = results_of(options.source, task, by_seed, controls, data)
-        results = describe_results(results, recipe.features[features], data, manifests)
+        results = results_of(options.source, task, by_seed, controls, related[f"features/{features}"]["counts"])
+        results = describe_results(results, recipe.features[features], manifests | related)
         model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
         cost = partial(cost_on_dev, run_dir / "features" / features)
@@ -127,12 +124,11 @@ def publish_model(
     analyzer, config = analyzer_of(tokenizer), read_json(model / "config.json")
     facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
-        example = card_example(task, dev_licence(recipe.features[features]), run_dir, features)
         noise = noise_on_dev(model, tokenizer, run_dir / "features" / features)
+        example = card_example(task, dev_licence(recipe.features[features]), run_dir, features)
         facts = replace(facts, example=example, noise=noise)
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, tokenizer, out, cost)
-    counts |= {"noise": facts.noise} if facts.noise else {}
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
 
 
@@ -190,13 +186,11 @@ def known_datasets(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return complete
 
 
-def describe_results(
-    results: Results, prepared: FeaturesOptions, counts: dict[str, Any], manifests: dict[str, Manifest]
-) -> Results:
+def describe_results(results: Results, prepared: FeaturesOptions, manifests: dict[str, Manifest]) -> Results:
     """The results with what they are of: what was fine-tuned, the data set, the part of it by its file's own name (a
-    public dev set that is read as test set stays a dev set), and the number of examples. `counts` are those of the
-    features."""
-    size = counts.get(f"{results.split}_examples", 0)
+    public dev set that is read as test set stays a dev set), and the number of examples."""
+    features = next(run["counts"] for stage, run in manifests.items() if stage.startswith("features/"))
+    size = features.get(f"{results.split}_examples", 0)
     results = replace(results, initial_weights=initial_weights(manifests), examples=size)
     file = prepared.test if results.split == "test" else prepared.dev
     if file is None:  # dev is a part of train

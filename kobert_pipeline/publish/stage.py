@@ -109,6 +109,7 @@ def run(
         part.write_text(model_card(card), encoding="utf-8")
     write_json(out / "training_manifest.json", history)
     report("loading in a fresh process")
+    counts |= {"noise": facts.noise} if facts.noise else {}
     return verify(out, model, facts.auto_class, options.dtype) | counts
 
 

@@ -243,7 +243,8 @@ def test_card_metadata_is_what_the_hub_reads(folder, tiny) -> None:
 
 def test_card_names_data_licences_recipe_and_limits(folder, tiny) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert r"documents/\*.txt | CC0-1.0" in text
+    cc0 = "[CC0-1.0](https://creativecommons.org/publicdomain/zero/1.0/)"
+    assert rf"documents/\*.txt |  | {cc0}" in text
     assert "`tiny`" in text
     assert "Intended use and limits" in text
     assert "bert, 1 layers, hidden size 32" in text
@@ -253,10 +254,10 @@ def test_card_names_data_licences_recipe_and_limits(folder, tiny) -> None:
             assert f"| {row['label']} | {row['precision']:.2f} |" in text
             assert f"| {row['label']} | {counts[0]} | {counts[1]} |" in text
         sizes = tiny.manifests()["features/nsmc"]["counts"]
-        for split in ("train", "dev", "test"):
-            assert f"| examples in {split} | {sizes[f'{split}_examples']} |" in text
+        for split, said in (("train", "train"), ("dev", "dev (to choose the model)"), ("test", "the final evaluation")):
+            assert f"| examples in {said} | {sizes[f'{split}_examples']} |" in text
         assert ModelCard(text).data.widget == [{"text": "배우들 연기가 정말 좋았다"}]
-        assert "| labels | negative, positive |" in text and "| reviews_test.txt | CC0-1.0 | evaluate (test) |" in text
+        assert "| labels | negative, positive |" in text and f"| reviews_test.txt |  | {cc0} | final scores |" in text
     assert "{name}" not in text
     assert "None" not in re.sub(r"```.*?```", "", text, flags=re.S)
 
@@ -496,7 +497,7 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     score = json.loads((run_dir / "finetune" / "nsmc-random" / "1" / "manifest.json").read_text())["counts"]["test"][
         "accuracy"
     ]
-    assert f"| nsmc (test) | from scratch (`nsmc-random`) | accuracy | {score:.2f} | -" in card.read_text(
+    assert f"| reviews_test.txt (test) | from scratch (`nsmc-random`) | accuracy | {score:.2f} | -" in card.read_text(
         encoding="utf-8"
     )
     assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(
