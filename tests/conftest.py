@@ -21,7 +21,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.pop("COLUMNS", None)  # xdist's workers have it, and tables would be fitted to it
-os.environ["KOBERT_TEST_DATA"] = os.environ.pop("KOBERT_DATA", "")  # real data only where a test asks for it
+os.environ.pop("KOBERT_DATA", None)  # tests name their data themselves
 
 import pytest
 import yaml

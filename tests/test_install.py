@@ -1,13 +1,17 @@
 """`scripts/install`, with an interpreter that installs nothing."""
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+PROJECT = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHON = """#!/usr/bin/env bash
 case "$*" in
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python; exit "${VENV_FAILS:-0}" ;;
@@ -16,6 +20,14 @@ case "$*" in
   *"import torch"*) exit 1 ;;
 esac
 """
+
+
+@pytest.mark.parametrize("requirement", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]])
+def test_what_the_tests_need_is_installed(requirement: str) -> None:
+    """No test is skipped, or passes by chance, because a library is missing or of another version."""
+    parsed = Requirement(requirement)
+    assert parsed.specifier.contains(importlib.metadata.version(parsed.name))
+
 
 Installed = Callable[..., tuple[int, list[str], str]]
 

@@ -257,7 +257,7 @@ def test_without_slurm_there_is_a_sentence(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_ray_cluster_of_two_nodes_makes_the_same_files(tmp_path):
     """Two node processes on this machine, of one core each: a task runs on either."""
-    ray = pytest.importorskip("ray")
+    import ray
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -276,6 +276,5 @@ def test_a_ray_cluster_of_two_nodes_makes_the_same_files(tmp_path):
 
 
 def test_without_a_cluster_ray_says_how_to_start_one(tmp_path):
-    pytest.importorskip("ray")
     with pytest.raises(UserError, match="ray start --head"):
         run(options(executor={"name": "ray"}), CORPORA, tmp_path)

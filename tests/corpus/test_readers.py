@@ -160,14 +160,12 @@ def test_the_bundled_corpora_are_what_their_readme_says():
 
 def test_real_files_are_read_whole(real_data):
     for name, rows in (("train", 150_000), ("test", 50_000)):
-        reviews = list(read_reviews(real_data / f"nsmc/ratings_{name}.txt"))
+        reviews = list(read_reviews(real_data / f"nsmc/ratings_{name}.txt.zst"))
         assert len(reviews) == rows
         assert {review.label for review in reviews} == {"0", "1"}
-    assert len(texts(Squad(path="qa/KorQuAD_v1.0_dev.json"), real_data)) == 964
-    assert (
-        sum(map(len, texts(JsonLines(path="corpora/kowiki-00-of-08.jsonl.zst", limit_characters=100_000), real_data)))
-        >= 100_000
-    )
+    assert len(texts(Squad(path="qa/KorQuAD_v1.0_dev.json.zst"), real_data)) == 964
+    articles = texts(JsonLines(path="kowiki/kowiki-12m.jsonl.zst"), real_data)
+    assert sum(map(len, articles)) == pytest.approx(12_000_000, abs=5_000)
 
 
 def written_twice(text):

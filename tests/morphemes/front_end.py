@@ -2,7 +2,6 @@
 texts."""
 
 import functools
-import os
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,8 +161,5 @@ def kiwi() -> Segmenter:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder that KOBERT_DATA named when pytest was started, or `shared/data` next to the checkout."""
-    folder = Path(os.environ["KOBERT_TEST_DATA"] or Path(__file__).resolve().parents[3] / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip(f"no real data: KOBERT_DATA is not set and {folder.name} is not next to the checkout")
-    return folder
+    """The real data of a clone: NSMC, raw reviews, a part of Wikipedia, questions."""
+    return Path(__file__).resolve().parents[2] / "corpora"

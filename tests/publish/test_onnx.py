@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 import transformers
@@ -22,9 +23,6 @@ from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.model_card import auto_class_of
 from kobert_pipeline.publish.verify import SAMPLES
 from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8
-
-onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("onnxscript")
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 300}
 NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in plugins.contract("architectures").names()]

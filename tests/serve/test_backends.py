@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from checkpoints import checkpoints
 from held_model import wait_until
@@ -24,10 +25,6 @@ from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.model import ServedModel
 from kobert_pipeline.serve.service import Service
 from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnxscript")
 
 TEXTS = ["정말 재밌다", "", "두 시간이 아까웠다. " * 40, "배우들 연기가 좋았다", "ㅋㅋ 😀", "뷁"]
 MARK = "its code ran"

@@ -1,6 +1,6 @@
 """The page in a real browser: each tab by keyboard alone, in both languages, on a phone, with a key, and when requests
-fail. Skipped without `pip install playwright` (1.65 was used; it is in no extra, since it needs a browser) and a
-`chromium` on the path:
+fail. Skipped without a Chromium on the path or without `pip install playwright` (1.65 was used; it is in no extra,
+since it needs a browser). `.ci/run` installs it where there is a Chromium, and runs these tests:
 
     pytest -m slow tests/serve/test_page_in_browser.py
 """
@@ -19,7 +19,7 @@ from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.service import Service
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")]
 TABS = ["classify", "answer", "tag", "similar", "fill-mask", "attention", "tokenize"]
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -83,7 +83,7 @@ def test_ids_are_the_saved_tokenizers_on_reviews_and_contexts(tokenizer, backend
 
 
 def test_ids_are_the_saved_tokenizers_on_real_documents(tokenizer, backend, kiwi, real_data):
-    reader = JsonLines(path="corpora/kowiki-00-of-08.jsonl.zst")
+    reader = JsonLines(path="kowiki/kowiki-12m.jsonl.zst")
     texts = [clean(document.text)[:1000] for document, _ in zip(reader.read(real_data), range(60), strict=False)]
     assert len(texts) == 60
     assert documents_of(make_shard(backend, analysed(kiwi, texts))) == ids_of(tokenizer, texts)

@@ -158,8 +158,8 @@ def test_rare_labels_share_a_colour(tmp_path: Path) -> None:
 
 
 def test_tensorboard_reads_the_files_of_the_projector(written: Path, tiny: Any) -> None:
-    projector = pytest.importorskip("tensorboard.plugins.projector")
     from google.protobuf import text_format
+    from tensorboard.plugins import projector
 
     folder = written / "projector"
     config = text_format.Parse((folder / "projector_config.pbtxt").read_text(), projector.ProjectorConfig())
