@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import AttentionInterface
+from transformers.models.modernbert import modeling_modernbert
+
+from kobert_pipeline.training.rope import rotary_positions
 
 varlen_attn: Any = None
 with suppress(ImportError):  # PyTorch before 2.10
@@ -182,3 +185,5 @@ def _attend(
 
 
 AttentionInterface.register("packed", packed_attention)
+# for every ModernBERT of this process, padded ones too: its layers call the function by this name
+modeling_modernbert.apply_rotary_pos_emb = rotary_positions
