@@ -29,13 +29,14 @@ LENGTH_MULTIPLE = 16
 class SequenceLayout:
     """Where each of n sequences is among T packed positions, in one of two forms.
 
-    For plain PyTorch, `rectangles`: sequences of about equal length, each group as (index (n * L,), n, L, mask
-    (n, 1, 1, L) or None), and `inverse` (T,): the place of each position among the cells of all rectangles.
+    For plain PyTorch, `rectangles`: sequences of about equal length, each group as (n, L, mask (n, 1, 1, L) or None);
+    `index` (C,): the position that each cell of all rectangles reads; and `inverse` (T,): the cell of each position.
     For PyTorch's variable-length kernel, `cu_seqlens` (n + 1,) int32: the cumulated lengths, and `max_seqlen`: an upper
     bound of the lengths. `causal`: no position attends to later ones.
     """
 
-    rectangles: list[tuple[torch.Tensor, int, int, torch.Tensor | None]]
+    rectangles: list[tuple[int, int, torch.Tensor | None]]
+    index: torch.Tensor | None = None
     inverse: torch.Tensor | None = None
     cu_seqlens: torch.Tensor | None = None
     max_seqlen: int = 0
@@ -52,7 +53,7 @@ class SequenceLayout:
         begins = np.cumsum(lengths) - lengths
         rounded = -(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         inverse = np.empty(int(lengths.sum()), np.int64)
-        rectangles, cells = [], 0
+        rectangles, indexes, cells = [], [], 0
         # sequences of length 0, which `Batch.pad_to` adds, need no rectangle
         for width in np.unique(rounded[rounded > 0]):
             rows = np.flatnonzero(rounded == width)
@@ -63,9 +64,10 @@ class SequenceLayout:
             index = np.where(real, begins[rows, None] + column, begins[rows, None])
             inverse[index[real]] = cells + np.flatnonzero(real)
             mask = None if real.all() else torch.from_numpy(real[:, None, None, :])
-            rectangles.append((torch.from_numpy(index.reshape(-1)), len(rows), longest, mask))
+            rectangles.append((len(rows), longest, mask))
+            indexes.append(index.reshape(-1))
             cells += real.size
-        return cls(rectangles, torch.from_numpy(inverse), causal=causal)
+        return cls(rectangles, torch.from_numpy(np.concatenate(indexes)), torch.from_numpy(inverse), causal=causal)
 
 
 def has_varlen() -> bool:
@@ -133,16 +135,19 @@ def _in_rectangles(
     """(1, H, T, W) -> (1, T, H, W). Not compiled: the rectangles' shapes differ from batch to batch, so every batch
     would be compiled again."""
     heads, head_size = query.shape[1], query.shape[3]
-    # stacked, so that one gather per rectangle fetches all three
-    stacked = torch.cat([query, key, value]).permute(2, 0, 1, 3)  # 3 x (H, T, W) -> (T, 3, H, W)
+    index: Any = packing.index
+    inverse: Any = packing.inverse
+    # 3 x (1, H, T, W) -> (T, 3, H, W), so that one gather fetches all three, for all rectangles: the backward pass of
+    # each gather fills a tensor as large as all positions, and adds to it
+    states = torch.stack([part.squeeze(0).transpose(0, 1) for part in (query, key, value)], 1)
+    cells = states.index_select(0, index).split([rows * longest for rows, longest, _ in packing.rectangles])
     attended = []
-    for index, rows, longest, mask in packing.rectangles:
-        cells = stacked.index_select(0, index).view(rows, longest, 3, heads, head_size)
-        q, k, v = cells.permute(2, 0, 3, 1, 4).unbind(0)  # (n, L, 3, H, W) -trans-> 3 x (n, H, L, W)
+    for (rows, longest, mask), of_rectangle in zip(packing.rectangles, cells, strict=True):
+        # (n * L, 3, H, W) -split-> (n, L, 3, H, W) -trans-> 3 x (n, H, L, W)
+        q, k, v = of_rectangle.unflatten(0, (rows, longest)).permute(2, 0, 3, 1, 4).unbind(0)
         visible = _visible(longest, packing.causal, sliding_window, mask, query.device)
         out = _attend(q, k, v, visible, dropout, scale)
         attended.append(out.transpose(1, 2).reshape(rows * longest, heads, head_size))
-    inverse: Any = packing.inverse
     return torch.cat(attended).index_select(0, inverse)[None]
 
 

@@ -1,14 +1,16 @@
 """Packed attention equals padded attention, and no packed sequence sees another."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertModel
 
-from kobert_pipeline.training.attention import LENGTH_MULTIPLE, SequenceLayout, packed_attention
+from kobert_pipeline.training.attention import LENGTH_MULTIPLE, SequenceLayout, _attend, packed_attention
 
 VOCAB_SIZE = 50
 
@@ -131,17 +133,48 @@ def test_no_gradient_flows_between_sequences() -> None:
     assert [bool(flow.any()) for flow in flows] == [False, True, False]
 
 
+def one_gather_each(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+    """Packed attention with a gather for every rectangle instead of one for all."""
+    layout, attended = SequenceLayout.of(np.array(lengths)), []
+    states = torch.cat([query, key, value]).permute(2, 0, 1, 3)  # 3 x (1, H, T, W) -> (T, 3, H, W)
+    indexes = layout.index.split([rows * longest for rows, longest, _ in layout.rectangles])
+    for index, (rows, longest, mask) in zip(indexes, layout.rectangles, strict=True):
+        cells = states.index_select(0, index).view(rows, longest, 3, *states.shape[2:])
+        q, k, v = cells.permute(2, 0, 3, 1, 4).unbind(0)
+        out = _attend(q, k, v, mask, 0.0, states.shape[3] ** -0.5)
+        attended.append(out.transpose(1, 2).flatten(0, 1))
+    return torch.cat(attended).index_select(0, layout.inverse)[None]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_one_gather_for_all_rectangles_equals_one_for_each_bit_by_bit(lengths: list[int], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    *exact, weights = torch.randn(4, 1, 2, sum(lengths), 8, generator=generator).to(dtype)
+    results = []
+    for way in (
+        lambda *states: packed_attention(torch.nn.Identity(), *states, None, SequenceLayout.of(np.array(lengths)))[0],
+        partial(one_gather_each, lengths=lengths),
+    ):
+        states = [part.detach().clone().requires_grad_() for part in exact]
+        attended = way(*states)
+        attended.backward(weights.transpose(1, 2))
+        results.append([attended.detach(), *(part.grad for part in states)])
+    for ours, theirs in zip(*results, strict=True):
+        assert torch.equal(ours, theirs)
+
+
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=40))
 def test_the_layout_holds_every_position_once_next_to_those_of_its_own_sequence(lengths: list[int]) -> None:
     packing, total = SequenceLayout.of(np.array(lengths)), sum(lengths)
     sequence_of = np.repeat(np.arange(len(lengths)), lengths)
-    cells, real, rows = [], [], []
-    for index, count, width, mask in packing.rectangles:
+    cells, real, rows = packing.index.tolist(), [], []
+    indexes = packing.index.split([count * width for count, width, _ in packing.rectangles])
+    for index, (count, width, mask) in zip(indexes, packing.rectangles, strict=True):
         assert (
             width - min(length for length in lengths if -(-length // LENGTH_MULTIPLE) == -(-width // LENGTH_MULTIPLE))
             < LENGTH_MULTIPLE
         )
-        cells += index.tolist()
         real += (torch.ones(count, 1, 1, width, dtype=bool) if mask is None else mask).flatten().tolist()
         rows += index.view(count, width).tolist()
     assert [cells[place] for place in packing.inverse.tolist()] == list(range(total))
