@@ -149,8 +149,8 @@ def test_a_step_of_both_equals_a_step_of_each() -> None:
 
 
 @pytest.mark.usefixtures("bf16_on_any_cpu")
-def test_muon_takes_tall_and_wide_matrices_together() -> None:
-    """Each as PyTorch's own Muon does: the transposed ones are turned back, and one without gradient stays."""
+def test_muon_changes_tall_wide_and_square_matrices_as_torch_does() -> None:
+    """Bit for bit but for the products of a stack; one without gradient stays."""
     torch.manual_seed(0)
     shapes = [(32, 48), (48, 32), (32, 48), (20, 20)]
     ours, theirs = ([torch.nn.Parameter(torch.ones(shape)) for shape in (*shapes, (9, 9))] for _ in range(2))
