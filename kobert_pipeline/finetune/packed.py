@@ -4,20 +4,22 @@ Every other part of a layer computes single tokens. On a CPU the time of a forwa
 batches of short texts are quicker than in padded rows (docs/results/serving.md).
 """
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 import torch
-from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.finetune.batching import MODEL_INPUTS, cells
 from kobert_pipeline.finetune.encoder_layers import with_own_parts
 from kobert_pipeline.training.attention import SequenceLayout, packed_attention
 
-PACKED_CLASSES = ("BertForSequenceClassification", "ElectraForSequenceClassification")
-"""Models with BERT's layers and positions (RoBERTa's depend on which tokens are padding), whose head reads the last
-hidden state of the first token only."""
+MODERNBERT = "ModernBertForSequenceClassification"
+PACKED_CLASSES = ("BertForSequenceClassification", "ElectraForSequenceClassification", MODERNBERT)
+"""Models whose positions do not depend on which tokens are padding, as RoBERTa's do, and whose head reads one vector of
+each text: the last hidden state of its first token or, with ModernBERT, perhaps the mean of all."""
 
 
 class PackedEncoder(torch.nn.Module):
@@ -50,13 +52,44 @@ class PackedEncoder(torch.nn.Module):
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden.transpose(0, 1))
 
 
+class PackedModernBert(torch.nn.Module):
+    """A ModernBERT that gives, instead of all last hidden states, what its head reads of each of n texts: their first
+    tokens' or their mean, (n, 1, H)."""
+
+    def __init__(self, base: Any) -> None:
+        super().__init__()
+        self.base, config = with_own_parts(base), copy(base.config)
+        config._attn_implementation = "packed"
+        self.base.config = config
+        self.base.layers = with_own_parts(base.layers)
+        for name, layer in base.layers.named_children():
+            # each layer's attention asks its own config for its kernel
+            layer = self.base.layers._modules[name] = with_own_parts(layer)
+            layer.attn = with_own_parts(layer.attn)
+            layer.attn.config = config
+
+    def forward(
+        self, input_ids: torch.Tensor, position_ids: torch.Tensor, packing: SequenceLayout, first: torch.Tensor,
+        lengths: torch.Tensor, **kwargs: Any,
+    ) -> BaseModelOutput:  # fmt: skip
+        """What the head reads of T packed tokens, (1, T); of a single state, its own mean is that state."""
+        hidden = self.base(input_ids=input_ids, position_ids=position_ids, packing=packing).last_hidden_state[0]
+        is_mean = self.base.config.classifier_pooling == "mean"
+        states = torch.segment_reduce(hidden, "mean", lengths=lengths) if is_mean else hidden[first]
+        return BaseModelOutput(last_hidden_state=states[:, None])
+
+
 def packed_view(model: Any, device: torch.device | str) -> Any | None:
     """A model with the weights of `model` that takes `packed` inputs; None for other classes than `PACKED_CLASSES`, and
     on devices where padding costs little."""
     # a decoder's attention is causal, which that of `PackedEncoder` is not
-    if type(model).__name__ not in PACKED_CLASSES or model.config.is_decoder or torch.device(device).type != "cpu":
+    is_decoder = getattr(model.config, "is_decoder", False)
+    if type(model).__name__ not in PACKED_CLASSES or is_decoder or torch.device(device).type != "cpu":
         return None
     view, prefix = with_own_parts(model), model.base_model_prefix
+    if type(model).__name__ == MODERNBERT:
+        view._modules[prefix] = PackedModernBert(model.base_model)
+        return view
     base = view._modules[prefix] = with_own_parts(model.base_model)
     base._modules["encoder"] = PackedEncoder(model.base_model.encoder.layer)
     return view
@@ -69,5 +102,5 @@ def packed(features: Features, rows: np.ndarray) -> dict[str, Any]:
     arrays = {name: features.arrays[name][index[real]] for name in MODEL_INPUTS}
     arrays["position_ids"] = np.nonzero(real)[1]
     inputs: dict[str, Any] = {name: torch.from_numpy(array.astype(np.int64))[None] for name, array in arrays.items()}
-    inputs["first"] = torch.from_numpy(np.cumsum(lengths) - lengths)
+    inputs["first"], inputs["lengths"] = torch.from_numpy(np.cumsum(lengths) - lengths), torch.from_numpy(lengths)
     return inputs | {"packing": SequenceLayout.of(lengths)}
