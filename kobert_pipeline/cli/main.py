@@ -20,6 +20,7 @@ from kobert_pipeline.cli.arguments import (
     Settings,
     Workers,
 )
+from kobert_pipeline.cli.bundle import bundle, unbundle
 from kobert_pipeline.cli.clean import clean
 from kobert_pipeline.cli.compare import compare
 from kobert_pipeline.cli.download import download
@@ -172,6 +173,8 @@ def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, 
     print_check(recipe, titles, *problems(loaded, planned), warnings, memory, as_json)
 
 
+app.command()(bundle)
+app.command()(unbundle)
 app.command()(clean)
 app.command()(download)
 

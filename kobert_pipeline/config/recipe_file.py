@@ -113,6 +113,11 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
     return content
 
 
+def to_yaml(content: dict[str, Any]) -> str:
+    """The text of a recipe that `load` reads as `content`."""
+    return yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+
+
 def parse(text: str) -> Any:
     """The value of a YAML text. Raises YAMLError for text that is not YAML, and for values that no option accepts."""
     if len(text) > MAX_CHARACTERS:

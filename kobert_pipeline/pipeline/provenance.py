@@ -29,11 +29,12 @@ from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.publish.model_card import auto_class_of
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.compare import ablation_by_metric, final_split, scores_by_metric
+from kobert_pipeline.runs.content_hash import ROUNDED
 from kobert_pipeline.training.hf_config import fine_tuned_for
 
 Manifest = dict[str, Any]
 
-PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "device")
+PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "device", ROUNDED)
 """The entries of each stage's manifest that the training manifest repeats."""
 PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
 """Counts of the corpus that are not published: they quote other people's texts or name the user's files."""

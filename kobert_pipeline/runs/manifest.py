@@ -6,8 +6,6 @@ same, the stage is skipped; if it differs, the stage is refused with the name of
 checked against its SHA-256 before another stage reads it, and every record against its own digest.
 """
 
-import hashlib
-import json
 import os
 import threading
 import time
@@ -66,8 +64,9 @@ def read(folder: Path) -> dict[str, Any]:
     return read_json_with_digest(folder / FINISHED)
 
 
-def start(folder: Path, record: Record, writes: Iterable[str]) -> None:
-    """Write `started.json`, unless it exists. `writes` are the patterns of all files that the stage will write.
+def start(folder: Path, record: Record, writes: Iterable[str], **more: Any) -> None:
+    """Write `started.json`, unless it exists. `writes` are the patterns of all files that the stage will write, `more`
+    are facts that are not part of the fingerprint.
 
     Raises NotOurs if the folder contains a file that kobert did not write.
     """
@@ -76,7 +75,7 @@ def start(folder: Path, record: Record, writes: Iterable[str]) -> None:
     if not (folder / STARTED).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         write_json_with_digest(
-            folder / STARTED, {"fingerprint": record.fingerprint, **vars(record), "writes": list(writes)}
+            folder / STARTED, {"fingerprint": record.fingerprint, **vars(record), "writes": list(writes), **more}
         )
 
 
@@ -226,11 +225,11 @@ def path_inside(folder: Path, name: str) -> Path:
     return path
 
 
-def content_hash(manifest: dict[str, Any]) -> str:
-    """One hash of all files of a finished stage, as the later stages' records contain it."""
-    return hashlib.sha256(
-        json.dumps({name: file["sha256"] for name, file in manifest["files"].items()}, sort_keys=True).encode()
-    ).hexdigest()
+def recorded_inputs(folder: Path) -> dict[str, str]:
+    """The inputs in the record of a folder; none if it has no record."""
+    path = folder / (FINISHED if is_finished(folder) else STARTED)
+    inputs: dict[str, str] = read_json_with_digest(path).get("inputs", {}) if path.is_file() else {}
+    return inputs
 
 
 def stale_record(folder: Path, record: Record) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest
 from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.content_hash import ROUNDED
 from kobert_pipeline.runs.manifest import Elapsed, Record
 from kobert_pipeline.runs.stage_folder import FINISHED, delete, matches
 
@@ -57,6 +58,7 @@ def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str],
             {name: original[name] for name in Elapsed._fields if name in original},
             reused_from=name,
             device=original.get("device"),
+            **{name: original[name] for name in (ROUNDED,) if name in original},
         )
     except (UserError, OSError):
         delete(folder)

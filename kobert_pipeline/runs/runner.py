@@ -18,6 +18,7 @@ from kobert_pipeline.errors import NotOurs, UserError, did_you_mean
 from kobert_pipeline.files import read_json_with_digest, sha256
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.runs import manifest, stage_folder
+from kobert_pipeline.runs.content_hash import input_hash
 from kobert_pipeline.runs.manifest import Record
 from kobert_pipeline.runs.reuse import reuse
 
@@ -59,6 +60,8 @@ class Job:
     skip the file) for each bad file."""
     preflight: Callable[[], object] = dict
     """Raises UserError before any job is started, for example if a library is missing."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Entries of the folder's records that are not part of the fingerprint."""
     resumable: bool = False
     """Whether a partial folder is resumed; otherwise it is deleted and created again."""
     name: str = ""
@@ -208,24 +211,23 @@ def _leave_group() -> None:
 def _check_sources(job: Job, planned: dict[Path, Job]) -> None:
     """Raise UserError if a finished stage that the job depends on, directly or not, does not match the recipe.
 
-    Compares options and earlier stages, but neither the user's files nor the analyzer: a machine that only trains has
-    neither of them.
+    The user's files and the analyzer are not compared: a machine that only trains has neither of them.
     """
     for folder in job.candidates:
         manifest.read(folder)  # raises NotFinished: without all of its trials a grid search cannot choose
     for folder in job.sources:
-        source = planned[folder]
-        _check_sources(source, planned)
+        _check_sources(planned[folder], planned)
         if manifest.is_finished(folder):
-            current = {
-                label: manifest.content_hash(manifest.read(at))
-                for label, at in source.inputs.items()
-                if manifest.is_finished(at)
-            }
-            # what is not compared is taken from the manifest itself, so that it counts as unchanged
-            inputs = manifest.read(folder)["inputs"] | current
-            record = Record(source.stage, source.version, source.options, inputs)
-            manifest.refuse_if_changed(folder, record, source.path)
+            refuse_if_stale(planned[folder])
+
+
+def refuse_if_stale(job: Job) -> None:
+    """Raise Stale if a finished job has other options than the recipe, or was made from other earlier stages."""
+    recorded = manifest.read(job.folder)["inputs"]
+    finished = {label: folder for label, folder in job.inputs.items() if manifest.is_finished(folder)}
+    current = {label: input_hash(manifest.read(folder), recorded.get(label)) for label, folder in finished.items()}
+    # what is not compared is taken from the manifest itself, so that it counts as unchanged
+    manifest.refuse_if_changed(job.folder, Record(job.stage, job.version, job.options, recorded | current), job.path)
 
 
 def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_changed: bool) -> Outcome:
@@ -239,12 +241,12 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_ch
     status, result = _existing_result(job, record, redo)
     if result is None:
         current_display().start()
-        manifest.start(job.folder, record, job.writes)
+        manifest.start(job.folder, record, job.writes, **job.facts)
         _send_decision(job, record, runs=True)  # after `start`, which writes the record that the other ranks compare
         with manifest.record_elapsed(job.folder) as elapsed:
             counts = _run_stage(job)
         files = manifest.list_files(job.folder, job.writes)
-        manifest.finish(job.folder, record, job.writes, files, counts, elapsed()._asdict())
+        manifest.finish(job.folder, record, job.writes, files, counts, elapsed()._asdict(), **job.facts)
         for name in stage_folder.foreign_files(job.folder):
             note = f"{job.folder / name} was added during the run; it is not in the manifest, and is left alone"
             current_display().say(f"note     {note}")
@@ -289,10 +291,10 @@ def _run_stage(job: Job) -> dict[str, Any]:
 def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
     """The record of a job's options and inputs, after checking each input. Raises UserError for one that is missing or
     damaged."""
-    inputs = job.extra_inputs()
+    inputs, recorded = job.extra_inputs(), manifest.recorded_inputs(job.folder)
     for label, folder in job.inputs.items():
         if folder not in verified:
             verified[folder] = manifest.verify(folder)
-        inputs[label] = manifest.content_hash(verified[folder])
+        inputs[label] = input_hash(verified[folder], recorded.get(label))
     inputs |= {f"file {number} {path.name}": sha256(path) for number, path in enumerate(job.source_files(), 1)}
     return Record(job.stage, job.version, job.options, inputs)

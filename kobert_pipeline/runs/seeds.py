@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.content_hash import input_hash
 from kobert_pipeline.runs.manifest import Record
 from kobert_pipeline.runs.stage_folder import FINISHED
 
@@ -44,5 +45,5 @@ def _as_if_trained_like(latest: Manifest, record: Manifest, folder: Path) -> Rec
     for label in inputs:
         input_folder = folders.get(label, folder.parent.parent / label)
         if manifest.is_finished(input_folder):
-            inputs[label] = manifest.content_hash(manifest.read(input_folder))
+            inputs[label] = input_hash(manifest.read(input_folder), record["inputs"].get(label))
     return Record(record["stage"], latest["version"], latest["options"] | {"seed": record["options"]["seed"]}, inputs)

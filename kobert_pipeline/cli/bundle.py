@@ -1,0 +1,155 @@
+"""The commands `kobert bundle` and `kobert unbundle`: a run's stages to another machine and back, in parts."""
+
+import re
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kobert_pipeline.cli.arguments import AsJson, RecipeName, RunDir, Settings
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
+from kobert_pipeline.cli.formatting import print_json
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import locked
+from kobert_pipeline.progress import shown_on
+
+UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+SMALLEST_PART = 1000
+"""Bytes; of smaller parts the list would be longer than they are."""
+NOT_FOR_TRAINING = (
+    "bm25s", "datatrove", "ftfy", "kiwipiepy", "matplotlib", "mwparserfromhell", "pebble", "pyarrow", "requests",
+    "sentencepiece", "xxhash",
+)  # fmt: skip
+"""Requirements of this package that `kobert pretrain` and `kobert finetune` do without."""
+
+Out = Annotated[Path, typer.Option(metavar="DIR", help="The new folder of the bundle.")]
+First = Annotated[
+    str | None,
+    typer.Option("--from", metavar="STAGE", help="The first stage; default: only what pretrain and finetune read."),
+]
+Last = Annotated[
+    str | None, typer.Option("--until", metavar="STAGE", help="The last stage; default: features, or of a model all.")
+]
+Part = Annotated[str, typer.Option(metavar="SIZE", help="Largest size of a file of the bundle: 60MB, 1.5GiB.")]
+ROUND = "Round weights to bfloat16, half the size; the manifest then lists them and says so."
+Bf16 = Annotated[bool, typer.Option("--bf16", help=ROUND)]
+Bundle = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a bundle, or of some of its parts.")]
+
+
+def bundle(
+    recipe: RecipeName,
+    out: Out,
+    first: First = None,
+    until: Last = None,
+    part: Part = "60MB",
+    bf16: Bf16 = False,
+    setting: Settings = None,
+    run_dir: RunDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Pack finished stages of a run into files of a given size, for a machine that only trains, or for the way back.
+
+    Example: kobert bundle base --out to-gpu --part 60MB, and on the other machine kobert bundle base --from pretrain
+    --bf16 --out trained
+    """
+    interrupt_on_sigterm()
+    part_bytes = part_size(part)
+    from kobert_pipeline.cli.progress_bar import progress_display
+    from kobert_pipeline.config import recipe_file
+    from kobert_pipeline.pipeline.stages import plan
+    from kobert_pipeline.runs.bundle import README, REQUIREMENTS, TRAINING, select, write_bundle
+
+    planned = plan(recipe, setting, run_dir, None)[1]
+    jobs, left_out = select(planned, first, until)
+    # a folder that surely exists, since the machine that trains does not have the texts
+    content = recipe_file.load(recipe, setting or []) | {"data_dir": "."}
+    name = recipe_file.find(recipe).stem
+    about = {"name": name, "recipe": recipe_file.to_yaml(content), "version": metadata.version("kobert-pipeline")}
+    source_files = [path for job in planned if job.stage in TRAINING and first is None for path in job.source_files()]
+    documents = {REQUIREMENTS: requirements(), README: readme(name, source_files)}
+    run = planned[0].folder.parent
+    with locked(run), progress_display() as display, shown_on(display):
+        display.begin("bundle", 1, 1)
+        index = write_bundle(jobs, run, out, part_bytes, about, documents, _rounding() if bf16 else None)
+    sizes = {name: listed["size"] for name, listed in index["parts"].items()}
+    result = {"folder": str(out), "jobs": [job.title for job in jobs], "left_out": [job.title for job in left_out]}
+    if as_json:
+        print_json(result | {"parts": sizes})
+        return
+    print(f"{out}: {len(sizes)} parts, {sum(sizes.values()):,} bytes, with {', '.join(result['jobs'])}")
+    if left_out:
+        print(f"not finished, so not in it: {', '.join(result['left_out'])}")
+    for path in source_files:
+        print(f"also to be copied, into the data folder of the other machine: {path}")
+
+
+def unbundle(folder: Bundle, run_dir: RunDir = None, as_json: AsJson = False) -> None:
+    """Unpack a bundle into a run folder; its parts may arrive one after another. Example: kobert unbundle to-gpu"""
+    interrupt_on_sigterm()
+    from kobert_pipeline.cli.progress_bar import progress_display
+    from kobert_pipeline.runs import unbundle as unpacking
+
+    index = unpacking.read_index(folder)
+    run = run_dir or Path("runs") / index["name"]
+    with locked(run), progress_display() as display, shown_on(display):
+        display.begin("unbundle", 1, 1)
+        missing = unpacking.unbundle(folder, index, run)
+    recipe = run / f"{index['name']}.yaml"
+    if as_json:
+        print_json({"run_dir": str(run), "recipe": str(recipe), "parts": len(index["parts"]), "missing": missing})
+    elif missing:
+        print(f"{len(missing)} of {len(index['parts'])} parts are missing: {', '.join(missing)}")
+        print(f"The others are kept; copy these into {folder}, and type the same command again.")
+    else:
+        folders = dict.fromkeys(file["folder"] for file in index["files"])
+        print(f"{run}: complete and verified, with {', '.join(folders)}; the recipe is {recipe}")
+
+
+def _rounding() -> Callable[[Path, Path], None]:
+    from kobert_pipeline.publish.export import write_in_bfloat16
+
+    return write_in_bfloat16
+
+
+def part_size(text: str) -> int:
+    """The bytes of a size such as 60MB. Raises UserError for any other text."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([A-Za-z]*)", text)
+    if not match or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < SMALLEST_PART:
+        raise UserError(f"--part {text!r:.40} is not a size of at least {SMALLEST_PART} bytes; give one such as 60MB")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def requirements() -> str:
+    """The packages that training needs besides this one, in the format of pip, each with the version here."""
+    lines = []
+    for requirement in metadata.requires("kobert-pipeline") or ():
+        name = re.split(r"[^\w.-]", requirement)[0]
+        if "extra ==" not in requirement and name not in NOT_FOR_TRAINING:
+            lines.append(f"{requirement}  # {metadata.version(name)} made this bundle")
+    return "\n".join(lines) + "\n"
+
+
+README_TEXT = """\
+# A bundle of the run {name}
+
+The files part-* are stages of a run of kobert-pipeline {version}. On the other machine, with this package in the same
+version and the packages of requirements.txt:
+
+    pip install -r requirements.txt
+    kobert unbundle FOLDER_OF_THIS_FILE
+    kobert pretrain runs/{name}/{name}.yaml
+    kobert finetune runs/{name}/{name}.yaml
+
+The parts may come one after another, each time with bundle.json: `kobert unbundle` says which are missing, and refuses
+damaged ones. Without a network there, `pip download -r requirements.txt -d wheels` here gets the packages to carry, and
+`pip install --no-index --find-links wheels -r requirements.txt` installs them. Joined, the parts are a tar archive of
+files in xz format.
+"""
+
+
+def readme(name: str, source_files: list[Path]) -> str:
+    """The README of a bundle."""
+    lines = [f"Also copy {path.name} into the data folder (data_dir) there.\n" for path in source_files]
+    return "\n".join([README_TEXT.format(name=name, version=metadata.version("kobert-pipeline")), *lines])

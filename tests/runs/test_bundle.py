@@ -1,0 +1,222 @@
+"""A run in parts to a machine that only trains, and back: nothing is lost, changed, overwritten or pretended."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+from safetensors import safe_open
+from test_house import UNINSTALL
+
+from kobert_pipeline.cli.bundle import NOT_FOR_TRAINING, part_size
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import sha256, write_json_with_digest
+
+BEFORE_TRAINING = ("tokenizer", "shards", "features")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder but locks."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+@pytest.fixture(scope="module")
+def sent(tiny, kobert, tmp_path_factory) -> Path:
+    """A bundle of what pretrain and finetune read, in parts of 50 kB."""
+    out = tmp_path_factory.mktemp("sent") / "to-gpu"
+    result = kobert("bundle", tiny.recipe, "--run-dir", tiny.run_dir, "--out", out, "--part", "50kB")
+    assert result.code == 0, result.err
+    return out
+
+
+def part_names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("part-*"))
+
+
+def test_what_is_unpacked_is_bit_for_bit_what_was_packed(tiny, sent, kobert, tmp_path) -> None:
+    assert len(part_names(sent)) > 3
+    assert max((sent / name).stat().st_size for name in part_names(sent)) == 50_000
+    assert kobert("unbundle", sent, "--run-dir", tmp_path / "tiny").code == 0
+    unpacked = contents(tmp_path / "tiny")
+    recipe = yaml.safe_load(unpacked.pop("tiny.yaml"))
+    assert recipe == yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {"data_dir": "."}
+    packed = contents(tiny.run_dir)
+    stages = {name: packed[name] for name in packed if name.startswith(BEFORE_TRAINING) and ".done." not in name}
+    assert unpacked == stages
+
+
+def test_a_machine_with_the_listed_packages_alone_trains_the_same_model_and_brings_it_home(
+    tiny, sent, kobert, fresh, tmp_path
+) -> None:
+    listed = {line.partition("  #")[0] for line in (sent / "requirements.txt").read_text().splitlines()}
+    assert not any(line.startswith(NOT_FOR_TRAINING) for line in listed)
+    names = [name.replace("-", "_") for name in NOT_FOR_TRAINING]
+    code = f"""{UNINSTALL}
+for name in {names!r}: sys.modules[name] = None
+from kobert_pipeline.cli.main import app
+for line in [["unbundle", {str(sent)!r}], *([stage, "runs/tiny/tiny.yaml"] for stage in ("pretrain", "finetune")),
+             ["bundle", "runs/tiny/tiny.yaml", "--from", "pretrain", "--out", "trained", "--part", "50kB"]]:
+    sys.argv = ["kobert", *line]
+    app(standalone_mode=False)
+"""
+    away, home = tmp_path / "away", tmp_path / "home"
+    away.mkdir()
+    result = fresh(code, cwd=away)
+    assert result.code == 0, result.err[-2000:]
+    tiny.copy_before(home, "pretrain")
+    assert kobert("unbundle", away / "trained", "--run-dir", home).code == 0
+    trained, expected = tiny.manifests(home), tiny.manifests()
+    assert {name: trained[name]["files"] for name in trained} == {
+        name: expected[name]["files"] for name in expected if not name.startswith("publish")
+    }
+    assert (home / "pretrain" / "logs" / "log.jsonl").is_file()
+    states = kobert("status", tiny.recipe, "--run-dir", home, "--json").json["stages"]
+    assert {row["status"] for row in states if not row["job"].startswith("publish")} == {"done"}
+
+
+def test_parts_may_arrive_in_any_order_and_what_is_missing_is_named(sent, kobert, tmp_path) -> None:
+    names, carried, run_dir = part_names(sent), tmp_path / "carried", tmp_path / "tiny"
+    for batch in (names[3:], names[1:3], names[:1]):
+        shutil.rmtree(carried, ignore_errors=True)  # as where every call brings its own files
+        carried.mkdir()
+        for name in ("bundle.json", *batch):
+            shutil.copy(sent / name, carried)
+        assert not (run_dir / "shards").exists()
+        answer = kobert("unbundle", carried, "--run-dir", run_dir, "--json").json
+        assert answer["missing"] == (names[: names.index(batch[0])])
+    assert (run_dir / "features" / "korquad" / "manifest.json").is_file()
+    assert not list(run_dir.glob(".unbundle-*"))
+    # again, although the parts are gone
+    assert kobert("unbundle", carried, "--run-dir", run_dir, "--json").json["missing"] == []
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + bytes([data[-1] ^ 1])])
+def test_a_damaged_part_is_named_and_the_others_are_kept(damage, sent, kobert, tmp_path) -> None:
+    carried, run_dir, bad = Path(shutil.copytree(sent, tmp_path / "carried")), tmp_path / "tiny", part_names(sent)[1]
+    (carried / bad).write_bytes(damage((sent / bad).read_bytes()))
+    (carried / part_names(sent)[2]).unlink()
+    complaint = kobert("unbundle", carried, "--run-dir", run_dir).complaint
+    assert f"{bad} is damaged or incomplete" in complaint and f"still missing: {part_names(sent)[2]}" in complaint
+    for name in part_names(sent)[1:3]:
+        shutil.copy(sent / name, carried)
+    (carried / part_names(sent)[0]).unlink()
+    assert kobert("unbundle", carried, "--run-dir", run_dir, "--json").json["missing"] == []
+
+
+@pytest.mark.parametrize("name", ["shards/mine.txt", "shards/manifest.json", "features/nsmc/task.json", "tiny.yaml"])
+def test_no_file_of_the_user_is_overwritten(name, sent, kobert, tmp_path) -> None:
+    path = tmp_path / "tiny" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    before = contents(tmp_path / "tiny")
+    assert str(path) in kobert("unbundle", sent, "--run-dir", tmp_path / "tiny").complaint
+    assert contents(tmp_path / "tiny") == before
+
+
+@pytest.mark.parametrize("name", ["../out", "shards/../../out", "/etc/out", ".lock"])
+def test_a_bundle_writes_to_folders_of_stages_only(name, sent, kobert, tmp_path) -> None:
+    carried = Path(shutil.copytree(sent, tmp_path / "carried"))
+    index = json.loads((carried / "bundle.json").read_text(encoding="utf-8"))
+    index["files"][0]["folder"], index["files"][0]["name"] = name, "started.json"
+    write_json_with_digest(carried / "bundle.json", index)
+    assert "not of a stage" in kobert("unbundle", carried, "--run-dir", tmp_path / "tiny").complaint
+
+
+def test_a_bundle_of_other_options_than_the_recipe_is_refused(tiny, kobert, tmp_path) -> None:
+    arguments = ("bundle", tiny.recipe, "--run-dir", tiny.run_dir, "--out", tmp_path / "out")
+    assert "shards.held_out was 0.08" in kobert(*arguments, "--set", "shards.held_out=0.1").complaint
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    assert "exists already" in kobert(*arguments).complaint
+
+
+def test_what_is_not_finished_is_left_out_and_named(tiny, kobert, tmp_path) -> None:
+    run_dir = tiny.copy(tmp_path / "tiny", "corpus", "analysis", "tokenizer", "shards")
+    arguments = ("bundle", tiny.recipe, "--run-dir", run_dir)
+    answer = kobert(*arguments, "--out", tmp_path / "out", "--json").json
+    assert answer["jobs"] == ["tokenizer", "shards"]
+    assert answer["left_out"] == ["features nsmc", "features korquad"]
+    assert "nothing to bundle" in kobert(*arguments, "--from", "pretrain", "--out", tmp_path / "none").complaint
+
+
+KILLED = """
+import os, signal, sys
+from kobert_pipeline import files
+from kobert_pipeline.cli.main import app
+rename, count = files.Path.replace, int(sys.argv.pop(1))
+def replace(path, target):
+    global count
+    count -= 1
+    if not count: os.kill(os.getpid(), signal.SIGKILL)
+    return rename(path, target)
+files.Path.replace = replace
+sys.argv[0] = "kobert"
+app(standalone_mode=False)
+"""
+
+
+@pytest.mark.parametrize("writes", [1, 9, 40])
+def test_a_killed_unbundle_is_completed_by_the_same_command(writes, tiny, sent, kobert, fresh, tmp_path) -> None:
+    run_dir = tmp_path / "tiny"
+    assert fresh(KILLED, writes, "unbundle", sent, "--run-dir", run_dir).code == -signal.SIGKILL
+    whole = [path.parent for path in run_dir.rglob("manifest.json")]
+    assert len(whole) < 4
+    assert kobert("unbundle", sent, "--run-dir", run_dir).code == 0
+    for stage in BEFORE_TRAINING:
+        packed = contents(tiny.run_dir / stage)
+        assert contents(run_dir / stage) == {name: packed[name] for name in packed if ".done." not in name}
+
+
+def test_a_killed_bundle_leaves_no_folder_and_is_written_again(tiny, sent, fresh, kobert, tmp_path) -> None:
+    arguments = ("bundle", tiny.recipe, "--run-dir", tiny.run_dir, "--out", tmp_path / "out", "--part", "50kB")
+    code = KILLED.replace("files.Path.replace = replace", "files.Path.rename = replace")
+    assert fresh(code, 1, *arguments).code == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    assert kobert(*arguments).code == 0
+    assert contents(tmp_path / "out") == contents(sent)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_rounded_weights_are_recorded_as_such_and_keep_what_was_made_from_them_valid(tiny, kobert, tmp_path) -> None:
+    home = tiny.copy_before(tmp_path / "home", "pretrain")
+    arguments = ("--run-dir", tiny.run_dir, "--from", "pretrain", "--until", "finetune", "--out", tmp_path / "trained")
+    assert kobert("bundle", tiny.recipe, *arguments, "--bf16").code == 0
+    assert kobert("unbundle", tmp_path / "trained", "--run-dir", home).code == 0
+    weights = "model/model.safetensors"
+    before, after = tiny.manifests()["pretrain"], tiny.manifests(home)["pretrain"]
+    assert after["rounded_to_bfloat16"][weights] == before["files"][weights] != after["files"][weights]
+    assert after["files"][weights]["sha256"] == sha256(home / "pretrain" / weights)
+    with safe_open(home / "pretrain" / weights, "np") as rounded:
+        assert {rounded.get_slice(name).get_dtype() for name in rounded.keys()} == {"BF16"}  # noqa: SIM118
+    states = kobert("status", tiny.recipe, "--run-dir", home, "--json").json["stages"]
+    assert {row["status"] for row in states if not row["job"].startswith("publish")} == {"done"}
+    # a seed that is trained from the rounded weights is recorded to be made from those
+    assert kobert("finetune", tiny.recipe, "--run-dir", home, "--set", "finetune.nsmc.seeds=[1, 9]").code == 0
+    seeds = {seed: tiny.manifests(home)[f"finetune/nsmc/{seed}"]["inputs"]["pretrain"] for seed in (1, 9)}
+    assert seeds[1] == tiny.manifests()["finetune/nsmc/1"]["inputs"]["pretrain"] != seeds[9]
+    row = kobert("compare", home, "--json").json["runs"]
+    assert {entry["finetune"]: entry["seeds"] for entry in row} == {"korquad": 1, "nsmc": 2}
+
+
+def test_a_published_model_says_that_its_weights_were_rounded(tiny, kobert, tmp_path, published_here) -> None:
+    home = tiny.copy_before(tmp_path / "home", "pretrain")
+    arguments = ("--run-dir", tiny.run_dir, "--from", "pretrain", "--until", "finetune", "--out", tmp_path / "trained")
+    assert kobert("bundle", tiny.recipe, *arguments, "--bf16").code == 0
+    assert kobert("unbundle", tmp_path / "trained", "--run-dir", home).code == 0
+    assert kobert("publish", tiny.recipe, "--run-dir", home).code == 0
+    published = json.loads((home / "publish" / "nsmc" / "training_manifest.json").read_text(encoding="utf-8"))
+    assert "model/model.safetensors" in published["stages"]["finetune/nsmc/1"]["rounded_to_bfloat16"]
+
+
+@pytest.mark.parametrize(("text", "size"), [("60MB", 60_000_000), ("1.5 GiB", 3 * 2**29), ("2000", 2000)])
+def test_sizes_of_parts(text, size) -> None:
+    assert part_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "60", "MB", "-1MB", "6O MB", "1e3MB", "60MBit"])
+def test_what_is_no_size_of_a_part(text) -> None:
+    with pytest.raises(UserError, match="--part"):
+        part_size(text)
