@@ -57,18 +57,14 @@ def bundle(
     interrupt_on_sigterm()
     part_bytes = part_size(part)
     from kobert_pipeline.cli.progress_bar import progress_display
-    from kobert_pipeline.config import recipe_file
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.runs.bundle import README, REQUIREMENTS, TRAINING, select, write_bundle
 
     planned = plan(recipe, setting, run_dir, None)[1]
     jobs, left_out = select(planned, first, until)
-    # a folder that surely exists, since the machine that trains does not have the texts
-    content = recipe_file.load(recipe, setting or []) | {"data_dir": "."}
-    name = recipe_file.find(recipe).stem
-    about = {"name": name, "recipe": recipe_file.to_yaml(content), "version": metadata.version("kobert-pipeline")}
+    about = about_run(recipe, setting or [])
     source_files = [path for job in planned if job.stage in TRAINING and first is None for path in job.source_files()]
-    documents = {REQUIREMENTS: requirements(), README: readme(name, source_files)}
+    documents = {REQUIREMENTS: requirements(), README: readme(about, source_files)}
     run = planned[0].folder.parent
     with locked(run), progress_display() as display, shown_on(display):
         display.begin("bundle", 1, 1)
@@ -105,6 +101,16 @@ def unbundle(folder: Bundle, run_dir: RunDir = None, as_json: AsJson = False) ->
     else:
         folders = dict.fromkeys(file["folder"] for file in index["files"])
         print(f"{run}: complete and verified, with {', '.join(folders)}; the recipe is {recipe}")
+
+
+def about_run(recipe: str, settings: list[str]) -> dict[str, str]:
+    """The name of a recipe's runs, the recipe with all settings, and the version of this package."""
+    from kobert_pipeline.config import recipe_file
+
+    # a folder that surely exists, since the machine that trains does not have the texts
+    content = recipe_file.load(recipe, settings) | {"data_dir": "."}
+    version = metadata.version("kobert-pipeline")
+    return {"name": recipe_file.find(recipe).stem, "recipe": recipe_file.to_yaml(content), "version": version}
 
 
 def _rounding() -> Callable[[Path, Path], None]:
@@ -149,7 +155,7 @@ files in xz format.
 """
 
 
-def readme(name: str, source_files: list[Path]) -> str:
-    """The README of a bundle."""
+def readme(about: dict[str, str], source_files: list[Path]) -> str:
+    """The README of a bundle; `about` is what `about_run` returns."""
     lines = [f"Also copy {path.name} into the data folder (data_dir) there.\n" for path in source_files]
-    return "\n".join([README_TEXT.format(name=name, version=metadata.version("kobert-pipeline")), *lines])
+    return "\n".join([README_TEXT.format(**about), *lines])

@@ -106,8 +106,34 @@ def _stage_command(stage: str) -> Callable[..., None]:
     return command
 
 
+FIT = (
+    "Measure the speed, and set pretrain.total_tokens so that the training ends within --minutes; all schedules follow."
+)
+
+
+def pretrain(
+    recipe: RecipeName,
+    redo: RedoStage = False,
+    setting: Settings = None,
+    run_dir: RunDir = None,
+    num_workers: Workers = None,
+    minutes: Minutes = None,
+    fit: Annotated[bool, typer.Option("--fit", help=FIT)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run only the stage pretrain; the stages it reads must be finished. Example: kobert pretrain quickstart"""
+    if fit and minutes is None:
+        raise UserError("--fit fits the training to a time; add --minutes N, or leave it out")
+    redo_names = ["pretrain"] if redo else None
+    with stop_after(minutes):
+        fit_minutes = minutes if fit else None
+        run_recipe(
+            recipe, setting, run_dir, num_workers, as_json, only="pretrain", redo=redo_names, fit_minutes=fit_minutes
+        )
+
+
 for _stage in STAGES[:-1]:  # publish, the last stage, has options of its own
-    app.command(_stage)(_stage_command(_stage))
+    app.command(_stage)(pretrain if _stage == "pretrain" else _stage_command(_stage))
 
 
 Push = Annotated[

@@ -1,6 +1,8 @@
 """Run stages of a recipe for a command, and print what came of it."""
 
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,19 @@ def run_recipe(
     until: str | None = None,
     redo: list[str] | None = None,
     redo_changed: bool = False,
+    fit_minutes: float | None = None,
     after: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
-    """Run the chosen stages of a recipe, then call `after`, and print the outcome of both."""
+    """Run the chosen stages of a recipe, then call `after`, and print the outcome of both. The token budget of a
+    pretraining is fitted to `fit_minutes` from now."""
+    started = time.monotonic()
     interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
     from kobert_pipeline.cli.progress_bar import progress_display
+    from kobert_pipeline.pipeline.fit import measured_fit, no_fit, recorded_fit
     from kobert_pipeline.pipeline.stages import plan
 
-    _, planned = plan(recipe, settings, run_dir, num_workers)
+    redoes = "pretrain" in (redo or [])
+    _, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit)
     if not is_main_process():
         # without the lock of the folder, which rank 0 holds for all
         follow(planned, only)
@@ -39,6 +46,10 @@ def run_recipe(
     # The lock also covers the upload, so that no other process changes the checkpoint while it is read.
     with locked(planned[0].folder.parent):
         with progress_display() as display, shown_on(display):
+            if fit_minutes is not None:
+                display.begin("pretrain", 1, 1)
+                fit = partial(measured_fit, fit_minutes, started + 60 * fit_minutes, redoes)
+                _, planned = plan(recipe, settings, run_dir, num_workers, fit)
             outcomes = run_jobs(planned, only, until, redo, redo_changed)
         uploaded = after() if after else None
     if as_json:

@@ -34,7 +34,7 @@ from kobert_pipeline.training.hf_config import fine_tuned_for
 
 Manifest = dict[str, Any]
 
-PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "device", ROUNDED)
+PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "device", "fit", ROUNDED)
 """The entries of each stage's manifest that the training manifest repeats."""
 PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
 """Counts of the corpus that are not published: they quote other people's texts or name the user's files."""

@@ -9,8 +9,8 @@ folder that a recipe asks for, in the order of execution, and `runs/runner.py` r
 A stage knows nothing of recipes and manifests: it is called with its options and folders, and returns counts.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from kobert_pipeline.features import splits
 from kobert_pipeline.pipeline.checkpoint_fit import refuse_unfit_checkpoint
 from kobert_pipeline.pipeline.data_folder import data_folder
 from kobert_pipeline.pipeline.finetune_jobs import finetune_jobs
+from kobert_pipeline.pipeline.fit import FIT, Fit, recorded_fit, with_fit
 from kobert_pipeline.pipeline.provenance import card_inputs, origin, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.source_patterns import refuse_unmatched
@@ -53,6 +54,8 @@ class Run:
     num_workers: int | None = None
     """Worker processes of the stages `corpus` and `analysis`; None: one per core. It does not change the result."""
     report_to: tuple[Tracker, ...] = ()
+    fit: Fit | None = None
+    """How the token budget of the pretraining was fitted to a time, if it was."""
 
     @property
     def data(self) -> Path:
@@ -178,16 +181,20 @@ def pretrain_preflight(recipe: Recipe, run: Run) -> None:
 def pretrain_job(recipe: Recipe, run: Run) -> Job:
     """Shards, and the checkpoint if there is one -> a pretrained model."""
     options, (stage, tokenizer) = recipe.pretrain, origin(recipe).tokenizer
-    start = run.folder("checkpoint", checkpoint_stage.MODEL) if recipe.continues else None
     return Job(
         "pretrain", run.run_dir / "pretrain", pretrain_stage.VERSION, recipe.continued_options(),
-        writes=pretrain_stage.WRITES, resumable=True,
+        writes=pretrain_stage.WRITES, resumable=True, facts={FIT: run.fit} if run.fit else {},
         inputs={name: run.run_dir / name for name in ("shards", stage)},
         source_files=partial(pretrain_stage.raw_files, options, run.data_dir),
         preflight=partial(pretrain_preflight, recipe, run),
         run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder(tokenizer), run.data,
-                    checkpoint=start, tracking=run.tracking("pretrain")),
+                    checkpoint=checkpoint_to_continue(recipe, run), tracking=run.tracking("pretrain")),
     )  # fmt: skip
+
+
+def checkpoint_to_continue(recipe: Recipe, run: Run) -> Path | None:
+    """The model of an existing checkpoint that is pretrained further."""
+    return run.folder("checkpoint", checkpoint_stage.MODEL) if recipe.continues else None
 
 
 def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
@@ -216,9 +223,14 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
 
 
 def plan(
-    recipe: str, settings: list[str] | None, run_dir: Path | None, num_workers: int | None
+    recipe: str,
+    settings: list[str] | None,
+    run_dir: Path | None,
+    num_workers: int | None,
+    find_fit: Callable[[Recipe, Run], Fit | None] = recorded_fit,
 ) -> tuple[Recipe, list[Job]]:
-    """Load a recipe by its path or name, apply `settings` (`key.key=value`), and list its jobs.
+    """Load a recipe by its path or name, apply `settings` (`key.key=value`) and the token budget of `find_fit`, and
+    list its jobs.
 
     Raises UserError for a recipe that is not valid or a data folder that does not exist.
     """
@@ -230,4 +242,6 @@ def plan(
     data_dir = data_folder(recipe, loaded.data_dir)
     name = recipe_file.find(recipe).stem
     run = Run(name, data_dir, run_dir or Path("runs") / name, num_workers, loaded.report_to)
-    return loaded, list(jobs(loaded, run))
+    fit = find_fit(loaded, run) if loaded.corpus else None
+    loaded = with_fit(loaded, fit)
+    return loaded, list(jobs(loaded, replace(run, fit=fit)))

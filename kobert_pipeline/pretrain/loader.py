@@ -84,8 +84,12 @@ class Loader:
 
     def steps_for(self, tokens: int) -> int:
         """The number of steps in which about `tokens` tokens are seen, at the first epoch's mean batch size."""
+        return max(1, round(tokens / self.tokens_per_step()))
+
+    def tokens_per_step(self) -> float:
+        """The mean batch size of the first epoch."""
         sequences, batches = self.epoch(0)
-        return max(1, round(tokens / (int(sequences.lengths.sum()) / len(batches))))
+        return int(sequences.lengths.sum()) / len(batches)
 
     def tokens_until(self, steps: int) -> int:
         """The number of tokens in the first `steps` steps, including special tokens."""

@@ -1,0 +1,192 @@
+"""`kobert pretrain --minutes N --fit`: the token budget that fits a time on this machine.
+
+The budget takes the place of `total_tokens` in the options, so in the fingerprint, and every schedule follows from it.
+The records of the stage say under `FIT` how it was found. From then on it is the budget of this run for every command,
+as long as the recipe's own `total_tokens` stays the same.
+"""
+
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kobert_pipeline.distributed import is_distributed
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json_lines, read_json_with_digest
+from kobert_pipeline.pipeline.provenance import origin
+from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.progress import current_display, report
+from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.stage_folder import FINISHED, STARTED, is_started
+
+if TYPE_CHECKING:
+    from kobert_pipeline.pipeline.stages import Run
+    from kobert_pipeline.pretrain.stage import PretrainOptions
+
+FIT = "fit"
+"""Entry of the records of a pretraining whose budget was fitted to a time."""
+WARM_UP, TIMED = 6, 30
+"""Steps of each phase before those that are timed, which compile and allocate, and how many are timed."""
+EVALUATIONS = 12
+"""Of a training that evaluates every tenth of its steps: the one before the first step and at most eleven later."""
+USED_SHARE = 0.95
+"""Share of the time that is filled; the rest is for checkpoints, the final files, and steps that take longer."""
+
+Fit = dict[str, Any]
+"""How a budget was found: `total_tokens`, the `recipe_total_tokens` in whose place it is, `minutes`, and the speed."""
+
+
+def recorded_fit(recipe: Recipe, run: "Run") -> Fit | None:
+    """The fit in the records of the run's pretraining, if it has one and the recipe's budget is still the same."""
+    folder = run.run_dir / "pretrain"
+    path = folder / (FINISHED if manifest.is_finished(folder) else STARTED)
+    with suppress(UserError):  # a damaged record is reported when the stage is verified
+        fit: Fit | None = read_json_with_digest(path).get(FIT) if path.is_file() else None
+        if fit and fit["recipe_total_tokens"] == recipe.pretrain.total_tokens:
+            return fit
+    return None
+
+
+def no_fit(recipe: Recipe, run: "Run") -> None:
+    """The recipe's own budget, whatever the records say."""
+
+
+def with_fit(recipe: Recipe, fit: Fit | None) -> Recipe:
+    """The recipe with the budget of `fit`."""
+    if fit is None:
+        return recipe
+    pretrain = recipe.pretrain.model_copy(update={"total_tokens": fit["total_tokens"]})
+    return recipe.model_copy(update={"pretrain": pretrain})
+
+
+def measured_fit(minutes: float, deadline: float, redo: bool, recipe: Recipe, run: "Run") -> Fit:
+    """The fit of the run's pretraining to the time until `deadline` (`time.monotonic()`), which is measured now unless
+    its records have one. `redo`: whether the pretraining is to be done again.
+
+    Raises UserError in distributed training, for a pretraining that was started without a fit, and for too little time.
+    """
+    if is_distributed():
+        raise UserError("--fit measures a single process; set pretrain.total_tokens, or start without a launcher")
+    if not redo and (fit := recorded_fit(recipe, run)):
+        return fit
+    folder = run.run_dir / "pretrain"
+    if not redo and is_started(folder):
+        raise UserError(
+            f"{folder} was started without --fit, or for another total_tokens; leave --fit out to resume it, or add "
+            "--redo to start anew"
+        )
+    for stage in ("shards", origin(recipe).tokenizer[0]):
+        manifest.verify(run.run_dir / stage)
+    with tempfile.TemporaryDirectory(prefix=".fit-", dir=run.run_dir) as out:
+        speed = measure(recipe, run, Path(out))
+    total = speed.tokens_in(deadline - time.monotonic(), recipe.pretrain.plan.evaluate_every)
+    per_second = round(1 / speed.seconds_per_token)
+    budgets = f"{total:,} (in the recipe {recipe.pretrain.total_tokens:,})"
+    current_display().say(f"fitted   pretrain.total_tokens = {budgets}, at {per_second:,} tokens/s")
+    return {
+        "minutes": minutes,
+        "total_tokens": total,
+        "recipe_total_tokens": recipe.pretrain.total_tokens,
+        "tokens_per_second": per_second,
+        "start_seconds": round(speed.start_seconds, 2),
+        "evaluation_seconds": round(speed.evaluation_seconds, 2),
+    }
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What was measured. Where phases differ, these are means by their shares of the tokens."""
+
+    seconds_per_token: float
+    tokens_per_step: float
+    start_seconds: float
+    """From the start of the stage to its first step, with word vectors, and what the first steps took longer."""
+    evaluation_seconds: float
+
+    def tokens_in(self, seconds: float, evaluate_every: int | None) -> int:
+        """The number of tokens that a whole pretraining sees in so many seconds. Raises UserError for none."""
+        per_token, evaluations = self.seconds_per_token, EVALUATIONS
+        if evaluate_every:
+            per_token += self.evaluation_seconds / evaluate_every / self.tokens_per_step
+            evaluations = 2
+        fixed = self.start_seconds + evaluations * self.evaluation_seconds
+        tokens = int((USED_SHARE * seconds - fixed) / per_token)
+        if tokens < self.tokens_per_step:
+            lacking = (fixed + self.tokens_per_step * per_token) / USED_SHARE - seconds
+            raise UserError(
+                f"--minutes does not suffice for a step, since starting and evaluating take {fixed:.0f} seconds; give "
+                f"at least {lacking / 60 + 0.1:.1f} more"
+            )
+        return tokens
+
+
+def measure(recipe: Recipe, run: "Run", out: Path) -> Speed:
+    """Start the run's pretraining twice and take some steps in every phase, in the folder `out`."""
+    options = recipe.pretrain
+    # the first training of a process compiles and allocates what the second one, like the real one, uses again
+    _measure(options.model_copy(update={"word_vectors": None}), recipe, run, WARM_UP, out / "first")
+    return _measure(options, recipe, run, WARM_UP + TIMED, out / "second")
+
+
+def _measure(options: "PretrainOptions", recipe: Recipe, run: "Run", steps: int, out: Path) -> Speed:
+    from kobert_pipeline.pipeline import stages
+    from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
+    from kobert_pipeline.pretrain.model import LossModule
+    from kobert_pipeline.pretrain.phases import PhaseSchedule
+    from kobert_pipeline.pretrain.stage import initial_model
+    from kobert_pipeline.shards.format import Shards
+    from kobert_pipeline.tokenizer.loading import vocabulary_in
+    from kobert_pipeline.training.device import device, fit_to_device
+
+    report("measuring the speed")
+    started, tokenizer = time.monotonic(), run.folder(origin(recipe).tokenizer[1])
+    plan, (vocabulary, special) = fit_to_device(options.plan), vocabulary_in(tokenizer)
+    train_shards, held_out = (Shards.open(run.folder("shards"), split, special) for split in ("train", "held_out"))
+    checkpoint, parts = stages.checkpoint_to_continue(recipe, run), options.parts()
+    options, model, _ = initial_model(options, train_shards, vocabulary, tokenizer, run.data, checkpoint)
+    module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
+    planning = time.monotonic()
+    schedule = PhaseSchedule(train_shards, parts, vocabulary.get_vocab_size(), plan.seed)
+    planning_seconds, start_seconds = time.monotonic() - planning, time.monotonic() - started
+    evaluating = time.monotonic()
+    HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)(0)
+    evaluation_seconds, seconds_per_token, steps_per_token = time.monotonic() - evaluating, 0.0, 0.0
+    for number, (tokens, _) in enumerate(parts):
+        first = schedule.ends[number - 1] if number else 0
+        extra_seconds, step_seconds = _time_steps(module, plan, schedule, first, steps, out / str(number))
+        loader, share = schedule.loaders[number], tokens / options.total_tokens
+        start_seconds += extra_seconds
+        # every epoch is planned when it begins, which takes as long as for the first
+        step_seconds += planning_seconds / len(parts) / loader.steps_per_epoch()
+        seconds_per_token += share * step_seconds / loader.tokens_per_step()
+        steps_per_token += share / loader.tokens_per_step()
+    return Speed(seconds_per_token, 1 / steps_per_token, start_seconds, evaluation_seconds)
+
+
+def _time_steps(module: Any, plan: Any, schedule: Any, first: int, steps: int, out: Path) -> tuple[float, float]:
+    """Take `steps` steps of the phase that begins at step `first`: the seconds that the first ones took longer, and
+    those of a later one (0 if there are only first ones)."""
+    from kobert_pipeline.pretrain.model import batches
+    from kobert_pipeline.training.loop import Stopped, train
+
+    batch_at = batches(schedule, plan)
+    end = next(end for end in schedule.ends if end > first)
+    # nothing is learned in so few steps, so the learning rate stays low; no checkpoint is written
+    quick = {"warmup": 1.0, "log_every": WARM_UP, "checkpoint_every": steps, "checkpoint_minutes": None}
+    plan = plan.model_copy(update=quick | {"evaluate_every": None, "max_minutes": None})
+
+    def at(step: int) -> int:
+        return first + step % (end - first)
+
+    try:
+        train(
+            module, lambda step, *part: batch_at(at(step), *part), plan, steps, out,
+            parts_at=lambda step, max_tokens: schedule.parts_at(at(step), max_tokens),
+        )  # fmt: skip
+    except Stopped:  # by a signal or the time limit; there is nothing to resume
+        raise KeyboardInterrupt from None
+    lines = read_json_lines(out / "logs" / "log.jsonl")
+    step_seconds = (lines[-1]["seconds"] - lines[0]["seconds"]) / max(1, steps - WARM_UP)
+    return max(0.0, lines[0]["seconds"] - WARM_UP * step_seconds), step_seconds
