@@ -43,12 +43,19 @@ def commit() -> str | None:
     package = Path(__file__).parents[1]
     if not (package.parent / ".git").exists():
         return None
-    command = ["git", "-C", str(package), "describe", "--always", "--exclude=*", "--dirty", "--abbrev=7"]
     try:
-        described = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        revision = git("rev-parse", "--short=7", "HEAD", folder=package)
+        # of the package alone: notes beside it change nothing
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", folder=package)
     except (OSError, subprocess.SubprocessError):  # git is not installed, or does not trust the folder's owner
         return None
-    return described.stdout.strip() or None
+    return f"{revision}-dirty" if changed else revision
+
+
+def git(*arguments: str, folder: Path) -> str:
+    """What a git command prints. Raises OSError or SubprocessError where it fails."""
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
 
 
 def device() -> dict[str, Any]:
