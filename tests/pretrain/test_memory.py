@@ -87,9 +87,9 @@ def test_a_chunk_of_logits_is_all_that_a_larger_vocabulary_adds() -> None:
 
 
 def test_recipe_base_fits_80_gb_and_says_what_fits_less() -> None:
-    given = {(): (52, "fits 80 GB; 40,960 tokens fit 24 GB, 82,944 tokens fit 40 GB (set pretrain.plan.")}
-    given |= {("pretrain.plan.max_tokens_per_device=262_144",): (97, "does not fit 80 GB; 40,960 tokens fit 24 GB, ")}
-    given |= {("pretrain.plan.max_tokens_per_device=16_384",): (10, "fits 24 GB, 40 GB, 80 GB.")}
+    given = {(): (43, "fits 80 GB; 51,200 tokens fit 24 GB, 104,448 tokens fit 40 GB (set pretrain.plan.")}
+    given |= {("pretrain.plan.max_tokens_per_device=262_144",): (79, "does not fit 80 GB; 51,200 tokens fit 24 GB, ")}
+    given |= {("pretrain.plan.max_tokens_per_device=16_384",): (9, "fits 24 GB, 40 GB, 80 GB.")}
     for settings, (gib, verdict) in given.items():
         recipe, _ = plan("base", list(settings), None, None)
         memory = pretraining_memory(recipe)
