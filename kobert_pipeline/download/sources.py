@@ -104,7 +104,7 @@ def find_source(name: str) -> Source:
 def find_dataset(path: str) -> tuple[Source, str] | None:
     """The data set that a file named in a recipe is known to be from, and which part of it the file holds, "" for one
     that is downloaded as it is; None for files of the user's own."""
-    location = f"/{Path(path).as_posix()}"
+    location = f"/{Path(path).as_posix().removesuffix('.zst')}"
     for source in sources().values():
         for name, part in source.excerpts.items():
             if location.endswith(f"/{name}"):

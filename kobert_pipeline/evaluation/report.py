@@ -15,6 +15,10 @@ ABLATION_NOTE = (
     "Priors are rules that add to the scores of answers and are not learned. Alone they choose among constant scores, "
     "with ties broken at random (the mean of three draws)."
 )
+THRESHOLD_NOTE = (
+    "In the rows of the network alone and of the priors alone every question gets an answer, since the threshold for "
+    "no answer was tuned on scores with priors."
+)
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in the JSON output (`--json`, `--out`)."
 ENDS = {"too_much": "too many", "too_little": "too few"}
 SIDES = {"behind": "after", "before": "before"}
@@ -32,11 +36,13 @@ def sections(results: dict[str, Any]) -> list[str]:
     clean = results["clean"]
     parts = [
         f"Task `{results['task']['name']}`, windows of {results['max_length']} tokens; {clean['examples']:,} of "
-        f"{results['examples_in_file']:,} examples: {score_list(clean['scores'])}.{ceiling(clean)}"
+        f"{results['examples_in_file']:,} examples: {headline(results)}.{ceiling(clean)}"
         f"{sampling_error(clean) if clean['examples'] < results['examples_in_file'] else ''}"
     ]
     if "prior_ablation" in results:
-        parts += ["## With and without priors", ABLATION_NOTE, ablation_table(results["prior_ablation"])]
+        threshold = [THRESHOLD_NOTE] if results["task"].get("null_threshold") is not None else []
+        note = " ".join([ABLATION_NOTE, *threshold])
+        parts += ["## With and without priors", note, ablation_table(results["prior_ablation"])]
     if "classification_report" in results:
         parts += ["## By class", *class_tables(results["classification_report"], LARGE_MATRIX)]
     if "subsets" in results:
@@ -48,6 +54,14 @@ def sections(results: dict[str, Any]) -> list[str]:
     if "errors" in results:
         parts += ["## Where answers go wrong", *error_parts(results["errors"])]
     return parts
+
+
+def headline(results: dict[str, Any]) -> str:
+    """The scores as a list; those of a model with priors begin with what the network has learned."""
+    scores = score_list(results["clean"]["scores"])
+    if "prior_ablation" not in results:
+        return scores
+    return f"the network alone {score_list(results['prior_ablation']['network_alone'])}, with its priors {scores}"
 
 
 def sampling_error(clean: dict[str, Any]) -> str:

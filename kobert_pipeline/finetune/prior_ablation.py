@@ -35,7 +35,7 @@ def prior_ablation(predicted: Predicted) -> dict[str, dict[str, float]]:
 
 
 def constant_logits(logits: Logits, seed: int) -> Logits:
-    """Logits of the same shapes that are equal but for noise, so that answers with the same priors are drawn from."""
+    """Equal logits of the same shapes, with noise that only breaks ties between answers with equal priors."""
     rng = np.random.default_rng(seed)
     # float64: in float32 the noise would be lost beside the bonuses
     return {name: [rng.uniform(0, TIE_NOISE, row.shape) for row in rows] for name, rows in logits.items()}

@@ -14,9 +14,10 @@ MOST, FEWEST = 1000, 100
 """Dev examples that are read, and how many there must be: scores of fewer say nothing."""
 
 
-def noise_on_dev(model: Path, tokenizer: Path, features: Path) -> dict[str, Any]:
+def noise_on_dev(model: Path, tokenizer: Path, features: Path, file: str | None) -> dict[str, Any]:
     """What `evaluate.under_noise` gives for up to `MOST` dev examples of the `features`; {} for a task whose texts get
-    no noise, and where dev is too small. The analyzer must be installed."""
+    no noise, and where dev is too small. `file` is that of dev, None where it is a part of train. The analyzer must be
+    installed."""
     from kobert_pipeline.evaluation.evaluate import sampled, under_noise
     from kobert_pipeline.inference.checkpoint import Checkpoint, load
     from kobert_pipeline.inference.predict import predict_examples
@@ -31,4 +32,5 @@ def noise_on_dev(model: Path, tokenizer: Path, features: Path) -> dict[str, Any]
         return {}
     checkpoint = Checkpoint.of_task(model, *load(model, tokenizer))
     clean = predict_examples(checkpoint, [examples[index] for index in sampled(examples, MOST)])
-    return {"of": "dev", **under_noise(checkpoint, clean, conditions(NOISE, 1), fields, None, lambda line: None)}
+    name = Path(file).name if file else "dev, a part of train"
+    return {"of": name, **under_noise(checkpoint, clean, conditions(NOISE, 1), fields, None, lambda line: None)}

@@ -41,7 +41,7 @@ PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
 
 
 PART = re.compile(r"(?<![a-z])(train|dev|valid(?:ation)?|test)(?![a-z])")
-"""The part of a data set that a file's name states."""
+"""The part of a known data set that the name of its file states."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def publish_model(
     analyzer, config = analyzer_of(tokenizer), read_json(model / "config.json")
     facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
-        noise = noise_on_dev(model, tokenizer, run_dir / "features" / features)
+        noise = noise_on_dev(model, tokenizer, run_dir / "features" / features, recipe.features[features].dev)
         example = card_example(task, dev_licence(recipe.features[features]), run_dir, features)
         facts = replace(facts, example=example, noise=noise)
     history = training_history(recipe, data_dir, manifests | related)
@@ -162,7 +162,7 @@ def card_facts(
         inference_options=fine_tuned_for(config)[1],
         evaluated=known_datasets(strip_local_paths(recipe.evaluation_files(options), data_dir)),
         **options.model_dump(include={"author", "selection", "permission"}),
-        **trained_with(manifests),
+        **trained_with(manifests, f"finetune/{options.source}/{results.seed}" if results else "pretrain"),
         **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
@@ -182,7 +182,9 @@ def known_datasets(rows: list[dict[str, str]]) -> list[dict[str, str]]:
         if known := find_dataset(row["path"]):
             source, part = known
             credit = "; ".join(filter(None, [source.attribution, part and f"{Path(row['path']).name}: {part}"]))
-            row |= {"dataset": source.name, "dataset_id": source.dataset_id or "", "attribution": credit}
+            # a part that was prepared elsewhere is not the data set that the Hub has under that name
+            dataset_id = "" if part else source.dataset_id or ""
+            row |= {"dataset": source.name, "dataset_id": dataset_id, "attribution": credit}
         complete.append(row)
     return complete
 
@@ -196,11 +198,11 @@ def describe_results(results: Results, prepared: FeaturesOptions, manifests: dic
     file = prepared.test if results.split == "test" else prepared.dev
     if file is None:  # dev is a part of train
         return results
-    own = PART.search(Path(file).name.lower())
-    part = own[1] if own else results.split
     source, _ = find_dataset(file) or (None, "")
-    if source is None:
-        return replace(results, dataset=Path(file).name, dataset_split=part)
+    if source is None:  # what a user means by the words in a name is not known
+        return replace(results, dataset=Path(file).name, dataset_split=results.split)
+    stated = PART.search(Path(file).name.lower())
+    part = stated[1] if stated else results.split
     return replace(results, dataset=source.name, dataset_split=part, dataset_id=source.dataset_id)
 
 
@@ -212,13 +214,10 @@ def initial_weights(manifests: dict[str, Manifest]) -> str:
     return "pretrained"
 
 
-def trained_with(manifests: dict[str, Manifest]) -> dict[str, Any]:
-    """The versions and the year of the last stage that trained, as entries of `CardFacts`."""
-    trained = [content for stage, content in manifests.items() if stage.startswith(("pretrain", "finetune"))]
-    if not trained:
-        return {}
-    last = trained[-1]
-    return {"versions": last.get("versions", {}), "year": last.get("finished", "")[:4]}
+def trained_with(manifests: dict[str, Manifest], stage: str) -> dict[str, Any]:
+    """The versions and the year of the stage that trained the weights, as entries of `CardFacts`."""
+    trained = manifests.get(stage, {})
+    return {"versions": trained.get("versions", {}), "year": trained.get("finished", "")[:4]}
 
 
 def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manifest]) -> dict[str, Any]:
@@ -335,6 +334,7 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     names = {"train": "train", "dev": "dev (to choose the model)", "test": "the final evaluation"}
     sizes = {f"examples in {names[split]}": counts.get(f"{split}_examples") for split in SPLITS}
     sizes["of train, made from the corpus"] = counts.get("train_examples_synthetic")
+    sizes["of train, with the text of one of the final evaluation"] = counts.get("train_examples_in_test")
     sizes["of dev, made from the corpus"] = counts.get("dev_examples_synthetic")
     sizes["of train, tokenized as in plain/"] = counts.get("train_examples_plain")
     sizes["unlabelled texts with pseudo-labels (soft labels of its teachers)"] = labelled.get("texts")

@@ -46,16 +46,19 @@ def scores_by_start(results: Results) -> Iterator[tuple[str, Scores]]:
             ("no network" if part == "priors_alone" else start) + (f", {part.replace('_', ' ')}" if part else ""),
             scores,
         )
+    with_priors = ", network and priors" if results.ablation else ""
     for name, scores in results.controls.items():
-        yield f"from scratch ({code(name)})", scores
+        yield f"from scratch ({code(name)}){with_priors}", scores
 
 
 def sampling_errors(results: Results) -> list[str]:
     """How far a score may be from that of all texts of the kind, since the set is a sample of these."""
-    name = next((name for name in SHARES if name in results.scores), None)
+    # with priors, of the first row of the table
+    scores = next(iter(results.ablation.values()), results.scores)
+    name = next((name for name in SHARES if name in scores), None)
     if name is None or not results.examples:
         return []
-    share = mean(results.scores[name]) / 100
+    share = mean(scores[name]) / 100
     error = 100 * math.sqrt(share * (1 - share) / results.examples)
     return [f"With {results.examples:,} examples the sampling error (one standard error) of {name} is {error:.2f}."]
 
@@ -87,6 +90,11 @@ def rules_text(facts: CardFacts) -> list[str]:
     )
     if facts.results.ablation:
         text += "Priors alone choose among constant scores, ties broken at random (the mean of three draws)."
+        if "null_threshold" in facts.inference_options:
+            text += (
+                " Without priors, and by priors alone, every question gets an answer, since the threshold for no "
+                "answer was tuned on scores with priors."
+            )
         if facts.results.ablation_as_stored:
             text += " These scores are of the weights as stored."
     else:

@@ -3,7 +3,7 @@ pretrained encoder, can load."""
 
 import shutil
 from collections.abc import Sequence
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,10 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
 
 def code_licence() -> str:
     """The licence of the tokenizer's code, which is copied into the folder with it."""
-    text = distribution("kobert-pipeline").read_text(f"licenses/{LICENSE}")
+    try:
+        text = distribution("kobert-pipeline").read_text(f"licenses/{LICENSE}")
+    except PackageNotFoundError:  # a clone on PYTHONPATH
+        text = None
     return f"{CODE_LICENCE}\n\n{text or APACHE}"
 
 

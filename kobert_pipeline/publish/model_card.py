@@ -97,13 +97,16 @@ def snippet(facts: CardFacts) -> str:
     return with_example(text, facts.example)
 
 
-def model_choice(results: Results | None) -> str:
-    """On what data the published weights were chosen."""
+def model_choice(facts: CardFacts) -> str:
+    """On what data the published weights were chosen, and how often the final evaluation's was read."""
+    results = facts.results
     if results is None:
         return "The held-out loss above is on documents excluded from training; the weights are those of the last step."
     read = results.title if results.dataset else "the test set"
-    tested = f", and {escaped(read)} was read once per run" if results.split == "test" else "; no test set was read"
-    return f"The scores above are of models picked on a dev split{tested}."
+    if results.split != "test":
+        return "The models were picked on a dev split; no test set was read."
+    again = "; this model was measured on it again afterwards, to report" if results.ablation_as_stored else ""
+    return f"The models were picked on a dev split, and {escaped(read)} was read once per run, at its end{again}."
 
 
 def other_ways(facts: CardFacts) -> list[str]:
@@ -165,7 +168,7 @@ def limits_text(facts: CardFacts) -> list[str]:
     kept = OUT_OF_SCOPE.get(facts.auto_class, "It was not measured on anything but what is above.")
     return [
         "For Korean text and research. The model repeats what its data says, prejudice included; check it on your own "
-        f"data. {model_choice(facts.results)}",
+        f"data. {model_choice(facts)}",
         f"Out of scope: other languages; decisions that nobody checks. {kept}",
     ]
 
@@ -189,13 +192,13 @@ def citation_text(facts: CardFacts) -> list[str]:
         "part of kobert-pipeline and under Apache-2.0 (`LICENSE`)."
         if facts.analyzer
         else f"The weights are published{by} under {licence}.",
-        "\n".join(["```bibtex", f"@misc{{{re.sub('[^A-Za-z0-9]', '', facts.name)},", *lines, "}", "```"]),
+        "\n".join(["```bibtex", f"@misc{{{re.sub('[^A-Za-z0-9]', '', facts.name) or 'model'},", *lines, "}", "```"]),
     ]
 
 
 def bibtex(value: str) -> str:
-    """A value in one line, without what would end it."""
-    return " ".join(re.sub(r"[{}`\\\\]", "", value).split())
+    """A value in one line, without what would end it, and with what LaTeX reads as a command escaped."""
+    return re.sub(r"[&%$#_]", r"\\\g<0>", " ".join(re.sub(r"[{}`\\~^]", "", value).split()))
 
 
 def licence_cell(names: str) -> str:

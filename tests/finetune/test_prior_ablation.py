@@ -1,5 +1,6 @@
 """What a score owes to the network and what to the rules beside it."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.prior_ablation import BOTH, NETWORK, PRIORS, constant_logits, prior_ablation
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.pipeline.noise_on_dev import noise_on_dev
 
 BONUSES = {"phrase_bonus": 4.0, "kind_bonus": 8.0, "sentence_bonus": 12.0}
 
@@ -79,3 +82,46 @@ def test_a_threshold_that_was_tuned_with_bonuses_does_not_judge_without_them(
 @pytest.mark.parametrize("name", ["korquad", "nsmc", "ner"])
 def test_a_task_without_priors_has_no_ablation(name: str) -> None:
     assert Task.choose(name).ablate_priors() is None
+
+
+@pytest.mark.parametrize(("test", "split"), [("qa_dev.json", "test"), (None, "dev")])
+def test_a_run_records_the_three_rows_and_compare_and_the_card_show_them(
+    test: str | None, split: str, tiny: Any, kobert: Any, tmp_path: Path, published_here: None
+) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "priors", "features")
+    shutil.copytree(tiny.run_dir / "pretrain", run_dir / "pretrain")
+    settings = [
+        "features={qa: {task: {name: korquad, stride: 64, phrase_bonus: 4, sentence_bonus: 12}, train: qa_train.json, "
+        f"test: {test or 'null'}, max_length: 128, license: CC0-1.0}}}}",
+        "finetune={qa: {seeds: [1, 2], plan: {epochs: 1, batch_size: 8}}}",
+        "publish={qa: {source: qa}}",
+    ]
+    arguments = ("--run-dir", run_dir, *(part for setting in settings for part in ("--set", setting)))
+    run = kobert("run", tiny.recipe, *arguments)
+    assert run.code == 0, run.err
+    for part in ("network alone", "network and priors", "priors alone"):
+        assert f"{split}, {part}: exact_match" in " ".join(run.out.split())
+    seeds = [read_json(run_dir / "finetune" / "qa" / seed / "manifest.json")["counts"] for seed in ("1", "2")]
+    parts = [counts[f"{split}_prior_ablation"] for counts in seeds]
+    assert [list(ablation) for ablation in parts] == [[NETWORK, BOTH, PRIORS]] * 2
+    for ablation, counts in zip(parts, seeds, strict=True):
+        assert ablation[BOTH] == pytest.approx(counts[split], abs=1e-4)
+    [row] = kobert("compare", run_dir, "--json").json["runs"]
+    mean = sum(ablation[NETWORK]["f1"] for ablation in parts) / 2
+    assert row["prior_ablation"][NETWORK]["f1"]["mean"] == pytest.approx(mean, abs=0.005)
+    assert all(f"qa {name.replace('_', ' ')} |" in kobert("compare", run_dir).out for name in parts[0])
+    card = (run_dir / "publish" / "qa" / "README.md").read_text(encoding="utf-8")
+    assert f"pretrained, network alone | f1 | {mean:.2f} |" in card
+
+
+def test_a_card_says_what_missing_spaces_cost(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = (tiny.run_dir / "finetune" / "nsmc" / "1" / "model", tiny.run_dir / "tokenizer")
+    assert noise_on_dev(*folders, tiny.run_dir / "features" / "nsmc", None) == {}, "dev is too small to say anything"
+    monkeypatch.setattr("kobert_pipeline.pipeline.noise_on_dev.FEWEST", 1)
+    noise = noise_on_dev(*folders, tiny.run_dir / "features" / "nsmc", None)
+    dev = read_json(tiny.run_dir / "finetune" / "nsmc" / "1" / "manifest.json")["counts"]["dev"]
+    assert noise["clean"]["accuracy"] == pytest.approx(dev["accuracy"], abs=0.005)
+    assert [(row["kind"], row["rate"]) for row in noise["conditions"]] == [
+        ("spaces-removed", 1.0), ("key-neighbour", 0.05), ("key-neighbour", 0.1),
+    ]  # fmt: skip
+    assert noise["conditions"][0]["changed"] > 0 and noise["of"] == "dev, a part of train"
