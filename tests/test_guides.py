@@ -272,6 +272,34 @@ def test_every_command_of_the_gpu_guide_is_one(repo: Path) -> None:
         plan("base", parameters.get("setting"), None, None)  # raises UserError for an option that is not one
 
 
+def test_the_gpu_guide_carries_a_run_there_and_back_in_parts(tiny, kobert, tmp_path, monkeypatch) -> None:
+    from kobert_pipeline.pipeline import fit
+
+    # about 25,000 tokens in the ten minutes of the guide
+    speed = fit.Speed(seconds_per_token=0.02, tokens_per_step=2048, start_seconds=10.0, evaluation_seconds=5.0)
+    monkeypatch.setattr(fit, "measure", lambda *_: speed)
+    guide = (REPO / "docs" / "gpu.md").read_text(encoding="utf-8")
+    section = guide[guide.index("## In parts") : guide.index("## If the hour was too short")]
+    listed = [[str(tiny.recipe) if word == "base" else word for word in words[1:]] for words in commands(section)]
+    home, away = tmp_path / "home", tmp_path / "away"
+    tiny.copy_before(home / "runs" / "tiny", "pretrain")
+    away.mkdir()
+
+    def type_all(lines: list[list[str]], folder: Path) -> str:
+        monkeypatch.chdir(folder)
+        results = [kobert(*words) for words in lines]
+        assert [result.code for result in results] == [0] * len(lines), results[-1].err
+        return str(results[-1].out)
+
+    type_all(listed[:1], home)
+    (home / "to-gpu").rename(away / "to-gpu")
+    type_all(listed[1:5], away)
+    (away / "trained").rename(home / "trained")
+    printed = type_all(listed[5:], home)
+    states = {line.split("  ")[0]: line for line in printed.splitlines()}
+    assert all("done" in states[job] for job in ("features nsmc", "pretrain", "finetune nsmc/1", "finetune korquad/1"))
+
+
 # the Korean guides, and what every document points to
 
 

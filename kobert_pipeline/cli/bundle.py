@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from kobert_pipeline.cli.formatting import print_json
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import locked
 from kobert_pipeline.progress import shown_on
+
+if TYPE_CHECKING:
+    from kobert_pipeline.runs.runner import Job
 
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 SMALLEST_PART = 1000
@@ -58,26 +61,40 @@ def bundle(
     part_bytes = part_size(part)
     from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.pipeline.stages import plan
-    from kobert_pipeline.runs.bundle import README, REQUIREMENTS, TRAINING, select, write_bundle
+    from kobert_pipeline.runs.bundle import README, REQUIREMENTS, select, write_bundle
 
     planned = plan(recipe, setting, run_dir, None)[1]
     jobs, left_out = select(planned, first, until)
-    about = about_run(recipe, setting or [])
-    source_files = [path for job in planned if job.stage in TRAINING and first is None for path in job.source_files()]
+    about, source_files = about_run(recipe, setting or []), training_files(planned) if first is None else []
     documents = {REQUIREMENTS: requirements(), README: readme(about, source_files)}
     run = planned[0].folder.parent
     with locked(run), progress_display() as display, shown_on(display):
         display.begin("bundle", 1, 1)
         index = write_bundle(jobs, run, out, part_bytes, about, documents, _rounding() if bf16 else None)
-    sizes = {name: listed["size"] for name, listed in index["parts"].items()}
-    result = {"folder": str(out), "jobs": [job.title for job in jobs], "left_out": [job.title for job in left_out]}
-    if as_json:
-        print_json(result | {"parts": sizes})
-        return
-    print(f"{out}: {len(sizes)} parts, {sum(sizes.values()):,} bytes, with {', '.join(result['jobs'])}")
-    if left_out:
+    result = {
+        "folder": str(out),
+        "jobs": [job.title for job in jobs],
+        "left_out": [job.title for job in left_out],
+        "files_to_copy": [str(path) for path in source_files],
+        "parts": {name: listed["size"] for name, listed in index["parts"].items()},
+    }
+    print_json(result) if as_json else print_bundle(result)
+
+
+def training_files(planned: list["Job"]) -> list[Path]:
+    """The user's files that training reads: those of a checkpoint that it starts from."""
+    from kobert_pipeline.runs.bundle import TRAINING
+
+    return [path for job in planned if job.stage in TRAINING for path in job.source_files()]
+
+
+def print_bundle(result: dict[str, Any]) -> None:
+    """Print what a bundle holds, and what it does not."""
+    sizes = result["parts"].values()
+    print(f"{result['folder']}: {len(sizes)} parts, {sum(sizes):,} bytes, with {', '.join(result['jobs'])}")
+    if result["left_out"]:
         print(f"not finished, so not in it: {', '.join(result['left_out'])}")
-    for path in source_files:
+    for path in result["files_to_copy"]:
         print(f"also to be copied, into the data folder of the other machine: {path}")
 
 

@@ -12,7 +12,7 @@ from kobert_pipeline.cli.run_results import outcome_row, print_results
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.files import locked
 from kobert_pipeline.progress import shown_on
-from kobert_pipeline.runs.runner import follow
+from kobert_pipeline.runs.runner import Outcome, follow
 from kobert_pipeline.runs.runner import run as run_jobs
 
 
@@ -47,11 +47,14 @@ def run_recipe(
     with locked(planned[0].folder.parent):
         with progress_display() as display, shown_on(display):
             if fit_minutes is not None:
-                display.begin("pretrain", 1, 1)
                 fit = partial(measured_fit, fit_minutes, started + 60 * fit_minutes, redoes)
                 _, planned = plan(recipe, settings, run_dir, num_workers, fit)
             outcomes = run_jobs(planned, only, until, redo, redo_changed)
         uploaded = after() if after else None
+    _print_outcome(outcomes, uploaded, as_json)
+
+
+def _print_outcome(outcomes: list[Outcome], uploaded: dict[str, Any] | None, as_json: bool) -> None:
     if as_json:
         rows = [outcome_row(outcome) for outcome in outcomes]
         print_json({"stages": rows} | ({"upload": uploaded} if uploaded else {}))

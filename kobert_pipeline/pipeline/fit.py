@@ -29,6 +29,8 @@ FIT = "fit"
 """Entry of the records of a pretraining whose budget was fitted to a time."""
 WARM_UP, TIMED = 6, 30
 """Steps of each phase before those that are timed, which compile and allocate, and how many are timed."""
+MEASURING_SHARE = 0.1
+"""Share of the time in which fewer steps are timed, but at least `WARM_UP`, where `TIMED` ones would take longer."""
 EVALUATIONS = 12
 """Of a training that evaluates every tenth of its steps: the one before the first step and at most eleven later."""
 USED_SHARE = 0.95
@@ -77,10 +79,11 @@ def measured_fit(minutes: float, deadline: float, redo: bool, recipe: Recipe, ru
             f"{folder} was started without --fit, or for another total_tokens; leave --fit out to resume it, or add "
             "--redo to start anew"
         )
+    current_display().begin("fit", 1, 1)
     for stage in ("shards", origin(recipe).tokenizer[0]):
         manifest.verify(run.run_dir / stage)
     with tempfile.TemporaryDirectory(prefix=".fit-", dir=run.run_dir) as out:
-        speed = measure(recipe, run, Path(out))
+        speed = measure(recipe, run, 60 * minutes * MEASURING_SHARE, Path(out))
     total = speed.tokens_in(deadline - time.monotonic(), recipe.pretrain.plan.evaluate_every)
     per_second = round(1 / speed.seconds_per_token)
     budgets = f"{total:,} (in the recipe {recipe.pretrain.total_tokens:,})"
@@ -122,15 +125,18 @@ class Speed:
         return tokens
 
 
-def measure(recipe: Recipe, run: "Run", out: Path) -> Speed:
-    """Start the run's pretraining twice and take some steps in every phase, in the folder `out`."""
+def measure(recipe: Recipe, run: "Run", seconds: float, out: Path) -> Speed:
+    """Start the run's pretraining twice and take some steps in every phase, in the folder `out`. All of the timed ones
+    take at most about so many seconds, unless that is too little for any."""
     options = recipe.pretrain
     # the first training of a process compiles and allocates what the second one, like the real one, uses again
-    _measure(options.model_copy(update={"word_vectors": None}), recipe, run, WARM_UP, out / "first")
-    return _measure(options, recipe, run, WARM_UP + TIMED, out / "second")
+    _measure(options.model_copy(update={"word_vectors": None}), recipe, run, WARM_UP, 0, out / "first")
+    return _measure(options, recipe, run, WARM_UP + TIMED, seconds, out / "second")
 
 
-def _measure(options: "PretrainOptions", recipe: Recipe, run: "Run", steps: int, out: Path) -> Speed:
+def _measure(
+    options: "PretrainOptions", recipe: Recipe, run: "Run", steps: int, seconds: float, out: Path
+) -> Speed:  # fmt: skip
     from kobert_pipeline.pipeline import stages
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.pretrain.model import LossModule
@@ -154,8 +160,9 @@ def _measure(options: "PretrainOptions", recipe: Recipe, run: "Run", steps: int,
     HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)(0)
     evaluation_seconds, seconds_per_token, steps_per_token = time.monotonic() - evaluating, 0.0, 0.0
     for number, (tokens, _) in enumerate(parts):
-        first = schedule.ends[number - 1] if number else 0
-        extra_seconds, step_seconds = _time_steps(module, plan, schedule, first, steps, out / str(number))
+        extra_seconds, step_seconds = _time_steps(
+            module, plan, schedule, number, steps, seconds / len(parts), out / str(number)
+        )
         loader, share = schedule.loaders[number], tokens / options.total_tokens
         start_seconds += extra_seconds
         # every epoch is planned when it begins, which takes as long as for the first
@@ -165,28 +172,31 @@ def _measure(options: "PretrainOptions", recipe: Recipe, run: "Run", steps: int,
     return Speed(seconds_per_token, 1 / steps_per_token, start_seconds, evaluation_seconds)
 
 
-def _time_steps(module: Any, plan: Any, schedule: Any, first: int, steps: int, out: Path) -> tuple[float, float]:
-    """Take `steps` steps of the phase that begins at step `first`: the seconds that the first ones took longer, and
-    those of a later one (0 if there are only first ones)."""
+def _time_steps(
+    module: Any, plan: Any, schedule: Any, phase: int, steps: int, seconds: float, out: Path
+) -> tuple[float, float]:
+    """Take `steps` steps of a phase, or fewer within `seconds`: the seconds that the first ones took longer, and those
+    of a later one (0 if there are only first ones)."""
     from kobert_pipeline.pretrain.model import batches
     from kobert_pipeline.training.loop import Stopped, train
 
-    batch_at = batches(schedule, plan)
-    end = next(end for end in schedule.ends if end > first)
     # nothing is learned in so few steps, so the learning rate stays low; no checkpoint is written
     quick = {"warmup": 1.0, "log_every": WARM_UP, "checkpoint_every": steps, "checkpoint_minutes": None}
-    plan = plan.model_copy(update=quick | {"evaluate_every": None, "max_minutes": None})
+    plan = plan.model_copy(update=quick | {"evaluate_every": WARM_UP, "max_minutes": None})
+    first, batch_at, started = schedule.ends[phase - 1] if phase else 0, batches(schedule, plan), time.monotonic()
 
     def at(step: int) -> int:
-        return first + step % (end - first)
+        return first + step % (schedule.ends[phase] - first)
 
     try:
         train(
-            module, lambda step, *part: batch_at(at(step), *part), plan, steps, out,
+            module, lambda step, *part: batch_at(at(step), *part), plan, steps, out, evaluate=lambda step: {},
+            should_stop=lambda step: step > WARM_UP and time.monotonic() - started > seconds,
             parts_at=lambda step, max_tokens: schedule.parts_at(at(step), max_tokens),
         )  # fmt: skip
     except Stopped:  # by a signal or the time limit; there is nothing to resume
         raise KeyboardInterrupt from None
-    lines = read_json_lines(out / "logs" / "log.jsonl")
-    step_seconds = (lines[-1]["seconds"] - lines[0]["seconds"]) / max(1, steps - WARM_UP)
+    lines = [line for line in read_json_lines(out / "logs" / "log.jsonl") if "learning_rate" in line]
+    timed = max(1, lines[-1]["step"] - WARM_UP)
+    step_seconds = (lines[-1]["seconds"] - lines[0]["seconds"]) / timed
     return max(0.0, lines[0]["seconds"] - WARM_UP * step_seconds), step_seconds

@@ -24,7 +24,7 @@ def measured(monkeypatch) -> list[Path]:
     """The folders of the measurements, each of which finds a speed of about 25,000 tokens in 5 minutes."""
     folders: list[Path] = []
 
-    def measure(recipe: Recipe, run: Run, out: Path) -> Speed:
+    def measure(recipe: Recipe, run: Run, seconds: float, out: Path) -> Speed:
         folders.append(out)
         return Speed(seconds_per_token=0.01, tokens_per_step=2048, start_seconds=11.0, evaluation_seconds=2.0)
 
@@ -82,17 +82,20 @@ def test_fit_needs_a_time_and_one_process(tiny, run_dir, measured, kobert, monke
     assert not (run_dir / "pretrain").exists()
 
 
-def test_measuring_takes_steps_in_every_phase_and_leaves_nothing(tiny, run_dir, tmp_path) -> None:
+@pytest.mark.parametrize(("seconds", "lines"), [(1000.0, 6), (0.0, 2)])
+def test_measuring_takes_steps_in_every_phase_and_leaves_nothing(
+    seconds: float, lines: int, tiny, run_dir, tmp_path
+) -> None:
     content = recipe_file.load(str(tiny.recipe), [])
     content["pretrain"]["phases"] = [{"share": 0.5, "max_length": 64}, {"share": 0.5, "batch_tokens": 1024}]
     recipe = Recipe.model_validate(content)
-    speed = fit.measure(recipe, Run("tiny", tmp_path, run_dir), tmp_path / "out")
+    speed = fit.measure(recipe, Run("tiny", tmp_path, run_dir), seconds, tmp_path / "out")
     assert 1e-7 < speed.seconds_per_token < 0.1
     assert 1024 / 1.1 < speed.tokens_per_step < 2048 * 1.1
     assert speed.start_seconds > 0
     assert speed.evaluation_seconds > 0
-    logs = tmp_path / "out" / "second"
-    assert all((logs / phase / "logs" / "log.jsonl").read_text().count("\n") == 6 for phase in ("0", "1"))
+    logs = [(tmp_path / "out" / "second" / phase / "logs" / "log.jsonl").read_text() for phase in ("0", "1")]
+    assert [log.count("learning_rate") for log in logs] == [lines, lines]
     assert not (run_dir / "pretrain").exists()
 
 
