@@ -315,7 +315,7 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
     if "pretrain" in manifests:
         trained = manifests["pretrain"]["counts"]
         losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
-        numbers["parameters"] = f"{trained['parameters']:,}"
+        numbers["parameters in pretraining"] = f"{trained['parameters']:,}"
         numbers["tokens seen in pretraining"] = f"{trained['tokens_seen']:,}"
         numbers["held-out loss before and after"] = " -> ".join(losses)
     if task and "id2label" in config:
@@ -334,7 +334,7 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     names = {"train": "train", "dev": "dev (to choose the model)", "test": "the final evaluation"}
     sizes = {f"examples in {names[split]}": counts.get(f"{split}_examples") for split in SPLITS}
     sizes["of train, made from the corpus"] = counts.get("train_examples_synthetic")
-    sizes["of train, with the text of one of the final evaluation"] = counts.get("train_examples_in_test")
+    sizes["of train and dev, with the text of one of the final evaluation"] = counts.get("train_examples_in_test")
     sizes["of dev, made from the corpus"] = counts.get("dev_examples_synthetic")
     sizes["of train, tokenized as in plain/"] = counts.get("train_examples_plain")
     sizes["unlabelled texts with pseudo-labels (soft labels of its teachers)"] = labelled.get("texts")
