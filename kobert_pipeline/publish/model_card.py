@@ -273,8 +273,8 @@ def plain_text(facts: CardFacts) -> str:
             "fine-tuned."
         )
     return (
-        f"{begun} the same tokens for {facts.plain_agreement:.1%} of the eojeols of a sample of the corpus. The model was {learned} "
-        "trained on the tokens that it gives for the others."
+        f"{begun} the same tokens for {facts.plain_agreement:.1%} of the eojeols of a sample of the corpus. "
+        f"The model was {learned} trained on the tokens that it gives for the others."
     )
 
 
