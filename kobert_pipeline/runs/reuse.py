@@ -57,8 +57,9 @@ def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str],
             original["counts"],
             {name: original[name] for name in Elapsed._fields if name in original},
             reused_from=name,
+            # of the run that computed it, not of the one that takes it over
             device=original.get("device"),
-            **{name: original[name] for name in (ROUNDED,) if name in original},
+            **{name: original[name] for name in ("versions", ROUNDED) if name in original},
         )
     except (UserError, OSError):
         delete(folder)

@@ -342,12 +342,17 @@ def test_stage_is_computed_if_the_other_run_is_redone_meanwhile(
     assert tiny.manifests(run_dir)["corpus"]["files"] == tiny.manifests()["corpus"]["files"]
 
 
-def test_manifest_names_the_run_that_a_stage_was_reused_from(tiny, tmp_path, kobert) -> None:
+def test_manifest_names_the_run_that_a_stage_was_reused_from_and_what_computed_it(
+    tiny, tmp_path, kobert, monkeypatch
+) -> None:
     tiny.copy(tmp_path / "runs" / "a", "features")
     tiny.copy(tmp_path / "runs" / "b", "tokenizer")
+    monkeypatch.setattr("kobert_pipeline.runs.manifest.versions", lambda: {"python": "later"})
     found = statuses(kobert("features", tiny.recipe, "--run-dir", tmp_path / "runs" / "b", "--json"))
     assert set(found.values()) == {"reused"}
-    assert tiny.manifests(tmp_path / "runs" / "b")["features/nsmc"]["reused_from"] == "a/features/nsmc"
+    reused, original = (tiny.manifests(tmp_path / "runs" / run)["features/nsmc"] for run in ("b", "a"))
+    assert reused["reused_from"] == "a/features/nsmc"
+    assert reused["versions"] == original["versions"] != {"python": "later"}
 
 
 def test_damaged_stage_of_another_run_is_not_reused(tiny, tmp_path, kobert) -> None:
