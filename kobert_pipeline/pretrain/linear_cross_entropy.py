@@ -23,17 +23,41 @@ Sample = Callable[[torch.Tensor], torch.Tensor]
 """Draws a token from each row of logits, (K, V) -> (K,)."""
 
 
+class LogitsGradient(torch.nn.Module):
+    """`forward` is the summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; that for the
+    bias is added to `of_bias`, (V,). A module without weights, so that it is compiled like the other modules."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None) -> torch.Tensor:
+        """`labels`: (K,)."""
+        if torch.compiler.is_compiling():
+            return _fusible_gradient(logits, labels, of_bias)
+        loss = logits.new_zeros((), dtype=torch.float32)
+        # on a GPU all rows at once: what a core's caches hold does not matter there
+        size = max(1, CACHED_LOGITS // logits.shape[1] if logits.device.type == "cpu" else len(logits))
+        for chunk, targets in zip(logits.split(size), labels.split(size), strict=True):
+            loss -= _turn_into_gradient(chunk, targets, of_bias)
+        return loss
+
+
 def linear_cross_entropy(
-    states: torch.Tensor, layer: torch.nn.Linear, labels: torch.Tensor, rows_at_once: int, sample: Sample | None = None
+    states: torch.Tensor,
+    layer: torch.nn.Linear,
+    labels: torch.Tensor,
+    rows_at_once: int,
+    sample: Sample | None = None,
+    logits_gradient: torch.nn.Module | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The sum of the cross-entropies of `layer(states)`, (K, H) -> (K, V), with `labels`, (K,), and what `sample` gives
     for the logits, (K,).
 
     Rows with the label IGNORE_INDEX count nothing. Logits of `rows_at_once` rows exist at a time. Equals the plain
     computation up to rounding, under autocast too. For training: the gradient is computed whether it is needed or not.
+    `logits_gradient`: a `LogitsGradient`, perhaps a compiled one.
     """
     # not PyTorch 2.13's or Liger's function: their chunks are far too small with a large vocabulary
-    loss, sampled = _LinearCrossEntropy.apply(states, layer.weight, layer.bias, labels, rows_at_once, sample)
+    loss, sampled = _LinearCrossEntropy.apply(
+        states, layer.weight, layer.bias, labels, rows_at_once, sample, logits_gradient or LogitsGradient()
+    )
     return loss, sampled if sample else None
 
 
@@ -47,6 +71,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         labels: torch.Tensor,
         rows_at_once: int,
         sample: Sample | None,
+        logits_gradient: torch.nn.Module,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         dtype = autocast_dtype(states)
         rows, matrix = states.to(dtype), weight.to(dtype)
@@ -61,7 +86,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             logits = torch.nn.functional.linear(chunk, matrix, offset)
             if sample:
                 sampled.append(sample(logits))
-            loss = loss + _turn_into_gradient(logits, targets, of_bias, rows_at_once)
+            loss = loss + logits_gradient(logits, targets, of_bias)
             # from here on `logits` holds the gradient of the loss for them
             of_states.append(logits @ matrix)
             of_weight += logits.t() @ chunk  # in full precision from chunk to chunk
@@ -76,28 +101,35 @@ class _LinearCrossEntropy(torch.autograd.Function):
         of_states, of_weight, of_bias = ctx.saved_tensors
         # scaled here, in full precision: in bf16 the factor itself would be rounded
         of_bias = None if of_bias is None else of_bias * outer
-        return of_states.float() * outer, of_weight * outer, of_bias, None, None, None
+        return of_states.float() * outer, of_weight * outer, of_bias, None, None, None, None
 
 
-def _turn_into_gradient(
-    logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None, rows_at_once: int
-) -> torch.Tensor:
-    """The summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; that for the bias is added
-    to `of_bias`, (V,)."""
-    loss = logits.new_zeros((), dtype=torch.float32)
-    # on a GPU all rows at once: what a core's caches hold does not matter there
-    size = max(1, CACHED_LOGITS // logits.shape[1]) if logits.device.type == "cpu" else rows_at_once
-    for chunk, targets in zip(logits.split(size), labels.split(size), strict=True):
-        log_probabilities = chunk.log_softmax(-1, dtype=torch.float32)
-        counted = (targets != IGNORE_INDEX)[:, None]
-        # IGNORE_INDEX is negative and no index; `counted` makes what is read in its place count nothing
-        places = targets.clamp(min=0)[:, None]
-        loss -= (log_probabilities.gather(1, places) * counted).sum()
-        # the gradient of a row's loss: its probabilities, less one at the label
-        gradient = log_probabilities.exp_()
-        gradient.scatter_(1, places, gradient.gather(1, places) - 1)
-        gradient *= counted
-        if of_bias is not None:
-            of_bias += gradient.sum(0)
-        chunk.copy_(gradient)
-    return loss
+def _turn_into_gradient(logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None) -> torch.Tensor:
+    """The sum of the labels' log-probabilities; `logits` and `of_bias` as in `LogitsGradient`."""
+    log_probabilities = logits.log_softmax(-1, dtype=torch.float32)
+    counted = (labels != IGNORE_INDEX)[:, None]
+    # IGNORE_INDEX is negative and no index; `counted` makes what is read in its place count nothing
+    positions = labels.clamp(min=0)[:, None]
+    total = (log_probabilities.gather(1, positions) * counted).sum()
+    # the gradient of a row's loss: its probabilities, less one at the label
+    gradient = log_probabilities.exp_()
+    gradient.scatter_(1, positions, gradient.gather(1, positions) - 1)
+    gradient *= counted
+    if of_bias is not None:
+        of_bias += gradient.sum(0)
+    logits.copy_(gradient)
+    return total
+
+
+def _fusible_gradient(logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None) -> torch.Tensor:
+    """What `LogitsGradient` gives, without writing to single columns, so that a compiler makes it two passes over the
+    logits."""
+    log_probabilities = logits.log_softmax(-1, dtype=torch.float32)
+    counted = (labels != IGNORE_INDEX)[:, None]
+    total = (log_probabilities.gather(1, labels.clamp(min=0)[:, None]) * counted).sum()
+    at_label = torch.arange(logits.shape[1], device=logits.device) == labels[:, None]
+    gradient = (log_probabilities.exp() - at_label.float()) * counted
+    if of_bias is not None:
+        of_bias += gradient.sum(0)
+    logits.copy_(gradient)
+    return -total

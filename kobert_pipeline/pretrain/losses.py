@@ -57,7 +57,9 @@ def token_loss(
     # evaluation needs the logits, for accuracies, and no gradient
     if model.training:
         states = architecture.token_states(model, rows)
-        loss, sampled = linear_cross_entropy(states, architecture.output_layer(model), batch.labels, size, sample)
+        loss, sampled = linear_cross_entropy(
+            states, architecture.output_layer(model), batch.labels, size, sample, model.logits_gradient
+        )
     else:
         loss, correct, sampled = _evaluate(architecture, model, rows, batch.labels, size, sample)
     loss = loss / denominator

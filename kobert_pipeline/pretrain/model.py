@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.linear_cross_entropy import LogitsGradient
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.residual_stream import use_16_bit_residuals
@@ -40,6 +41,7 @@ class LossModule(torch.nn.Module):
         for part in model.modules():  # ELECTRA's generator is a model inside the model
             if isinstance(part, PreTrainedModel):
                 part.set_attn_implementation("packed")
+                part.logits_gradient = LogitsGradient()  # for `token_loss`; compiled with the model's modules
         if not fp32_residual_connection:
             use_16_bit_residuals(model)
         self.model, self.objective, self.architecture = model, objective, architecture

@@ -20,9 +20,9 @@ from accelerate import Accelerator
 
 from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.progress import current_display, report
+from kobert_pipeline.progress import current_display
 from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
-from kobert_pipeline.training.compilation import compile_in_place
+from kobert_pipeline.training.compilation import compile_for_first_batch, compile_in_place
 from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
 from kobert_pipeline.training.fsdp import get_full_tensor, shard_model
@@ -120,14 +120,14 @@ def train(
         closing(Log(folder / "logs", steps, partial(peak_flops, accelerator), tracking, step)) as log,
         CheckpointWriter(folder / "checkpoints", plan.keep_checkpoints, step) as writer,
         # closed, or its threads would build more batches after an early end
-        closing(prefetch(batch_at, step, steps, accelerator, plan, parts_at)) as batches,
+        closing(prefetch(batch_at, step, steps, accelerator, plan, parts_at)) as prefetched,
     ):
         parts_of = parts_of_rank(batch_at, accelerator, plan, parts_at)
         look = partial(raise_if_not_finite, finite, writer, parts_of, folder / "logs", accelerator.process_index)
+        batches: Iterator[list[Any]] = prefetched
         if plan.torch_compile:
-            report("compiling")  # in the first step, which may take minutes
-        else:
-            log.step(step)
+            batches = compile_for_first_batch(accelerator, module, prefetched, plan, folder)
+        log.step(step)
         for parts in batches:
             rate = learning_rate(plan, step, steps)
             set_learning_rate(inner_optimizer, rate)

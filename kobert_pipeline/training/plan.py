@@ -13,8 +13,10 @@ from kobert_pipeline.config.options import Options, Seed
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "random.safetensors", "checkpoint.json")
 STEP = f"step-{'[0-9]' * 8}"
 """Pattern of a checkpoint's folder; step-00000500-best, for example, is somebody's copy."""
+COMPILED_CODE = "checkpoints/compiled-code"
+"""What torch_compile made in the last call: code that a training with the same software and GPU starts with."""
 TRAINING_WRITES = (
-    *(f"checkpoints/{folder}/{name}" for folder in (STEP, f".{STEP}") for name in CHECKPOINT_FILES),
+    *(f"checkpoints/{folder}/{name}" for folder in (STEP, f".{STEP}") for name in CHECKPOINT_FILES), COMPILED_CODE,
     "evaluations.json", "logs/log.jsonl", "logs/tracker.json",
     "logs/events.out.tfevents.*", "logs/not-finite-step-*.safetensors",
 )  # fmt: skip
@@ -56,8 +58,11 @@ class Plan(Options):
     torch_compile: bool = Field(False, exclude=True)
     """Whether to compile the model with torch.compile. Results change by rounding only."""
     use_regional_compilation: bool = Field(False, exclude=True)
-    """Whether torch_compile compiles the layers alone, whose graphs are equal, so that training starts several times
-    sooner. Embeddings and heads then run uncompiled. Results change by rounding only."""
+    """Whether torch_compile compiles layers, embeddings, heads and loss one by one instead of the whole model. The
+    layers share their graphs, so that training starts several times sooner. Results change by rounding only."""
+    compile_timeout: float | None = Field(300, gt=0, exclude=True)
+    """Seconds after which a training gives up torch_compile and goes on uncompiled; null: never. Results change by
+    rounding only."""
     fsdp: bool = Field(False, exclude=True)
     """Whether to shard weights, gradients and optimizer states over the ranks (FSDP), for models that do not fit on one
     GPU; pretraining only. Results change by rounding only."""

@@ -3,6 +3,7 @@ graphs without the machine code."""
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,16 @@ import gpu_steps
 import pytest
 import reference_kernel
 import torch
-from gpu_steps import FULL_PRECISION, MANY_BUCKETS, PHASES, trained
+from gpu_steps import FULL_PRECISION, MANY_BUCKETS, PHASES, begun, take_step, trained
 from rows import sample_the_likeliest
 from safetensors.torch import load_file
+from torch._dynamo import lookup_backend
 from torch._dynamo.utils import counters
 
 from kobert_pipeline.files import read_json
 from kobert_pipeline.pretrain import linear_cross_entropy
 from kobert_pipeline.pretrain import model as pretraining
+from kobert_pipeline.training.compilation import regions_of
 
 ROWS = {
     "gpt2": "clm", "electra": "rtd", "albert": "mlm_sop", "roberta": "mlm", "modernbert": "mlm",
@@ -38,12 +41,12 @@ def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.compiler.reset()
 
 
-def compiles_to_few_graphs(name: str, objective: Any, kinds: int = 1, **plan: Any) -> None:
+def compiles_to_few_graphs(name: str, objective: Any, regions: int = 1, **plan: Any) -> None:
     plain, compiled = (trained({"name": name}, objective, backend, **plan)[0] for backend in (None, "aot_eager"))
     assert len(plain) > 15
     torch.testing.assert_close(torch.tensor(compiled), torch.tensor(plain), rtol=2e-3, atol=0)
     assert not counters["graph_break"] and not counters["recompile_limit"], counters
-    assert 0 < counters["stats"]["unique_graphs"] <= kinds * len(PHASES)
+    assert 0 < counters["stats"]["unique_graphs"] <= regions * len(PHASES)
 
 
 def test_a_compiled_step_has_no_break_and_at_most_one_graph_a_phase() -> None:
@@ -64,9 +67,36 @@ def test_so_have_steps_with_residuals_in_16_bits(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", *ROWS])
-def test_so_have_layers_that_are_compiled_one_by_one(name: str) -> None:
-    kinds = 2 if name == "electra" else 1  # generator and discriminator
-    compiles_to_few_graphs(name, ROWS.get(name, "mlm_nsp"), kinds, use_regional_compilation=True)
+def test_so_have_regions_that_are_compiled_one_by_one(name: str) -> None:
+    # embeddings, layers, head and loss; of ELECTRA's generator, too
+    regions = 8 if name == "electra" else 4
+    compiles_to_few_graphs(name, ROWS.get(name, "mlm_nsp"), regions, use_regional_compilation=True)
+
+
+@pytest.mark.slow
+def test_regions_are_compiled_in_the_first_step_of_a_phase_and_none_runs_eagerly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ModernBERT's first layer has no norm, and others attend to the whole sequence or to a window."""
+    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
+    steps, compiled_in = list[int](), list[int]()
+    monkeypatch.setattr(gpu_steps, "take_step", lambda *args: (take_step(*args), steps.append(1))[0])
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        compiled_in.append(len(steps))
+        return lookup_backend("aot_eager")(graph, inputs)
+
+    architecture = {"name": "modernbert", "num_hidden_layers": 4, "local_attention": 8}
+    _, schedule, module = begun(architecture, "mlm")
+    assert Counter(type(region).__name__ for region in regions_of(module)) == {
+        "ModernBertEmbeddings": 1, "ModernBertRotaryEmbedding": 1, "ModernBertEncoderLayer": 4,
+        "ModernBertPredictionHead": 1, "GELUActivation": 1, "LogitsGradient": 2,
+    }  # fmt: skip
+    trained(architecture, "mlm", backend, use_regional_compilation=True)
+    assert set(compiled_in) <= {0, *schedule.ends[:-1]}
+    assert compiled_in.count(0) == 8, "three kinds of layers, two kinds of angles, embeddings, head and loss"
+    assert counters["frames"]["total"] == counters["frames"]["ok"]
+    assert len(compiled_in) > 8 < torch._dynamo.config.recompile_limit, "PyTorch's own limit is 8"
 
 
 @pytest.mark.slow

@@ -43,6 +43,22 @@ def test_loss_and_gradients_equal_those_of_the_plain_way(monkeypatch: pytest.Mon
                     torch.testing.assert_close(one, other, rtol=largest, atol=largest)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_compiled_equals_what_is_not(dtype: torch.dtype, bias: bool) -> None:
+    torch.manual_seed(0)
+    logits = 3 * torch.randn(ROWS, VOCABULARY).to(dtype)
+    labels = torch.randint(VOCABULARY, (ROWS,)).masked_fill(torch.arange(ROWS) % 3 == 0, IGNORE_INDEX)
+    plain, compiled = module.LogitsGradient(), module.LogitsGradient()
+    compiled.compile(backend="aot_eager", fullgraph=True)
+    results = []
+    for gradient in (plain, compiled):
+        of_logits, of_bias = logits.clone(), torch.ones(VOCABULARY) if bias else None
+        results.append((gradient(of_logits, labels, of_bias), of_logits, of_bias))
+    assert not results[0][1][0].any() and results[0][1][1].any(), "the first row has no label"
+    torch.testing.assert_close(results[1], results[0])
+
+
 def test_samples_are_of_the_logits_and_have_no_gradient() -> None:
     torch.manual_seed(0)
     layer, states = torch.nn.Linear(WIDTH, VOCABULARY), torch.randn(ROWS, WIDTH, requires_grad=True)
