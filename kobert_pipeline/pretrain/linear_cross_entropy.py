@@ -55,9 +55,9 @@ def linear_cross_entropy(
     `logits_gradient`: a `LogitsGradient`, perhaps a compiled one.
     """
     # not PyTorch 2.13's or Liger's function: their chunks are far too small with a large vocabulary
-    loss, sampled = _LinearCrossEntropy.apply(
-        states, layer.weight, layer.bias, labels, rows_at_once, sample, logits_gradient or LogitsGradient()
-    )
+    # where the whole model is compiled, None: what is fusible then becomes part of its graph
+    gradient = None if torch.compiler.is_compiling() else logits_gradient or LogitsGradient()
+    loss, sampled = _LinearCrossEntropy.apply(states, layer.weight, layer.bias, labels, rows_at_once, sample, gradient)
     return loss, sampled if sample else None
 
 
@@ -71,7 +71,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         labels: torch.Tensor,
         rows_at_once: int,
         sample: Sample | None,
-        logits_gradient: torch.nn.Module,
+        logits_gradient: torch.nn.Module | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         dtype = autocast_dtype(states)
         rows, matrix = states.to(dtype), weight.to(dtype)
@@ -80,13 +80,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         loss, sampled = states.new_zeros((), dtype=torch.float32), [labels.new_empty(0)]
         of_states: list[torch.Tensor] = []
         of_weight, of_bias = torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)
+        turn_into_gradient = logits_gradient or _fusible_gradient
         # Two things that torch.compile of PyTorch 2.11 requires: no use of `len(rows)`, which it cannot trace where it
         # is not a constant, and a returned loss that was not changed in place, or it gives no gradient
         for chunk, targets in zip(rows.split(rows_at_once), labels.split(rows_at_once), strict=True):
             logits = torch.nn.functional.linear(chunk, matrix, offset)
             if sample:
                 sampled.append(sample(logits))
-            loss = loss + logits_gradient(logits, targets, of_bias)
+            loss = loss + turn_into_gradient(logits, targets, of_bias)
             # from here on `logits` holds the gradient of the loss for them
             of_states.append(logits @ matrix)
             of_weight += logits.t() @ chunk  # in full precision from chunk to chunk
