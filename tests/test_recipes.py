@@ -25,7 +25,7 @@ DOCUMENTS = [REPO / "README.md", REPO / "README.ko.md", *GUIDES]
 ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
 
 
-DOWNLOADED = {"base": {"kowiki", "korquad"}, "korquad": {"korquad"}, "klue-ner": {"klue"}}
+DOWNLOADED = {"base": {"kowiki", "korquad"}, "small": {"kowiki"}, "korquad": {"korquad"}, "klue-ner": {"klue"}}
 """What has to be downloaded for the shipped recipes whose data is not in a clone."""
 
 
