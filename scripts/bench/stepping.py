@@ -142,7 +142,7 @@ class Bench:
         return replace(batch, input_ids=batch.input_ids % size, labels=batch.labels % size)
 
     def ours(self, step: int, mixed_precision: str, compiled: bool = False) -> int:
-        """A step of the loop; compiled, on a batch padded to the one shape that is compiled for."""
+        """A step of the loop; compiled by regions, on a batch padded to the one shape that is compiled for."""
         plan, module = Plan(mixed_precision=mixed_precision), self.module
         self.model.set_attn_implementation("packed")
         batch = self.made(self.rows[step], step)
@@ -163,7 +163,7 @@ class Bench:
     def compiled_module(self) -> LossModule:
         """Compiled at its first call."""
         module = LossModule(self.model, self.objective, self.module.architecture)
-        compile_in_place(module, regional=False)
+        compile_in_place(module, regional=True)
         return module
 
     @cached_property
@@ -329,10 +329,15 @@ def ways_of(bench: Bench) -> dict[str, Callable[[int], int]]:
         }
     if CUDA:
         ways |= {
-            "ours compiled": lambda step: bench.ours(step, "bf16", compiled=True),
+            "ours by regions compiled": lambda step: bench.ours(step, "bf16", compiled=True),
             "HF grouped compiled": lambda step: bench.grouped(step, "bf16", compiled=True),
         }
     return ways
+
+
+def precision_of(way: str) -> str:
+    """The `mixed_precision` of a way; what is compiled is in bf16."""
+    return "no" if way.endswith("fp32") else "bf16"
 
 
 def compared(ground: Ground, case: Case, parts: list[str], save: Callable[[dict[str, Any]], None]) -> None:
@@ -355,7 +360,7 @@ def compared(ground: Ground, case: Case, parts: list[str], save: Callable[[dict[
         way(0)
         results["seconds_of_the_first_step"][name] = round(time.perf_counter() - began, 1)
         save(results)
-    peaks = {name: peak_flops("no" if name.endswith("fp32") else "bf16") for name in ways if name.startswith("ours")}
+    peaks = {name: peak_flops(precision_of(name)) for name in ways if name.startswith("ours")}
     for step in range(case.rounds):
         for name, way in ways.items():
             bench.timed(name, lambda way=way, step=step: way(step))
@@ -378,7 +383,7 @@ def summary(bench: Bench, peaks: dict[str, float]) -> dict[str, Any]:
             f"{ours} / {theirs}": round(speed[ours] / speed[theirs], 2)
             for ours in speed
             for theirs in speed
-            if ours.startswith("ours") and theirs.startswith("HF") and ours.split()[-1] == theirs.split()[-1]
+            if ours.startswith("ours") and theirs.startswith("HF") and precision_of(ours) == precision_of(theirs)
         },
         "mfu": {
             name: round(bench.flops() * speed[name] / bench.case.tokens / peak, 3)

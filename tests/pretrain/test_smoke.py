@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -55,13 +56,31 @@ def test_it_says_what_pretraining_takes_and_leaves_nothing_behind(tiny: Any, tmp
     before = times(tmp_path)
     code, out, err = smoke(tiny.recipe, "--run-dir", run_dir, "--set", PHASES, "--minutes", 1e-6)
     assert code == 0, err
-    table, _, lines = out.partition("GPU tests: ")
-    assert [row.split()[:3] for row in table.splitlines()[1:]] == [["1", "2,048", "128"], ["2", "1,024", "64"]]
-    assert "resumed with equal state" in lines
-    assert "Pretraining: 60,000 tokens at " in lines
-    assert "--minutes 1e-06 does not suffice" in lines
+    header, *lines = out.splitlines()
+    assert header.split()[:2] == ["phase", "tokens"]
+    assert [row.split()[:3] for row in lines[:2]] == [["1", "2,048", "128"], ["2", "1,024", "64"]]
+    memory, pretraining, checkpoint, tests = lines[2:]
+    assert memory.endswith("(CPU).")
+    assert pretraining.startswith("Pretraining: 60,000 tokens at ")
+    assert "--minutes 1e-06 does not suffice" in pretraining
+    assert "resumed with equal state" in checkpoint
+    assert tests == "GPU tests: none, since there is no GPU."
     assert {path for path, time in times(tmp_path).items() if before.get(path) != time} == {run_dir.parent}
     assert before.keys() == times(tmp_path).keys()
+
+
+def test_a_profile_says_what_the_time_of_a_step_is_for(tiny: Any, tmp_path: Path, smoke: Any) -> None:
+    run_dir, out_file = tiny.copy_before(tmp_path / "runs" / "x", "pretrain"), tmp_path / "profile.json"
+    arguments = (tiny.recipe, "--run-dir", run_dir, "--profile", out_file, "--no-tests", "--json")
+    code, out, err = smoke(*arguments)
+    assert code == 0, err
+    assert "gpu_tests" not in json.loads(out)
+    profile = json.loads(out_file.read_text(encoding="utf-8"))
+    assert json.loads(out)["profile"] == {name: value for name, value in profile.items() if name != "device"}
+    milliseconds = {row["name"]: row["milliseconds"] for row in profile["categories"]}
+    assert {"matrix products", "layer norms", "loss over the vocabulary", "clipping and optimizer"} <= set(milliseconds)
+    assert sum(milliseconds.values()) == pytest.approx(profile["milliseconds"], rel=0.01)
+    assert "exists already" in smoke(*arguments)[2]
 
 
 def test_a_state_that_does_not_come_back_is_a_bug(
@@ -100,7 +119,7 @@ def test_a_gpu_that_torch_does_not_see_is_refused(
     assert (code, out) == (2, "")
     assert "sees no GPU" in err and len(err.splitlines()) == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert script.gpu_tests() == "none, since there is no GPU"
+    script.refuse_hidden_gpu()
 
 
 def test_a_failing_gpu_test_ends_it_with_1(
@@ -115,6 +134,7 @@ def test_a_failing_gpu_test_ends_it_with_1(
     run_dir = tiny.copy_before(tmp_path / "runs" / "x", "pretrain")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(script.subprocess, "run", run)
+    monkeypatch.setattr(script, "trial", lambda **_: {})
     assert smoke(tiny.recipe, "--run-dir", run_dir)[::2] == (1, "1 failed\n\n")
     given = sorted(Path(word).name for word in commands[0] if word.endswith(".py"))
     assert given == ["test_gpu_gradients.py", "test_residual_stream.py", "test_varlen.py"]
