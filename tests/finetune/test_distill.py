@@ -207,7 +207,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     shared = manifests["features/nsmc"]["counts"]["train_examples_plain"]
     assert 0 < shared < manifests["features/nsmc"]["counts"]["train_examples"]
     assert f"| of train, tokenized as in plain/ | {shared} |" in card and "was also trained on the tokens" in card
-    assert "| unlabelled texts with soft labels of its teachers | 60 |" in card
+    assert "| unlabelled texts with pseudo-labels (soft labels of its teachers) | 60 |" in card
     again = kobert("run", path, "--run-dir", run_dir, "--json").json
     assert {stage["status"] for stage in again["stages"]} == {"skipped"}
     loaded, planned = pipeline_plan(str(path), [], run_dir, None)

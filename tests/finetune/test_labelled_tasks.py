@@ -151,7 +151,7 @@ def test_without_a_test_set_the_report_by_class_is_that_of_dev(
     assert 100 * right / sum(map(sum, matrix)) == pytest.approx(own["dev"]["accuracy"], abs=1e-3)
     assert "dev_classification_report" not in sts, "a similarity is no class"
     card = (copied / "publish" / "own" / "README.md").read_text(encoding="utf-8")
-    assert "By class, seed 1 on dev:" in card and f"| 글 | {' | '.join(map(str, matrix[0]))} |" in card
+    assert "By class, seed 1 on own (dev):" in card and f"| 글 | {' | '.join(map(str, matrix[0]))} |" in card
 
 
 def test_a_published_classification_names_its_labels_and_gives_them(run_dir: Path) -> None:

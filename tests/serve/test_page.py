@@ -87,7 +87,7 @@ def test_models_are_not_listed_without_the_key_or_before_they_are_loaded(client_
 def test_scores_are_those_of_the_card(tiny: Any) -> None:
     (found,) = card_scores(tiny.run_dir / "publish" / "nsmc")
     manifest = tiny.manifests()["finetune/nsmc/1"]
-    assert (found["dataset"], found["metric"]) == ("nsmc (test)", "accuracy")
+    assert (found["dataset"], found["metric"]) == ("reviews_test.txt (test)", "accuracy")
     assert found["value"] == pytest.approx(manifest["counts"]["test"]["accuracy"], abs=0.01)
 
 
