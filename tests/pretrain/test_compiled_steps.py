@@ -70,7 +70,10 @@ def test_so_have_steps_with_residuals_in_16_bits(name: str) -> None:
 def test_so_have_regions_that_are_compiled_one_by_one(name: str) -> None:
     # embeddings, layers, head and loss; of ELECTRA's generator, too
     regions = 8 if name == "electra" else 4
-    compiles_to_few_graphs(name, ROWS.get(name, "mlm_nsp"), regions, use_regional_compilation=True)
+    # in bf16 a likeliest token of ELECTRA's generator becomes another by rounding; in fp32 all losses are equal
+    precision = "no" if name == "electra" else "bf16"
+    objective = ROWS.get(name, "mlm_nsp")
+    compiles_to_few_graphs(name, objective, regions, use_regional_compilation=True, mixed_precision=precision)
 
 
 @pytest.mark.slow
