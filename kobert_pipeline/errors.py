@@ -53,6 +53,10 @@ def refuse_unknown(option: str, value: str, allowed: Collection[str]) -> None:
         raise UserError(f"{option} {value!r:.40}{did_you_mean(value, allowed)}")
 
 
+class Postponed(Exception):
+    """A job did all but its last part, as it was asked to; the same command without that option does the rest."""
+
+
 def refuse_existing(path: Path, option: str) -> None:
     """Raise UserError for a path that exists, be it a broken link: nothing is overwritten. `option`: what gave it."""
     if os.path.lexists(path):

@@ -26,7 +26,7 @@ from typing import Any
 import typer
 
 from kobert_pipeline.distributed import MainProcessExited, channel, is_distributed, is_main_process
-from kobert_pipeline.errors import UserError, os_error
+from kobert_pipeline.errors import Postponed, UserError, os_error
 
 STOPPED, INTERRUPTED, PIPE_BROKEN = 75, 130, 141
 MAX_MESSAGE_LENGTH = 580
@@ -174,6 +174,8 @@ def _report(error: Exception) -> int:
 def _classify(error: Exception) -> tuple[int, str | None]:
     """The exit code, and the message to print; None for a bug of kobert."""
     if type(error).__name__ == "Stopped":  # compared by name: importing the class would import torch
+        return STOPPED, str(error)
+    if isinstance(error, Postponed):
         return STOPPED, str(error)
     if isinstance(error, UserError):
         return 2, str(error)

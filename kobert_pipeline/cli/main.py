@@ -41,7 +41,7 @@ from kobert_pipeline.cli.run_recipe import run_recipe
 from kobert_pipeline.cli.serve import serve
 from kobert_pipeline.cli.similar import similar
 from kobert_pipeline.cli.visualize import app as visualize_app
-from kobert_pipeline.distributed import refuse_unsupported_launch
+from kobert_pipeline.distributed import is_distributed, refuse_unsupported_launch
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.runs.runner import STAGES, check_stage_name
 
@@ -132,8 +132,33 @@ def pretrain(
         )
 
 
-for _stage in STAGES[:-1]:  # publish, the last stage, has options of its own
-    app.command(_stage)(pretrain if _stage == "pretrain" else _stage_command(_stage))
+BEFORE_TEST = "Stop before test sets are read, with all models saved; the same command without this reads them."
+
+
+def finetune(
+    recipe: RecipeName,
+    redo: RedoStage = False,
+    setting: Settings = None,
+    run_dir: RunDir = None,
+    num_workers: Workers = None,
+    minutes: Minutes = None,
+    before_test: Annotated[bool, typer.Option("--before-test", help=BEFORE_TEST)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run only the stage finetune; the stages it reads must be finished. Example: kobert finetune quickstart"""
+    if before_test and is_distributed():
+        raise UserError("--before-test is for one process; start it without a launcher")
+    redo_names = ["finetune"] if redo else None
+    with stop_after(minutes):
+        run_recipe(
+            recipe, setting, run_dir, num_workers, as_json, only="finetune", redo=redo_names, before_test=before_test
+        )
+
+
+COMMANDS = {"pretrain": pretrain, "finetune": finetune}
+"""The commands of stages with options of their own; publish, the last stage, has them below."""
+for _stage in STAGES[:-1]:
+    app.command(_stage)(COMMANDS.get(_stage) or _stage_command(_stage))
 
 
 Push = Annotated[

@@ -27,10 +27,11 @@ def run_recipe(
     redo: list[str] | None = None,
     redo_changed: bool = False,
     fit_minutes: float | None = None,
+    before_test: bool = False,
     after: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
     """Run the chosen stages of a recipe, then call `after`, and print the outcome of both. The token budget of a
-    pretraining is fitted to `fit_minutes` from now."""
+    pretraining is fitted to `fit_minutes` from now; `before_test` postpones what reads test sets."""
     started = time.monotonic()
     interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
     from kobert_pipeline.cli.progress_bar import progress_display
@@ -38,7 +39,7 @@ def run_recipe(
     from kobert_pipeline.pipeline.stages import plan
 
     redoes = "pretrain" in (redo or [])
-    _, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit)
+    _, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit, before_test)
     if not is_main_process():
         # without the lock of the folder, which rank 0 holds for all
         follow(planned, only)

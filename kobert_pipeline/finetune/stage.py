@@ -9,16 +9,16 @@ from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options, Seed
 from kobert_pipeline.distributed import is_main_process
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import Postponed, UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.files import read_json
+from kobert_pipeline.files import read_json, read_json_with_digest, write_json_with_digest
 from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, split_details
-from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
+from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
 from kobert_pipeline.training.trackers import Tracking
@@ -29,9 +29,11 @@ MODEL = "model"
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
 SOFT_LABELS_FOLDER = "soft-labels"
 """Folder of the texts and soft labels of a distillation, beside those of the seeds."""
+TRAINED = "logs/trained.json"
+"""What the training of a run returned that was postponed before its test set was read."""
 PRETRAINED, SCRATCH = "pretrained", "scratch"
 """Where weights come from if not from another fine-tuning."""
-WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), PREDICTIONS, *TRAINING_WRITES)
+WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), PREDICTIONS, TRAINED, *TRAINING_WRITES)
 """Patterns of all files that the stage writes to its folder."""
 
 
@@ -105,16 +107,28 @@ def run(
     trials: Mapping[str, Path] | None = None,
     tracking: Tracking | None = None,
     soft_labels: Path | None = None,
+    before_test: bool = False,
 ) -> dict[str, Any]:
     """Train with `seed`, keep the model of the best evaluation in `out/model`, and, unless `options.test` is False,
     write `predictions.jsonl` for the test set. `trials`: {setting: folder} of a grid search, of which the best setting
-    is used; `soft_labels`: the folder that `options.distill` needs. Returns the counts and scores for the manifest."""
+    is used; `soft_labels`: the folder that `options.distill` needs. Returns the counts and scores for the manifest.
+
+    Raises Postponed where `before_test` is true and a test set is to be read; when called again without, only that is
+    done."""
     task = task_of(features)
     plan = chosen_plan(options, task, trials or {})
     selected = {name: getattr(plan, name) for name in options.plan.varied}
-    counts = selected | _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking, soft_labels)
+    if (out / TRAINED).is_file():
+        trained = read_json_with_digest(out / TRAINED)["trained"]
+        Evaluations(out / EVALUATIONS).verify_best(out / MODEL)
+    else:
+        trained = _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking, soft_labels)
     if not is_main_process():
         return {}  # rank 0 alone evaluates the test set and writes
+    if before_test and options.test and (features / "test").is_dir():
+        write_json_with_digest(out / TRAINED, {"trained": trained})
+        raise Postponed("the test set")
+    counts = selected | trained
     return counts | (final_evaluation(task, features, out) if options.test else {})
 
 

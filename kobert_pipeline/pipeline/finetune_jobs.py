@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kobert_pipeline.finetune.stage as finetune_stage
+from kobert_pipeline.errors import Postponed
 from kobert_pipeline.finetune import distill, ngrams
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
@@ -69,7 +70,7 @@ def training_jobs(
             writes=finetune_stage.WRITES, preflight=tracking.refuse_missing_libraries,
             extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
             run=partial(finetune_stage.run, options, seed, given, model, trials=absolute_trials, tracking=tracking,
-                        soft_labels=soft_labels),
+                        soft_labels=soft_labels, before_test=run.before_test),
         )  # fmt: skip
 
 
@@ -109,8 +110,16 @@ def ngram_jobs(
             "finetune", run.run_dir / "finetune" / name / str(seed), finetune_stage.VERSION,
             {**recorded, "seed": seed}, name=f"{name}/{seed}", writes=ngrams.WRITES,
             inputs={"features": run.run_dir / "features" / features, stage: run.run_dir / stage},
-            run=partial(ngrams.run, given, options.test, seed, run.folder("features", features), run.folder(tokenizer)),
+            # it takes seconds, so nothing is trained before the test set may be read
+            run=postpone if run.before_test and options.test else partial(
+                ngrams.run, given, options.test, seed, run.folder("features", features), run.folder(tokenizer)
+            ),
         )  # fmt: skip
+
+
+def postpone(folder: Path) -> dict[str, Any]:
+    """In place of a job that would read a test set that is not to be read yet."""
+    raise Postponed("the test set")
 
 
 def soft_labels_job(recipe: Recipe, run: "Run", name: str, options: Distillation) -> Job:

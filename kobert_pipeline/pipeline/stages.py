@@ -56,6 +56,8 @@ class Run:
     report_to: tuple[Tracker, ...] = ()
     fit: Fit | None = None
     """How the token budget of the pretraining was fitted to a time, if it was."""
+    before_test: bool = False
+    """Whether fine-tunings are postponed when only their test sets are left."""
 
     @property
     def data(self) -> Path:
@@ -228,6 +230,7 @@ def plan(
     run_dir: Path | None,
     num_workers: int | None,
     find_fit: Callable[[Recipe, Run], Fit | None] = recorded_fit,
+    before_test: bool = False,
 ) -> tuple[Recipe, list[Job]]:
     """Load a recipe by its path or name, apply `settings` (`key.key=value`) and the token budget of `find_fit`, and
     list its jobs.
@@ -241,7 +244,7 @@ def plan(
         raise UserError(f"recipe {recipe}: {first_error(error)}") from None
     data_dir = data_folder(recipe, loaded.data_dir)
     name = recipe_file.find(recipe).stem
-    run = Run(name, data_dir, run_dir or Path("runs") / name, num_workers, loaded.report_to)
+    run = Run(name, data_dir, run_dir or Path("runs") / name, num_workers, loaded.report_to, before_test=before_test)
     fit = find_fit(loaded, run) if loaded.corpus else None
     loaded = with_fit(loaded, fit)
     return loaded, list(jobs(loaded, replace(run, fit=fit)))

@@ -6,7 +6,7 @@ optimizer, since one kernel of it does what several operators do.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -101,7 +101,7 @@ def operations(event: FunctionEvent, is_cuda: bool, sizes: Sizes) -> Iterator[tu
         yield category, event.name, event.self_cpu_time_total
 
 
-def is_optimizer(event: FunctionEvent) -> bool:
+def is_optimizer(event: FunctionEvent | None) -> bool:
     """Whether an operator is a part of clipping or of the optimizer's step."""
     while event is not None:
         if event.name == CLIPPING or event.name.startswith("Optimizer."):
@@ -110,7 +110,7 @@ def is_optimizer(event: FunctionEvent) -> bool:
     return False
 
 
-def category_of(name: str, input_shapes: list[Any], in_optimizer: bool, sizes: Sizes) -> str:
+def category_of(name: str, input_shapes: Iterable[Any], in_optimizer: bool, sizes: Sizes) -> str:
     """What an operator is for."""
     shapes = [tuple(shape) for shape in input_shapes if shape and all(isinstance(size, int) for size in shape)]
     shape = max(shapes, key=lambda shape: torch.Size(shape).numel(), default=())
@@ -146,7 +146,7 @@ def summary(rows: list[tuple[str, str, float]]) -> dict[str, Any]:
     def grouped(column: int, most: int | None = None) -> list[dict[str, Any]]:
         groups: dict[str, list[float]] = defaultdict(list)
         for row in rows:
-            groups[row[column]].append(row[2])
+            groups[str(row[column])].append(row[2])
         longest = sorted(groups, key=lambda name: -sum(groups[name]))[:most]
         return [
             {

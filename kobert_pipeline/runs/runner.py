@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.distributed import channel, destroy_process_group, is_distributed
-from kobert_pipeline.errors import NotOurs, UserError, did_you_mean
+from kobert_pipeline.errors import NotOurs, Postponed, UserError, did_you_mean
 from kobert_pipeline.files import read_json_with_digest, sha256
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.runs import manifest, stage_folder
@@ -109,13 +109,13 @@ def run(
     """Run the jobs in order, except those that are finished and unchanged.
 
     `only` names a single stage, `until` the last one, and `redo` stages or jobs to delete and run again; with
-    `redo_changed` these are all that are stale. Raises UserError if a stage is stale or damaged.
+    `redo_changed` these are all that are stale. Raises UserError if a stage is stale or damaged, and Postponed at the
+    end if one of the jobs did.
     """
     outcomes: list[Outcome] = []
+    postponed: dict[Path, Job] = {}
     verified: dict[Path, dict[str, Any]] = {}
-    if until is not None:
-        check_stage_name(until)
-    _check_redo(redo or [], until, planned)
+    _check_names(redo or [], until, planned)
     # for all jobs, since the folders of those that are not chosen may be inputs of the chosen ones
     for job in planned:
         stage_folder.finish_deletion(job.folder)
@@ -131,11 +131,33 @@ def run(
         if only:  # the loop does not reach the earlier stages, so they are compared with the recipe here
             _check_sources(job, {other.folder: other for other in planned})
         display.begin(job.title, number, len(chosen))
-        outcome = _run_job(job, verified, redo=job.is_selected_by(redo or []), redo_changed=redo_changed)
-        outcomes.append(outcome)
-        display.say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
+        if outcome := _run_or_postpone(job, verified, postponed, job.is_selected_by(redo or []), redo_changed):
+            outcomes.append(outcome)
+            display.say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     _leave_group()
+    _raise_postponed(list(postponed.values()))
     return outcomes
+
+
+def _raise_postponed(jobs: list[Job]) -> None:
+    if jobs:
+        titles = ", ".join(job.title for job in jobs)
+        raise Postponed(f"the test sets of {titles} wait; the same command without --before-test reads them")
+
+
+def _run_or_postpone(
+    job: Job, verified: dict[Path, dict[str, Any]], postponed: dict[Path, Job], redo: bool, redo_changed: bool
+) -> Outcome | None:
+    """Run one job; None, and an entry in `postponed`, if it is postponed or needs one that was."""
+    waits_for = next((postponed[folder].title for folder in job.sources if folder in postponed), None)
+    try:
+        if waits_for:
+            raise Postponed(waits_for)
+        return _run_job(job, verified, redo, redo_changed)
+    except Postponed as rest:
+        postponed[job.folder] = job
+        current_display().say(f"waits    {job.title}  (for {rest})")
+        return None
 
 
 def check_stage_name(stage: str) -> None:
@@ -144,8 +166,11 @@ def check_stage_name(stage: str) -> None:
         raise UserError(f"there is no stage {stage!r}{did_you_mean(stage, STAGES)}")
 
 
-def _check_redo(names: list[str], until: str | None, planned: list[Job]) -> None:
-    """Raise UserError for a name of --redo that is not a stage or a job of the recipe, or that --until excludes."""
+def _check_names(names: list[str], until: str | None, planned: list[Job]) -> None:
+    """Raise UserError for a stage that does not exist, or a name of --redo that is not a stage or a job of the recipe,
+    or that --until excludes."""
+    if until is not None:
+        check_stage_name(until)
     for name in names:
         stage = name.partition("/")[0]
         check_stage_name(stage)
