@@ -178,9 +178,9 @@ def test_other_architectures_layers_passed_twice_and_bf16(tmp_path: Path) -> Non
     for objective in ("mlm", "clm"):
         pretrained(tmp_path, f"{objective} by one", objective, architecture=DEEP)
         difference(tmp_path, f"{objective} shared", f"{objective} by one")
-    # in bf16 as close as in fp32: gathered in bf16 is only what autocast rounds in the same way without FSDP
+    # in bf16 nearly as close as in fp32: gathered in bf16 is only what autocast rounds in the same way without FSDP
     for name in ("rtd", "rtd bf16", "bf16", "residuals"):
-        difference(tmp_path, f"{name} True", f"{name} False")
+        difference(tmp_path, f"{name} True", f"{name} False", atol=1e-5)
     models = [sha256(tmp_path / name / "model" / "model.safetensors") for name in ("bf16 stopped", "bf16 True")]
     assert models[0] == models[1]
 

@@ -58,11 +58,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def difference(place: Path, name: str, other: str) -> float:
+def difference(place: Path, name: str, other: str, atol: float = TOLERANCE["atol"]) -> float:
     """The largest between two models' weights, which must be within the tolerance."""
     found, expected = (load_file(place / one / "model" / "model.safetensors") for one in (name, other))
     assert found.keys() == expected.keys()
-    torch.testing.assert_close(found, expected, **TOLERANCE)
+    torch.testing.assert_close(found, expected, rtol=TOLERANCE["rtol"], atol=atol)
     largest = max(float((found[key] - expected[key]).abs().max()) for key in found)
     print(f"{name}: {largest:.2g}")
     return largest
