@@ -41,6 +41,10 @@ def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.compiler.reset()
 
 
+PRECISIONS = {"electra": "no"}
+"""In bf16 a likeliest token of ELECTRA's generator becomes another by rounding; in fp32 all losses are equal."""
+
+
 def compiles_to_few_graphs(name: str, objective: Any, regions: int = 1, **plan: Any) -> None:
     plain, compiled = (trained({"name": name}, objective, backend, **plan)[0] for backend in (None, "aot_eager"))
     assert len(plain) > 15
@@ -56,7 +60,7 @@ def test_a_compiled_step_has_no_break_and_at_most_one_graph_a_phase() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_so_have_the_steps_of_the_other_architectures(name: str) -> None:
-    compiles_to_few_graphs(name, ROWS[name])
+    compiles_to_few_graphs(name, ROWS[name], mixed_precision=PRECISIONS.get(name, "bf16"))
 
 
 @pytest.mark.slow
@@ -70,8 +74,7 @@ def test_so_have_steps_with_residuals_in_16_bits(name: str) -> None:
 def test_so_have_regions_that_are_compiled_one_by_one(name: str) -> None:
     # embeddings, layers, head and loss; of ELECTRA's generator, too
     regions = 8 if name == "electra" else 4
-    # in bf16 a likeliest token of ELECTRA's generator becomes another by rounding; in fp32 all losses are equal
-    precision = "no" if name == "electra" else "bf16"
+    precision = PRECISIONS.get(name, "bf16")
     objective = ROWS.get(name, "mlm_nsp")
     compiles_to_few_graphs(name, objective, regions, use_regional_compilation=True, mixed_precision=precision)
 
