@@ -2,6 +2,7 @@
 as they are written, and break neither a table nor what follows.
 """
 
+import math
 import re
 import statistics
 from typing import Any
@@ -13,6 +14,8 @@ INLINE_MARKUP = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
 BLOCK_START = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
 """Starts of lines that would make a heading or table, or start a block of code or HTML that may never end."""
 PLAIN = re.compile(r"[^`|\\\r\n]+")
+SHARES = ("accuracy", "exact_match")
+"""Scores that are shares of right examples."""
 LARGEST_MATRIX = 20
 """Classes of the largest confusion matrix that is printed."""
 
@@ -99,6 +102,16 @@ def spread(values: list[float]) -> dict[str, float]:
     if len(values) > 1:
         numbers["standard_deviation"] = statistics.stdev(values)
     return {name: round(value, 2) for name, value in numbers.items()}
+
+
+def standard_error(scores: dict[str, float], examples: int) -> tuple[str, float] | None:
+    """(name, standard error in percent) of the first score in percent that is a share of right examples, so that its
+    error follows from their number; None if there is none."""
+    name = next((name for name in SHARES if name in scores), None)
+    if name is None:
+        return None
+    share = scores[name] / 100
+    return name, 100 * math.sqrt(share * (1 - share) / examples)
 
 
 def mean(values: list[float]) -> float:

@@ -1,12 +1,9 @@
 """The results of `evaluate` as a Markdown page."""
 
-import math
 from typing import Any
 
-from kobert_pipeline.markdown import ablation_table, class_tables, escaped, table
+from kobert_pipeline.markdown import ablation_table, class_tables, escaped, standard_error, table
 
-SHARES = ("accuracy", "exact_match")
-"""Scores that are the share of right examples, so that their standard error follows from their number."""
 WRONG_LABELS = 20
 """Texts with a wrong label on the page."""
 LONGEST_TEXT = 200
@@ -66,11 +63,9 @@ def headline(results: dict[str, Any]) -> str:
 
 def sampling_error(clean: dict[str, Any]) -> str:
     """How far a score of a sample may be from that of the whole file, for scores that are shares of the examples."""
-    name = next((name for name in SHARES if name in clean["scores"]), None)
-    if name is None:
+    if (known := standard_error(clean["scores"], clean["examples"])) is None:
         return ""
-    share = clean["scores"][name] / 100
-    error = 100 * math.sqrt(share * (1 - share) / clean["examples"])
+    name, error = known
     return f" With so many examples the standard error of {name} is {error:.2f}."
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json_lines, read_json_with_digest
+from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.pipeline.provenance import origin
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.runs import manifest
-from kobert_pipeline.runs.stage_folder import FINISHED, STARTED, is_started
+from kobert_pipeline.runs.stage_folder import is_started
 
 if TYPE_CHECKING:
     from kobert_pipeline.pipeline.stages import Run
@@ -42,10 +42,8 @@ Fit = dict[str, Any]
 
 def recorded_fit(recipe: Recipe, run: "Run") -> Fit | None:
     """The fit in the records of the run's pretraining, if it has one and the recipe's budget is still the same."""
-    folder = run.run_dir / "pretrain"
-    path = folder / (FINISHED if manifest.is_finished(folder) else STARTED)
     with suppress(UserError):  # a damaged record is reported when the stage is verified
-        fit: Fit | None = read_json_with_digest(path).get(FIT) if path.is_file() else None
+        fit: Fit | None = manifest.read_record(run.run_dir / "pretrain").get(FIT)
         if fit and fit["recipe_total_tokens"] == recipe.pretrain.total_tokens:
             return fit
     return None

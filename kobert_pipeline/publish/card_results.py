@@ -1,14 +1,20 @@
 """The section Results of a model card: scores with their spread, controls, and what the scores are worth."""
 
-import math
 from collections.abc import Iterator
 
-from kobert_pipeline.markdown import class_tables, code, deviation_and_range, escaped, mean, spread, table
+from kobert_pipeline.markdown import (
+    class_tables,
+    code,
+    deviation_and_range,
+    escaped,
+    mean,
+    spread,
+    standard_error,
+    table,
+)
 from kobert_pipeline.publish.card_facts import CardFacts, Results, Scores
 
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in `training_manifest.json`."
-SHARES = ("accuracy", "exact_match")
-"""Scores that are the share of right examples, so that their sampling error follows from their number."""
 WHOLE = "network_and_priors"
 """The part of an ablation that is the model as it is used."""
 
@@ -55,11 +61,10 @@ def sampling_errors(results: Results) -> list[str]:
     """How far a score may be from that of all texts of the kind, since the set is a sample of these."""
     # with priors, of the first row of the table
     scores = next(iter(results.ablation.values()), results.scores)
-    name = next((name for name in SHARES if name in scores), None)
-    if name is None or not results.examples:
+    means = {name: mean(values) for name, values in scores.items()}
+    if not results.examples or (known := standard_error(means, results.examples)) is None:
         return []
-    share = mean(scores[name]) / 100
-    error = 100 * math.sqrt(share * (1 - share) / results.examples)
+    name, error = known
     return [f"With {results.examples:,} examples the sampling error (one standard error) of {name} is {error:.2f}."]
 
 

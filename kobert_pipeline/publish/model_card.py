@@ -165,11 +165,11 @@ OUT_OF_SCOPE = {
 
 def limits_text(facts: CardFacts) -> list[str]:
     """What the model is for, what it is not for, and on what data its weights were chosen."""
-    kept = OUT_OF_SCOPE.get(facts.auto_class, "It was not measured on anything but what is above.")
+    scope = OUT_OF_SCOPE.get(facts.auto_class, "It was not measured on anything but what is above.")
     return [
         "For Korean text and research. The model repeats what its data says, prejudice included; check it on your own "
         f"data. {model_choice(facts)}",
-        f"Out of scope: other languages; decisions that nobody checks. {kept}",
+        f"Out of scope: other languages; decisions that nobody checks. {scope}",
     ]
 
 

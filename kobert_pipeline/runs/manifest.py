@@ -225,11 +225,10 @@ def path_inside(folder: Path, name: str) -> Path:
     return path
 
 
-def recorded_inputs(folder: Path) -> dict[str, str]:
-    """The inputs in the record of a folder; none if it has no record."""
+def read_record(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished stage, else what `start` wrote; {} if the folder has neither."""
     path = folder / (FINISHED if is_finished(folder) else STARTED)
-    inputs: dict[str, str] = read_json_with_digest(path).get("inputs", {}) if path.is_file() else {}
-    return inputs
+    return read_json_with_digest(path) if path.is_file() else {}
 
 
 def stale_record(folder: Path, record: Record) -> dict[str, Any] | None:

@@ -316,7 +316,7 @@ def _run_stage(job: Job) -> dict[str, Any]:
 def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
     """The record of a job's options and inputs, after checking each input. Raises UserError for one that is missing or
     damaged."""
-    inputs, recorded = job.extra_inputs(), manifest.recorded_inputs(job.folder)
+    inputs, recorded = job.extra_inputs(), manifest.read_record(job.folder).get("inputs", {})
     for label, folder in job.inputs.items():
         if folder not in verified:
             verified[folder] = manifest.verify(folder)
