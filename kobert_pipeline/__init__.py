@@ -52,7 +52,7 @@ def run(
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.progress import shown_on
     from kobert_pipeline.runs import runner
-    from kobert_pipeline.runs.progress_lines import ProgressLines
+    from kobert_pipeline.runs.displays import ProgressLines
 
     refuse_unsupported_launch("run")
     _, planned = plan(str(recipe), _as_set_options(settings), Path(run_dir) if run_dir else None, num_workers)

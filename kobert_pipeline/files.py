@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -144,21 +144,6 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def in_split(key: str, share: float) -> bool:
-    """Whether a hash assigns `key` to a split with this `share` of all keys; the same in every run, on every
-    machine."""
-    # keys may be texts with lone surrogates, which plain UTF-8 cannot encode
-    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") < share * 2**64
-
-
-def smallest_share(keys: Collection[str]) -> float | None:
-    """The smallest share, in hundredths and below a half, with which `in_split` puts at least one of the keys inside
-    and one outside; None where there is none."""
-    shares = (hundredths / 100 for hundredths in range(1, 50))
-    return next((share for share in shares if 0 < sum(in_split(key, share) for key in keys) < len(keys)), None)
 
 
 def write_json_lines(path: Path, rows: Iterator[Any]) -> None:

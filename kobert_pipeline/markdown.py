@@ -2,9 +2,7 @@
 as they are written, and break neither a table nor what follows.
 """
 
-import math
 import re
-import statistics
 from typing import Any
 
 import yaml
@@ -14,8 +12,6 @@ INLINE_MARKUP = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
 BLOCK_START = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
 """Starts of lines that would make a heading or table, or start a block of code or HTML that may never end."""
 PLAIN = re.compile(r"[^`|\\\r\n]+")
-SHARES = ("accuracy", "exact_match")
-"""Scores that are shares of right examples."""
 LARGEST_MATRIX = 20
 """Classes of the largest confusion matrix that is printed."""
 
@@ -88,32 +84,3 @@ _Dumper.add_representer(str, _text)
 def front_matter(metadata: dict[str, Any]) -> str:
     """The YAML block at the top of a model card."""
     return f"---\n{yaml.dump(metadata, Dumper=_Dumper, allow_unicode=True, sort_keys=False)}---"
-
-
-def deviation_and_range(numbers: dict[str, float]) -> list[str]:
-    """Two cells of a table: standard deviation and range, from the result of `spread`."""
-    deviation = f"{numbers['standard_deviation']:.2f}" if "standard_deviation" in numbers else "-"
-    return [deviation, f"{numbers['min']:.2f} to {numbers['max']:.2f}"]
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    """Minimum, maximum, and with several values their sample standard deviation, rounded to two decimals."""
-    numbers = {"min": min(values), "max": max(values)}
-    if len(values) > 1:
-        numbers["standard_deviation"] = statistics.stdev(values)
-    return {name: round(value, 2) for name, value in numbers.items()}
-
-
-def standard_error(scores: dict[str, float], examples: int) -> tuple[str, float] | None:
-    """(name, standard error in percent) of the first score in percent that is a share of right examples, so that its
-    error follows from their number; None if there is none."""
-    name = next((name for name in SHARES if name in scores), None)
-    if name is None:
-        return None
-    share = scores[name] / 100
-    return name, 100 * math.sqrt(share * (1 - share) / examples)
-
-
-def mean(values: list[float]) -> float:
-    """Arithmetic mean."""
-    return sum(values) / len(values)

@@ -2,6 +2,7 @@
 imported, sizes, docstrings."""
 
 import ast
+import graphlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,8 @@ ROOMS = {
     "checkpoint": f"{GROUND} morphemes tokenizer training",
     "pretrain":   f"{GROUND} morphemes tokenizer shards training",
     "finetune":   f"{GROUND} tokenizer shards features training",
-    "publish":    f"{GROUND} morphemes tokenizer training checkpoint features.matches",
-    "runs":       f"{GROUND}",
+    "publish":    f"{GROUND} morphemes tokenizer shards features training checkpoint finetune",
+    "runs":       f"{GROUND} features.metrics",
     "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
                   "runs.manifest",
     "evaluation": f"{GROUND} tokenizer features training finetune inference",
@@ -39,8 +40,8 @@ ROOMS = {
     "serve":      f"{GROUND} checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
                   "pretrain finetune publish runs inference evaluation",
-    "cli":        f"{GROUND} config download corpus.data_files pretrain publish runs inference evaluation visualize "
-                  "serve pipeline",
+    "cli":        f"{GROUND} config download corpus.data_files features.metrics pretrain publish runs inference "
+                  "evaluation visualize serve pipeline",
     "__main__":   "cli",
     "__init__":   "errors distributed files progress checkpoint pipeline runs inference evaluation",
 }  # fmt: skip
@@ -112,6 +113,16 @@ def test_room_imports_only_what_the_table_allows() -> None:
             name.partition(".")[0] for name in row
         }  # `from kobert_pipeline.config import options` names the folder too
         assert not {(path, name) for path, name in found if name not in folders and not f"{name}.".startswith(allowed)}
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """No circle, wherever in a file the import is: those for type checkers and inside functions count, too."""
+    names = {dotted(path): path for path in modules()}
+    order = graphlib.TopologicalSorter({name: own_imports(path) & set(names) - {name} for name, path in names.items()})
+    try:
+        order.prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
 
 
 def test_only_the_room_pipeline_imports_stage_files() -> None:

@@ -59,9 +59,9 @@ def bundle(
     """
     interrupt_on_sigterm()
     part_bytes = part_size(part)
-    from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.runs.bundle import README, REQUIREMENTS, select, write_bundle
+    from kobert_pipeline.runs.displays import progress_display
 
     planned = plan(recipe, setting, run_dir, None)[1]
     jobs, left_out = select(planned, first, until)
@@ -101,8 +101,8 @@ def print_bundle(result: dict[str, Any]) -> None:
 def unbundle(folder: Bundle, run_dir: RunDir = None, as_json: AsJson = False) -> None:
     """Unpack a bundle into a run folder; its parts may arrive one after another. Example: kobert unbundle to-gpu"""
     interrupt_on_sigterm()
-    from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.runs import unbundle as unpacking
+    from kobert_pipeline.runs.displays import progress_display
 
     index = unpacking.read_index(folder)
     run = run_dir or Path("runs") / index["name"]

@@ -105,8 +105,8 @@ def _learn_weights(embedder: "Embedder", batches: Iterator[list[str]], path: Pat
 
 
 def _write(embedder: "Embedder", batches: Iterator[list[str]], out: Path, tokens: bool, number: int | None) -> None:
-    from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.inference.embed import write_embeddings
+    from kobert_pipeline.runs.displays import progress_display
 
     with progress_display() as display, shown_on(display):
         display.begin(f"embed {out.name}", 1, 1)

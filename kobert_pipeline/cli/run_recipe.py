@@ -34,9 +34,9 @@ def run_recipe(
     pretraining is fitted to `fit_minutes` from now; `before_test` postpones what reads test sets."""
     started = time.monotonic()
     interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
-    from kobert_pipeline.cli.progress_bar import progress_display
     from kobert_pipeline.pipeline.fit import measured_fit, no_fit, recorded_fit
     from kobert_pipeline.pipeline.stages import plan
+    from kobert_pipeline.runs.displays import progress_display
 
     redoes = "pretrain" in (redo or [])
     _, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit, before_test)

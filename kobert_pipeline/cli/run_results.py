@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.markdown import mean, spread
+from kobert_pipeline.features.metrics import mean, spread
 from kobert_pipeline.runs import manifest
-from kobert_pipeline.runs.progress_lines import WIDTH, clock_time
+from kobert_pipeline.runs.displays import WIDTH, clock_time
 from kobert_pipeline.runs.runner import Job, Outcome
 
 TRUNCATED_SHARE = 0.03

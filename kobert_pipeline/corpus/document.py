@@ -1,5 +1,6 @@
 """The `Document` that every step of the corpus stage takes and gives, and the Parquet parts that store it."""
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
@@ -51,6 +52,21 @@ def is_from(source: str, patterns: Iterable[str]) -> bool:
 def first_unmatched(patterns: Iterable[str], sources: Collection[str]) -> str | None:
     """The first pattern that the name of no source matches; None where each matches one."""
     return next((one for one in patterns if not any(is_from(source, [one]) for source in sources)), None)
+
+
+def in_split(key: str, share: float) -> bool:
+    """Whether a hash assigns `key` to a split with this `share` of all keys; the same in every run, on every
+    machine."""
+    # keys may be texts with lone surrogates, which plain UTF-8 cannot encode
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def smallest_share(keys: Collection[str]) -> float | None:
+    """The smallest share, in hundredths and below a half, with which `in_split` puts at least one of the keys inside
+    and one outside; None where there is none."""
+    shares = (hundredths / 100 for hundredths in range(1, 50))
+    return next((share for share in shares if 0 < sum(in_split(key, share) for key in keys) < len(keys)), None)
 
 
 def limit_size(document: Document, max_bytes: int) -> Document:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from kobert_pipeline.markdown import ablation_table, class_tables, escaped, standard_error, table
+from kobert_pipeline.features.metrics import standard_error
+from kobert_pipeline.markdown import ablation_table, class_tables, escaped, table
 
 WRONG_LABELS = 20
 """Texts with a wrong label on the page."""

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
-from kobert_pipeline.corpus.document import Document, documents_from
+from kobert_pipeline.corpus.document import Document, documents_from, in_split
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.synthesize import LEAD_CHARACTERS, examples_of, nouns_of_names, paragraphs_of
 from kobert_pipeline.features.synthesize import SHORTEST as SHORTEST_ASKED
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.files import digest, in_split
+from kobert_pipeline.files import digest
 from kobert_pipeline.progress import report, track
 
 SHORTEST = 30

@@ -3,6 +3,7 @@ words); the others equal those of scikit-learn and SciPy. A score that is undefi
 is 0.0."""
 
 import math
+import statistics
 import string
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +15,8 @@ KORQUAD_SYMBOLS = "'\"《》<>〈〉()‘’"
 """Symbols that become a space before punctuation is removed."""
 _TO_SPACE = str.maketrans(dict.fromkeys(KORQUAD_SYMBOLS, " "))
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+SHARES = ("accuracy", "exact_match")
+"""Scores that are shares of right examples."""
 
 
 def accuracy(predictions: list[int], labels: list[int]) -> float:
@@ -184,3 +187,26 @@ def character_tags(text: str, entities: list[Any]) -> dict[int, str]:
         for place in range(start, end)
         if not text[place].isspace()
     }
+
+
+def mean(values: list[float]) -> float:
+    """Arithmetic mean."""
+    return sum(values) / len(values)
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Minimum, maximum, and with several values their sample standard deviation, rounded to two decimals."""
+    numbers = {"min": min(values), "max": max(values)}
+    if len(values) > 1:
+        numbers["standard_deviation"] = statistics.stdev(values)
+    return {name: round(value, 2) for name, value in numbers.items()}
+
+
+def standard_error(scores: dict[str, float], examples: int) -> tuple[str, float] | None:
+    """(name, standard error in percent) of the first score in percent that is a share of right examples, so that its
+    error follows from their number; None if there is none."""
+    name = next((name for name in SHARES if name in scores), None)
+    if name is None:
+        return None
+    share = scores[name] / 100
+    return name, 100 * math.sqrt(share * (1 - share) / examples)

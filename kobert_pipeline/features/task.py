@@ -12,6 +12,7 @@ from pydantic import PrivateAttr
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.files import read_json
 
 Example = dict[str, Any]
 """A JSON object with at least `id` and `group`; a dev split does not separate examples of one group."""
@@ -37,6 +38,11 @@ class Task(Plugin):
 
     _labels_found: bool = PrivateAttr(False)
     """Whether `labels` are those of the training files, not an option; only for messages."""
+
+    @classmethod
+    def of_features(cls, folder: Path) -> "Task":
+        """The task that a folder of features was made for, with its options."""
+        return cls.choose(read_json(folder / "task.json")["task"])
 
     @abstractmethod
     def read(self, path: Path) -> list[Example]:

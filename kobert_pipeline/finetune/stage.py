@@ -115,7 +115,7 @@ def run(
 
     Raises Postponed where `before_test` is true and a test set is to be read; when called again without, only that is
     done."""
-    task = task_of(features)
+    task = Task.of_features(features)
     plan = chosen_plan(options, task, trials or {})
     selected = {name: getattr(plan, name) for name in options.plan.varied}
     if (out / TRAINED).is_file():
@@ -158,7 +158,7 @@ def trial(
 def chosen_setting(options: FinetuneOptions, features: Path, trials: Mapping[str, Path]) -> dict[str, str]:
     """The part of a run's fingerprint that comes from the grid search: only the selected setting, so that a longer list
     which selects the same one leaves the run valid."""
-    return {"setting that is best on dev": best_of(trials, task_of(features))} if trials else {}
+    return {"setting that is best on dev": best_of(trials, Task.of_features(features))} if trials else {}
 
 
 def chosen_plan(options: FinetuneOptions, task: Task, trials: Mapping[str, Path]) -> FinetunePlan:
@@ -182,11 +182,6 @@ def best_of(trials: Mapping[str, Path], task: Task) -> str:
     return max(scores, key=lambda name: scores[name])
 
 
-def task_of(features: Path) -> Task:
-    """The task that the folder `features` was made for, with its options."""
-    return Task.choose(read_json(features / "task.json")["task"])
-
-
 def _train_seed(
     options: FinetuneOptions,
     plan: FinetunePlan,
@@ -208,7 +203,7 @@ def _train_seed(
     from kobert_pipeline.training.device import device, fit_to_device
     from kobert_pipeline.training.log import quiet_transformers
 
-    task, max_length = task_of(features), read_json(features / "task.json")["max_length"]
+    task, max_length = Task.of_features(features), read_json(features / "task.json")["max_length"]
     positions = max_input_length(read_json(pretrained / "config.json"))
     if max_length > positions:
         raise UserError(

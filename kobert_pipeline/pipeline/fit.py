@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_lines
-from kobert_pipeline.pipeline.provenance import origin
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pipeline.run import Fit, Run, checkpoint_to_continue, origin
 from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.stage_folder import is_started
 
 if TYPE_CHECKING:
-    from kobert_pipeline.pipeline.stages import Run
     from kobert_pipeline.pretrain.stage import PretrainOptions
 
 FIT = "fit"
@@ -36,11 +35,8 @@ EVALUATIONS = 12
 USED_SHARE = 0.95
 """Share of the time that is filled; the rest is for checkpoints, the final files, and steps that take longer."""
 
-Fit = dict[str, Any]
-"""How a budget was found: `total_tokens`, the `recipe_total_tokens` in whose place it is, `minutes`, and the speed."""
 
-
-def recorded_fit(recipe: Recipe, run: "Run") -> Fit | None:
+def recorded_fit(recipe: Recipe, run: Run) -> Fit | None:
     """The fit in the records of the run's pretraining, if it has one and the recipe's budget is still the same."""
     with suppress(UserError):  # a damaged record is reported when the stage is verified
         fit: Fit | None = manifest.read_record(run.run_dir / "pretrain").get(FIT)
@@ -49,7 +45,7 @@ def recorded_fit(recipe: Recipe, run: "Run") -> Fit | None:
     return None
 
 
-def no_fit(recipe: Recipe, run: "Run") -> None:
+def no_fit(recipe: Recipe, run: Run) -> None:
     """The recipe's own budget, whatever the records say."""
 
 
@@ -61,7 +57,7 @@ def with_fit(recipe: Recipe, fit: Fit | None) -> Recipe:
     return recipe.model_copy(update={"pretrain": pretrain})
 
 
-def measured_fit(minutes: float, deadline: float, redo: bool, recipe: Recipe, run: "Run") -> Fit:
+def measured_fit(minutes: float, deadline: float, redo: bool, recipe: Recipe, run: Run) -> Fit:
     """The fit of the run's pretraining to the time until `deadline` (`time.monotonic()`), which is measured now unless
     its records have one. `redo`: whether the pretraining is to be done again.
 
@@ -123,7 +119,7 @@ class Speed:
         return tokens
 
 
-def measure(recipe: Recipe, run: "Run", seconds: float, out: Path) -> Speed:
+def measure(recipe: Recipe, run: Run, seconds: float, out: Path) -> Speed:
     """Start the run's pretraining twice and take some steps in every phase, in the folder `out`. All of the timed ones
     take at most about so many seconds, unless that is too little for any."""
     options = recipe.pretrain
@@ -133,9 +129,8 @@ def measure(recipe: Recipe, run: "Run", seconds: float, out: Path) -> Speed:
 
 
 def _measure(
-    options: "PretrainOptions", recipe: Recipe, run: "Run", steps: int, seconds: float, out: Path
+    options: "PretrainOptions", recipe: Recipe, run: Run, steps: int, seconds: float, out: Path
 ) -> Speed:  # fmt: skip
-    from kobert_pipeline.pipeline import stages
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.pretrain.model import LossModule
     from kobert_pipeline.pretrain.phases import PhaseSchedule
@@ -148,7 +143,7 @@ def _measure(
     started, tokenizer = time.monotonic(), run.folder(origin(recipe).tokenizer[1])
     plan, (vocabulary, special) = fit_to_device(options.plan), vocabulary_in(tokenizer)
     train_shards, held_out = (Shards.open(run.folder("shards"), split, special) for split in ("train", "held_out"))
-    checkpoint, parts = stages.checkpoint_to_continue(recipe, run), options.parts()
+    checkpoint, parts = checkpoint_to_continue(recipe, run), options.parts()
     options, model, _ = initial_model(options, train_shards, vocabulary, tokenizer, run.data, checkpoint)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     planning = time.monotonic()

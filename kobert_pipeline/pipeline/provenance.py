@@ -2,31 +2,29 @@
 manifests."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import kobert_pipeline.checkpoint.stage as checkpoint_stage
 import kobert_pipeline.finetune.stage as finetune_stage
-import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
 from kobert_pipeline.checkpoint.source import analyzer_of
 from kobert_pipeline.download.sources import find_dataset
 from kobert_pipeline.features.format import SPLITS
+from kobert_pipeline.features.metrics import mean
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
-from kobert_pipeline.markdown import mean
-from kobert_pipeline.pipeline.card_example import card_example, dev_licence
-from kobert_pipeline.pipeline.noise_on_dev import noise_on_dev
+from kobert_pipeline.pipeline.card_from_dev import card_example, dev_licence, noise_on_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
-from kobert_pipeline.pipeline.rounding_cost import cost_on_dev, cost_on_held_out
+from kobert_pipeline.pipeline.run import origin
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.publish.model_card import auto_class_of
+from kobert_pipeline.publish.quantization_loss import cost_on_dev, cost_on_held_out
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.compare import ablation_by_metric, final_split, scores_by_metric
 from kobert_pipeline.runs.content_hash import ROUNDED
@@ -42,39 +40,6 @@ PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
 
 PART = re.compile(r"(?<![a-z])(train|dev|valid(?:ation)?|test)(?![a-z])")
 """The part of a known data set that the name of its file states."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where the tokenizer and the model that is fine-tuned come from: (stage, folder in the run) of each."""
-
-    tokenizer: tuple[str, str]
-    model: tuple[str, str]
-    upstream: tuple[str, ...]
-    """The stages that every published model of the run depends on."""
-    card_stages: tuple[str, ...]
-    """Those of them whose files and counts are in the published folder."""
-
-
-FROM_TEXT = Origin(
-    ("tokenizer", "tokenizer"), ("pretrain", f"pretrain/{pretrain_stage.MODEL}"),
-    ("corpus", "analysis", "tokenizer", "shards", "pretrain"), ("tokenizer", "pretrain", "corpus"),
-)  # fmt: skip
-CONTINUED = Origin(
-    ("checkpoint", f"checkpoint/{checkpoint_stage.TOKENIZER}"), ("pretrain", f"pretrain/{pretrain_stage.MODEL}"),
-    ("checkpoint", "corpus", "shards", "pretrain"), ("checkpoint", "pretrain", "corpus"),
-)  # fmt: skip
-FROM_CHECKPOINT = Origin(
-    ("checkpoint", f"checkpoint/{checkpoint_stage.TOKENIZER}"), ("checkpoint", f"checkpoint/{checkpoint_stage.MODEL}"),
-    ("checkpoint",), ("checkpoint",),
-)  # fmt: skip
-
-
-def origin(recipe: Recipe) -> Origin:
-    """The origin of a recipe's models."""
-    if recipe.continues:
-        return CONTINUED
-    return FROM_CHECKPOINT if recipe.checkpoint is not None else FROM_TEXT
 
 
 def card_inputs(

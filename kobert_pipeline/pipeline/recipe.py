@@ -21,9 +21,10 @@ from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.options import FeaturesOptions, train_files
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
-from kobert_pipeline.pipeline.architecture_fit import refuse_unfit_task
+from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.publish.licences import file_row, refusal
 from kobert_pipeline.training.trackers import Tracker
 
@@ -298,3 +299,18 @@ class Recipe(Options):
         base = self.pretrain.base
         origin = f"further pretrained from {Path(base).name}" if base else "pretrained from scratch"
         return f"A Korean language model over morphemes, {origin}."
+
+
+def refuse_unfit_task(name: str, features: str, task: Task, architecture: Architecture) -> None:
+    """Raise ValueError where the fine-tuning `name` needs a head or inputs that models of the architecture do not
+    have."""
+    if task.auto_class in architecture.unsupported_heads:
+        raise ValueError(
+            f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
+            f"(transformers' {task.auto_class}); choose another pretrain.architecture"
+        )
+    if isinstance(task, SpanTask) and task.mark_matches and not architecture.token_types:
+        raise ValueError(
+            f"features.{features}.task.mark_matches needs an architecture with token types, and {architecture.name} "
+            "does not have them; leave it out, or choose another pretrain.architecture, such as bert"
+        )

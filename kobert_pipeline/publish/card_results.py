@@ -2,16 +2,8 @@
 
 from collections.abc import Iterator
 
-from kobert_pipeline.markdown import (
-    class_tables,
-    code,
-    deviation_and_range,
-    escaped,
-    mean,
-    spread,
-    standard_error,
-    table,
-)
+from kobert_pipeline.features.metrics import mean, spread, standard_error
+from kobert_pipeline.markdown import class_tables, code, escaped, table
 from kobert_pipeline.publish.card_facts import CardFacts, Results, Scores
 
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in `training_manifest.json`."
@@ -129,3 +121,9 @@ def noise_text(facts: CardFacts) -> list[str]:
 def spread_cells(values: list[float]) -> list[str]:
     """Standard deviation, range and number of seeds."""
     return [*deviation_and_range(spread(values)), str(len(values))]
+
+
+def deviation_and_range(numbers: dict[str, float]) -> list[str]:
+    """Two cells of a table: standard deviation and range, from the result of `spread`."""
+    deviation = f"{numbers['standard_deviation']:.2f}" if "standard_deviation" in numbers else "-"
+    return [deviation, f"{numbers['min']:.2f} to {numbers['max']:.2f}"]

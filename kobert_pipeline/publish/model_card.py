@@ -4,15 +4,8 @@ the run's manifests."""
 import re
 from typing import TYPE_CHECKING, Any
 
-from kobert_pipeline.markdown import (
-    code,
-    escaped,
-    front_matter,
-    mean,
-    paragraphs,
-    spread,
-    table,
-)
+from kobert_pipeline.features.metrics import mean, spread
+from kobert_pipeline.markdown import code, escaped, front_matter, paragraphs, table
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
 from kobert_pipeline.publish.card_results import WHOLE, noise_text, results_text, rules_text
 from kobert_pipeline.publish.costs import grams

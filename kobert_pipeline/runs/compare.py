@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.metrics import mean, spread
 from kobert_pipeline.files import digest
-from kobert_pipeline.markdown import mean, spread, table
+from kobert_pipeline.markdown import table
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.latex import PREAMBLE, booktabs
 from kobert_pipeline.runs.seeds import SOFT_LABELS, current_seeds, features_folder

@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import count_documents, document_parts, read_documents
+from kobert_pipeline.corpus.document import count_documents, document_parts, in_split, read_documents, smallest_share
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import finish_part, finished_part, in_split, smallest_share
+from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.progress import report

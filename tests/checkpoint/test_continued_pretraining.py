@@ -12,9 +12,9 @@ import torch
 import yaml
 from layouts import made
 
-from kobert_pipeline.corpus.document import Document, document_parts, read_documents
+from kobert_pipeline.corpus.document import Document, document_parts, in_split, read_documents
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import in_split, read_json, write_json
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.pretrain.continued import load
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.masking import replace

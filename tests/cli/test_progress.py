@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from kobert_pipeline.cli.progress_bar import TerminalProgress, progress_display
 from kobert_pipeline.cli.run_results import finetune_result, result_of
 from kobert_pipeline.features import in_parts
 from kobert_pipeline.features.metrics import classification_report
 from kobert_pipeline.progress import Progress, report, shown_on, track
-from kobert_pipeline.runs.progress_lines import WIDTH, ProgressLines
+from kobert_pipeline.runs.displays import WIDTH, ProgressLines, TerminalProgress, progress_display
 from kobert_pipeline.runs.runner import Job, Outcome
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

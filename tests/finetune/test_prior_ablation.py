@@ -13,7 +13,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.prior_ablation import BOTH, NETWORK, PRIORS, constant_logits, prior_ablation
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.pipeline.noise_on_dev import noise_on_dev
+from kobert_pipeline.pipeline.card_from_dev import noise_on_dev
 
 BONUSES = {"phrase_bonus": 4.0, "kind_bonus": 8.0, "sentence_bonus": 12.0}
 
@@ -117,7 +117,7 @@ def test_a_run_records_the_three_rows_and_compare_and_the_card_show_them(
 def test_a_card_says_what_missing_spaces_cost(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = (tiny.run_dir / "finetune" / "nsmc" / "1" / "model", tiny.run_dir / "tokenizer")
     assert noise_on_dev(*folders, tiny.run_dir / "features" / "nsmc", None) == {}, "dev is too small to say anything"
-    monkeypatch.setattr("kobert_pipeline.pipeline.noise_on_dev.FEWEST", 1)
+    monkeypatch.setattr("kobert_pipeline.pipeline.card_from_dev.FEWEST", 1)
     noise = noise_on_dev(*folders, tiny.run_dir / "features" / "nsmc", None)
     dev = read_json(tiny.run_dir / "finetune" / "nsmc" / "1" / "manifest.json")["counts"]["dev"]
     assert noise["clean"]["accuracy"] == pytest.approx(dev["accuracy"], abs=0.005)

@@ -6,7 +6,7 @@ from typing import Any
 from kobert_pipeline.config import plugins
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import write_json_lines
-from kobert_pipeline.pipeline.card_example import card_example
+from kobert_pipeline.pipeline.card_from_dev import card_example
 from kobert_pipeline.publish.licences import NOT_STATED, allows_quoting
 from kobert_pipeline.publish.snippets import PAIRED, USES, with_example
 

@@ -8,7 +8,7 @@ import yaml
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.options import FeaturesOptions, named_files
-from kobert_pipeline.pipeline.card_example import dev_licence
+from kobert_pipeline.pipeline.card_from_dev import dev_licence
 from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.publish.licences import (
     NOT_STATED,

@@ -173,7 +173,7 @@ def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(elsewhere, t
 
 def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
     from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
-    from kobert_pipeline.files import in_split
+    from kobert_pipeline.corpus.document import in_split
     from kobert_pipeline.inference.checkpoint import load_tokenizer
     from kobert_pipeline.shards.format import open_shard
 

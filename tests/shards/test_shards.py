@@ -11,10 +11,9 @@ from tokenizers import Tokenizer, models
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.corpus.cleaning import clean
-from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.document import Document, in_split
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import in_split
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.morphemes.segmenter import Segmenter

@@ -1,9 +1,12 @@
-"""The example that a model card shows: a text of the task's own domain, which may be published."""
+"""What a model card takes from the dev split: an example of the task's own domain that may be published, and the scores
+with missing spaces and typing errors, which the texts of users have and evaluation sets often do not."""
 
 from pathlib import Path
 from typing import Any, get_args
 
 from kobert_pipeline.corpus.pii import Kind, redact
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.evaluation.noise import conditions, noisy_fields
 from kobert_pipeline.features.options import FeaturesOptions, train_files
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json_lines
@@ -13,6 +16,9 @@ FIELDS = ("text", "text_pair", "question", "context", "choices")
 """The parts of an example that a model reads; its label is not shown."""
 LENGTHS = range(8, 301)
 """Characters of a text that is shown: neither a fragment nor a page."""
+NOISE = ["spaces-removed", "key-neighbour=0.05,0.1"]
+MOST, FEWEST = 1000, 100
+"""Dev examples that are read, and how many there must be: scores of fewer say nothing."""
 
 
 def card_example(task: Task, licence: str, run_dir: Path, features: str) -> dict[str, Any]:
@@ -37,3 +43,25 @@ def is_fit(example: dict[str, Any]) -> bool:
     """Whether all texts of an example are of a fitting length, in one printable line, and without personal data."""
     texts = [text for value in example.values() for text in (value if isinstance(value, list) else [value])]
     return all(len(text) in LENGTHS and text.isprintable() and redact(text, get_args(Kind)) == text for text in texts)
+
+
+def noise_on_dev(model: Path, tokenizer: Path, features: Path, file: str | None) -> dict[str, Any]:
+    """What `evaluate.under_noise` gives for up to `MOST` dev examples of the `features`; {} for a task whose texts get
+    no noise, and where dev is too small. `file` is that of dev, None where it is a part of train. The analyzer must be
+    installed."""
+    from kobert_pipeline.evaluation.evaluate import sampled, under_noise
+    from kobert_pipeline.inference.checkpoint import Checkpoint, load
+    from kobert_pipeline.inference.predict import predict_examples
+
+    task = Task.of_features(features)
+    try:
+        fields = noisy_fields(task, [])
+    except UserError:
+        return {}
+    examples = list(read_json_lines(features / "dev" / "examples.jsonl"))
+    if len(examples) < FEWEST:
+        return {}
+    checkpoint = Checkpoint.of_task(model, *load(model, tokenizer))
+    clean = predict_examples(checkpoint, [examples[index] for index in sampled(examples, MOST)])
+    name = Path(file).name if file else "dev, a part of train"
+    return {"of": name, **under_noise(checkpoint, clean, conditions(NOISE, 1), fields, None, lambda line: None)}

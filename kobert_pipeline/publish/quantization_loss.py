@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-import kobert_pipeline.finetune.stage as finetune_stage
 from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.publish.card_facts import RoundingCost, WeightFile
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
@@ -24,7 +24,7 @@ def cost_on_dev(features: Path, exact: WeightFile, rounded: WeightFile) -> Round
     from kobert_pipeline.training.device import device_for
 
     _, state = fine_tuned_for(read_json(exact.folder / "config.json"))
-    task, dev = finetune_stage.task_of(features).with_inference_state(state), Features.load(features / "dev")
+    task, dev = Task.of_features(features).with_inference_state(state), Features.load(features / "dev")
     ours, theirs = (
         model.predict(one.to(device_for(one)), task, dev, device_for(one)) for one in (load(exact), load(rounded))
     )
