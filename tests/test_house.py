@@ -32,9 +32,9 @@ ROOMS = {
     "finetune":   f"{GROUND} tokenizer shards features training",
     "publish":    f"{GROUND} morphemes tokenizer shards features training checkpoint finetune",
     "runs":       f"{GROUND} features.metrics",
+    "evaluation": f"{GROUND} tokenizer features training finetune",
     "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
-                  "runs.manifest",
-    "evaluation": f"{GROUND} tokenizer features training finetune inference",
+                  "runs.manifest evaluation",
     "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference "
                   "features.matches",
     "serve":      f"{GROUND} checkpoint features inference visualize",
@@ -43,7 +43,7 @@ ROOMS = {
     "cli":        f"{GROUND} config download corpus.data_files features.metrics pretrain publish runs inference "
                   "evaluation visualize serve pipeline",
     "__main__":   "cli",
-    "__init__":   "errors distributed files progress checkpoint pipeline runs inference evaluation",
+    "__init__":   "config.recipe_file distributed files progress pipeline runs inference",
 }  # fmt: skip
 """The import table, lowest room first."""
 

@@ -34,7 +34,7 @@ Minutes = Annotated[float | None, typer.Option(metavar="N", help=MINUTES)]
 EXPLAINED = "A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a family, a shipped recipe, or `recipe`."
 Explained = Annotated[str, typer.Argument(help=EXPLAINED)]
 CHECKPOINT = "A checkpoint folder, a model that comes with the clone (mini-nsmc), or a name on the Hugging Face Hub."
-Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
+Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
 TokenizerFolder = Annotated[
     Path | None,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Checkpoint, Long, TokenizerFolder
+from kobert_pipeline.cli.arguments import Folder, Long, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.input_lines import count_texts, file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError, refuse_existing
@@ -35,7 +35,7 @@ LearnWeights = Annotated[Path | None, typer.Option(metavar="FILE", help=LEARN)]
 
 
 def embed(
-    checkpoint: Checkpoint,
+    checkpoint: Folder,
     files: Files,
     out: Out = None,
     column: Column = None,

@@ -74,7 +74,7 @@ def evaluate(
     from kobert_pipeline.evaluation.report import markdown
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
-    loaded = Checkpoint.load(checkpoint, task, setting)
+    loaded = Checkpoint.load(checkpoint).for_task(task, setting)
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results

@@ -195,7 +195,7 @@ def publish(
     upload_checkpoint = None
     if push:
         from kobert_pipeline.cli.run_results import published_folder
-        from kobert_pipeline.inference.checkpoint import files_to_upload
+        from kobert_pipeline.inference.loading import files_to_upload
         from kobert_pipeline.pipeline.stages import plan
         from kobert_pipeline.publish.hub import refuse_bad_name, upload
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJsonLines, Checkpoint, Long, TokenizerFolder
+from kobert_pipeline.cli.arguments import AsJsonLines, Folder, Long, TokenizerFolder
 from kobert_pipeline.cli.formatting import print_table
 from kobert_pipeline.cli.input_lines import (
     file_batches,
@@ -30,6 +30,8 @@ IN = (
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 COLUMN = "Column of the text or context; given twice, also of its pair or question. Default: as in training files."
 Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help=COLUMN)]
+PAIR = "Second text of each pair; without it a tab in TEXT separates the two."
+Pair = Annotated[str | None, typer.Option(help=PAIR)]
 
 
 def tokenize(
@@ -41,7 +43,7 @@ def tokenize(
 ) -> None:
     """Show the tokens of a text with their ids and raw-text offsets. Example: kobert tokenize runs/quickstart/tokenizer
     아버지가방에"""
-    from kobert_pipeline.inference.checkpoint import load_tokenizer
+    from kobert_pipeline.inference.loading import load_tokenizer
     from kobert_pipeline.inference.tokens import token_rows
 
     tokenizer = load_tokenizer(checkpoint)
@@ -59,7 +61,7 @@ def tokenize(
 
 
 def predict(
-    checkpoint: Checkpoint,
+    checkpoint: Folder,
     texts: Annotated[
         list[str] | None,
         typer.Argument(
@@ -69,9 +71,7 @@ def predict(
     files: In = None,
     columns: Columns = None,
     question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
-    pair: Annotated[
-        str | None, typer.Option(help="Second text of each pair; without it a tab in TEXT separates the two.")
-    ] = None,
+    pair: Pair = None,
     top_k: Annotated[int, typer.Option(min=1, help="Tokens shown for each [MASK].")] = 5,
     long: Long = "truncate",
     tokenizer: TokenizerFolder = None,
@@ -88,15 +88,16 @@ def predict(
     refuse_missing([file] if file else [], "a table or a file with one text per line")
     refuse_blank_arguments(texts or [])
 
-    from kobert_pipeline.inference.predict import predict_batches
+    from kobert_pipeline.inference.checkpoint import Checkpoint
     from kobert_pipeline.inference.table_inputs import predict_table
 
-    more = (question, top_k, pair, tokenizer, long)
+    loaded, more = Checkpoint.load(checkpoint, tokenizer), (question, pair, top_k, long)
     if file and (columns or is_table(file)):
-        found = predict_table(checkpoint, Path(file), columns or [], *more)
+        batches = predict_table(loaded, Path(file), columns or [], *more)
     else:
-        found = predict_batches(checkpoint, file_batches([file]) if file else text_batches(texts or [], "--in"), *more)
-    for results in found:
+        lines = file_batches([file]) if file else text_batches(texts or [], "--in")
+        batches = (loaded.predict(batch, *more) for batch in lines)
+    for results in batches:
         _print_results(results, as_json)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson, Checkpoint, TokenizerFolder
+from kobert_pipeline.cli.arguments import AsJson, Folder, TokenizerFolder
 from kobert_pipeline.cli.embed import Column, Layers, Weights, parse_layers
 from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.cli.input_lines import file_batches, refuse_missing, refuse_tables
@@ -39,7 +39,7 @@ HybridPooling = Annotated[str | None, typer.Option(metavar="POOLING", help=HYBRI
 
 
 def similar(
-    checkpoint: Checkpoint,
+    checkpoint: Folder,
     queries: Queries = None,
     candidates: In = None,
     column: Column = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Checkpoint, TokenizerFolder
+from kobert_pipeline.cli.arguments import Folder, TokenizerFolder
 from kobert_pipeline.cli.formatting import Commands
 from kobert_pipeline.cli.input_lines import file_batches, is_table, refuse_missing
 from kobert_pipeline.errors import UserError, refuse_existing, refuse_unknown
@@ -38,7 +38,7 @@ METRIC = "A number of the log, such as learning_rate; default: loss and the firs
 
 @app.command()
 def attention(
-    checkpoint: Checkpoint,
+    checkpoint: Folder,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text that the model reads.")],
     out: AttentionOut,
     pair: Pair = None,
@@ -85,7 +85,7 @@ def tokenization(
 
 @app.command()
 def embeddings(
-    checkpoint: Checkpoint,
+    checkpoint: Folder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE)],
     out: Annotated[Path | None, typer.Option(metavar="OUT.html", help="The new page.")] = None,
     projector: Annotated[Path | None, typer.Option(metavar="FOLDER", help=PROJECTOR)] = None,

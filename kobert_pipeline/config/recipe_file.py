@@ -1,6 +1,8 @@
 """Read a recipe: a YAML file, given by its path or by the name of a shipped one, with `--set key.key=value` applied."""
 
+import json
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -159,6 +161,11 @@ def _refuse_unusable(value: Any) -> None:
         raise yaml.YAMLError(f"{value!r:.60} holds a null byte or half a character")
     elif isinstance(value, int) and abs(value) >= INTEGER_LIMIT:
         raise yaml.YAMLError(f"an integer in it is too large, {INTEGER_LIMIT - 1:,} is the largest")
+
+
+def as_set_options(settings: Mapping[str, Any] | None) -> list[str]:
+    """Settings as the command line spells them after --set."""
+    return [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in (settings or {}).items()]
 
 
 def apply_setting(content: dict[str, Any], setting: str) -> None:

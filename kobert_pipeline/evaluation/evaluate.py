@@ -6,12 +6,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.evaluation import error_analysis, subsets
 from kobert_pipeline.evaluation.noise import Noise, add_noise, noisy_fields
-from kobert_pipeline.evaluation.wrong_labels import has_labels, wrong_labels
+from kobert_pipeline.evaluation.wrong_labels import wrong_labels
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tables import has_column, rows
@@ -19,15 +19,31 @@ from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.prior_ablation import prior_ablation
-from kobert_pipeline.inference.checkpoint import Checkpoint
-from kobert_pipeline.inference.predict import predict_examples
 
 Report = Callable[[str], None]
 """Prints a line of progress."""
 
 
+class Predictor(Protocol):
+    """What is evaluated: a checkpoint with its task, of which nothing else is needed."""
+
+    @property
+    def task(self) -> Task:
+        """The task whose examples it predicts."""
+        ...
+
+    @property
+    def max_length(self) -> int:
+        """Tokens that it reads of a text or window."""
+        ...
+
+    def predict_examples(self, examples: list[Example]) -> Predicted:
+        """The predictions for examples of the task."""
+        ...
+
+
 def evaluate(
-    checkpoint: Checkpoint,
+    checkpoint: Predictor,
     file: Path,
     noises: list[Noise],
     field_names: list[str],
@@ -49,7 +65,7 @@ def evaluate(
         refuse_unexplained(task)
     # the texts of --errors are found again by their ids
     every = examples_of(task if explain else without_missing_id(task, file), file)
-    clean = predict_examples(checkpoint, [every[index] for index in sampled(every, limit)])
+    clean = checkpoint.predict_examples([every[index] for index in sampled(every, limit)])
     examples = len(clean.predictions)
     report(f"clean  {examples} examples  {format_scores(clean.scores)}")
     results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length}
@@ -70,7 +86,7 @@ def evaluate(
 
 def refuse_unexplained(task: Task) -> None:
     """Raise UserError for a task whose mistakes are neither wrong labels nor wrong answers."""
-    if not (isinstance(task, SpanTask) or has_labels(task)):
+    if not (isinstance(task, SpanTask) or task.classes()):
         raise UserError(
             f"--errors is for tasks that label texts or answer questions from them; {task.name} does neither, leave it "
             "out"
@@ -105,7 +121,7 @@ def without_missing_id(task: Task, file: Path) -> Task:
     return task
 
 
-def by_kind(checkpoint: Checkpoint, clean: Predicted) -> list[dict[str, Any]]:
+def by_kind(checkpoint: Predictor, clean: Predicted) -> list[dict[str, Any]]:
     """The scores of each kind of text."""
     return [
         {"name": name, "examples": len(indices), "scores": rounded(score(checkpoint, clean, indices))}
@@ -114,7 +130,7 @@ def by_kind(checkpoint: Checkpoint, clean: Predicted) -> list[dict[str, Any]]:
 
 
 def under_noise(
-    checkpoint: Checkpoint,
+    checkpoint: Predictor,
     clean: Predicted,
     noises: list[Noise],
     fields: tuple[str, ...],
@@ -139,12 +155,12 @@ def under_noise(
 
 
 def noise_row(
-    checkpoint: Checkpoint, clean: Predicted, indices: list[int], fields: tuple[str, ...], noise: Noise
+    checkpoint: Predictor, clean: Predicted, indices: list[int], fields: tuple[str, ...], noise: Noise
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """One noise condition as a row of the report, and its scores before rounding."""
     examples = [clean.features.examples[index] for index in indices]
     noisy = add_noise(examples, fields, noise)
-    predicted = predict_examples(checkpoint, noisy)
+    predicted = checkpoint.predict_examples(noisy)
     changed = sum(after != before for after, before in zip(noisy, examples, strict=True))
     row = {
         "kind": noise.kind,
@@ -182,7 +198,7 @@ def reachable(predicted: Predicted) -> dict[str, float]:
     }
 
 
-def score(checkpoint: Checkpoint, predicted: Predicted, indices: list[int]) -> dict[str, float]:
+def score(checkpoint: Predictor, predicted: Predicted, indices: list[int]) -> dict[str, float]:
     """The scores of some of the examples."""
     predictions = [predicted.predictions[index] for index in indices]
     return checkpoint.task.score(predictions, [predicted.features.examples[index] for index in indices])

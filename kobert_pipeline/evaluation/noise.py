@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.evaluation import typos
 from kobert_pipeline.evaluation.edited_text import EditedText
-from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Example, Task
 
 SPACE_RATES = (0.1, 0.25, 0.5, 0.75)
@@ -108,11 +106,7 @@ def _parse(word: str) -> list[tuple[str, tuple[float, ...]]]:
 def noisy_fields(task: Task, names: list[str]) -> tuple[str, ...]:
     """The text fields of the task's examples that get noise: those in `names`, or all. Raises UserError for other names
     and for tasks of another kind."""
-    if isinstance(task, SpanTask):
-        known: tuple[str, ...] = ("question", "context")
-    elif isinstance(task, SequenceTask) and "id2label" in task.config():  # multiple choice has none
-        known = ("text", "text_pair") if task.paired else ("text",)
-    else:
+    if not (known := task.noisy_inputs):
         raise UserError(
             f"noise is known for tasks that label texts or answer questions; {task.name} is neither, leave --noise out"
         )

@@ -4,31 +4,21 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import atomic_write
 from kobert_pipeline.finetune.model import Predicted
-from kobert_pipeline.inference.predict import format_label
-
-
-def has_labels(task: Task) -> bool:
-    """Whether a task gives each text or pair one of several labels."""
-    return isinstance(task, SequenceTask) and bool(task.classes())
 
 
 def wrong_labels(predicted: Predicted) -> list[dict[str, Any]]:
     """The examples whose label was not predicted, the most confident predictions first: `id`, texts, `label` (that of
     the file), `predicted`, and the `probability` of the predicted label."""
-    task = predicted.task
-    assert isinstance(task, SequenceTask)
-    names, rows = task.classes(), []
-    triples = zip(predicted.features.examples, predicted.predictions, predicted.logits["logits"], strict=True)
-    for example, prediction, logits in triples:
+    names = predicted.task.classes()
+    rows: list[dict[str, Any]] = []
+    triples = zip(predicted.features.examples, predicted.predictions, predicted.results, strict=True)
+    for example, prediction, result in triples:
         if prediction != example["label"]:
-            found = format_label(task, example, prediction, logits)
-            label, scores = found.pop("label"), found.pop("scores")
-            row = {"id": example["id"], **found, "label": names[example["label"]]}
-            rows.append(row | {"predicted": label, "probability": scores[label]})
+            texts: dict[str, Any] = {name: result[name] for name in ("text", "text_pair") if name in result}
+            row = {"id": example["id"], **texts, "label": names[example["label"]]}
+            rows.append(row | {"predicted": result["label"], "probability": result["scores"][result["label"]]})
     return sorted(rows, key=lambda row: -row["probability"])
 
 

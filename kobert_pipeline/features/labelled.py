@@ -95,9 +95,9 @@ class PairTask(LabelledTask):
     """Column of the second text; null: recognized by its name."""
 
     @property
-    def paired(self) -> bool:
-        """True: two texts."""
-        return True
+    def inputs(self) -> tuple[str, ...]:
+        """Both texts."""
+        return "text", "text_pair"
 
 
 def label_text(value: Any) -> str | None:

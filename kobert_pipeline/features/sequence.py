@@ -8,7 +8,7 @@ import numpy as np
 
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import CLASSIFICATION, classification_report
-from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.task import Example, Task, exactly
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 
@@ -39,6 +39,35 @@ class SequenceTask(Task):
             "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
             "labels": np.array([example["label"] for example in examples], self.label_type),
         }
+
+    @property
+    def noisy_inputs(self) -> tuple[str, ...]:
+        """The text, or both texts."""
+        return self.inputs
+
+    @property
+    def takes_windows(self) -> bool:
+        """True for single texts."""
+        return not self.paired
+
+    def unlabelled(self, texts: list[str]) -> Example:
+        """The text or pair with a label that means nothing."""
+        return {**exactly(texts, self.inputs), "label": 0}
+
+    def results(
+        self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
+    ) -> list[dict[str, Any]]:
+        """The text or pair, with the `label` and the `scores` of all labels; of a regression with the `score`."""
+        return [
+            {key: example[key] for key in ("text", "text_pair") if key in example} | self.result(prediction, row)
+            for example, prediction, row in zip(features.examples, predictions, logits["logits"], strict=True)
+        ]
+
+    def result(self, prediction: Any, logits: np.ndarray) -> dict[str, Any]:
+        """A prediction from (num_labels,) logits as JSON values."""
+        if not (labels := self.classes()):
+            return {"score": round(prediction, 4)}
+        return {"label": labels[prediction], "scores": dict(zip(labels, probabilities(logits), strict=True))}
 
     def windows(self, examples: list[Example]) -> list[Example]:
         """The text or pair of each window; here one per example."""
@@ -90,6 +119,12 @@ class SequenceTask(Task):
     def content(self, example: Example) -> str:
         """The text, or both texts."""
         return "\n".join(example[key] for key in ("text", "text_pair") if key in example)
+
+
+def probabilities(logits: np.ndarray) -> list[float]:
+    """The softmax of (n,) logits, rounded to four decimals."""
+    scores = np.exp(logits.astype(np.float64) - logits.max())  # without the maximum, large logits would overflow
+    return [round(score, 4) for score in (scores / scores.sum()).tolist()]
 
 
 def _texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:

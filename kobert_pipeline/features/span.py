@@ -13,7 +13,7 @@ from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.phrases import phrase_arrays, phrases_to_answer
 from kobert_pipeline.features.shared_words import shares, token_shares
-from kobert_pipeline.features.task import Example, Task, without_leading_space
+from kobert_pipeline.features.task import Example, Task, exactly, without_leading_space
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
@@ -28,6 +28,7 @@ class SpanTask(Task):
     auto_class: ClassVar[str] = "AutoModelForQuestionAnswering"
     metric: ClassVar[str] = "f1"
     clean_training: ClassVar[bool] = True
+    endpoint: ClassVar[str | None] = "/v1/answer"
     inference_options: ClassVar[tuple[str, ...]] = (
         "stride", "max_answer_tokens", "max_question_tokens", "question_token", "mark_matches",
         "whole_words", "phrase_bonus", "kind_bonus", "sentence_bonus",
@@ -218,6 +219,34 @@ class SpanTask(Task):
             if span and (example not in best or span[0] > best[example][0]):
                 best[example] = span
         return best
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The context and the question."""
+        return "context", "question"
+
+    @property
+    def noisy_inputs(self) -> tuple[str, ...]:
+        """The question and the context, where an answer becomes what noise makes of it."""
+        return "question", "context"
+
+    def unlabelled(self, texts: list[str]) -> Example:
+        """The context and the question without an answer."""
+        return {**exactly(texts, self.inputs), "answers": []}
+
+    def results(
+        self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
+    ) -> list[dict[str, Any]]:
+        """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
+        span, with its bonuses; None for an empty context."""
+        best, answered = self.best_spans(logits, features), self.answer_spans(logits, features)
+        rows = []
+        for index, (example, answer) in enumerate(zip(features.examples, predictions, strict=True)):
+            _, start, end = answered.get(index, (0.0, 0, 0))
+            score = round(best[index][0], 4) if index in best else None
+            row = {"question": example["question"], "answer": answer, "start": start, "end": end, "score": score}
+            rows.append(row)
+        return rows
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """KorQuAD's exact match and F1."""

@@ -22,7 +22,15 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_report, entity_scores
-from kobert_pipeline.features.task import Example, Task, nfc, refuse_blank, refuse_empty, without_leading_space
+from kobert_pipeline.features.task import (
+    Example,
+    Task,
+    exactly,
+    nfc,
+    refuse_blank,
+    refuse_empty,
+    without_leading_space,
+)
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
@@ -36,6 +44,7 @@ class TaggingTask(Task):
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
     metric: ClassVar[str] = "entity_f1"
+    endpoint: ClassVar[str | None] = "/v1/tag"
     inference_options: ClassVar[tuple[str, ...]] = ("stride",)
 
     labels: list[str] | None = Field(None, min_length=1)
@@ -154,6 +163,36 @@ class TaggingTask(Task):
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`labels` (tokens,)."""
         return {"labels": features.arrays["labels"]}
+
+    def unlabelled(self, texts: list[str]) -> Example:
+        """The text without entities."""
+        return {**exactly(texts, self.inputs), "entities": []}
+
+    def results(
+        self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
+    ) -> list[dict[str, Any]]:
+        """Each text with its `entities`: `start` and `end` in its characters, `text`, `label`, and `score`, the mean
+        probability of their tokens."""
+        rows = []
+        for example, entities in zip(features.examples, self.scored_entities(logits, features), strict=True):
+            text = example["text"]
+            spans_of_text = [
+                {"start": start, "end": end, "text": text[start:end], "label": label, "score": round(score, 4)}
+                for start, end, label, score in entities
+            ]
+            rows.append({"text": text, "entities": spans_of_text})
+        return rows
+
+    def with_model_labels(self, labels: list[str]) -> Self:
+        """The task with the entity types of a model's BIO labels, unless they were given. Raises UserError for other
+        labels."""
+        types = [label.removeprefix("B-") for label in labels[1::2]]  # O, B-X, I-X, B-Y, I-Y, ...
+        task = self if self.labels is not None else self.model_copy(update={"labels": types})
+        expected = list(task.config()["id2label"].values())
+        if labels != expected or not types or len(set(types)) < len(types):
+            allowed = ", ".join(expected) if task.labels != types else "O, B-X, I-X, B-Y, I-Y and so on"
+            raise UserError(f"the checkpoint's labels are {', '.join(labels[:9])}; {allowed} were expected")
+        return task
 
     def scored_entities(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[list[ScoredEntity]]:
         """The predicted entities of each example. The score is the mean probability of the labels of its tokens."""

@@ -33,6 +33,8 @@ class Task(Plugin):
     """Whether training examples that overlap the test set are dropped."""
     sample: ClassVar[dict[str, Any]] = {}
     """A made-up example for the model card; {} where only the user's files know what the texts are about."""
+    endpoint: ClassVar[str | None] = "/v1/classify"
+    """The path of `kobert serve` that gives the `results`; None where there is none."""
     inference_options: ClassVar[tuple[str, ...]] = ()
     """The options that predictions depend on; `inference_state` saves them with the model."""
 
@@ -64,6 +66,37 @@ class Task(Plugin):
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """Scores in percent."""
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The fields of an example that a model reads, first the one that is given as the text; () for a task whose
+        models give vectors, not predictions."""
+        return ("text",)
+
+    @property
+    def noisy_inputs(self) -> tuple[str, ...]:
+        """The inputs that may get noise, since the right answer stays the same or is known from the noisy text."""
+        return ()
+
+    @property
+    def takes_windows(self) -> bool:
+        """Whether a text of more tokens than the model reads can be labelled by the mean of its windows."""
+        return False
+
+    @abstractmethod
+    def unlabelled(self, texts: list[str]) -> Example:
+        """An example without a right answer, of the texts of the `inputs` in their order. Raises UserError for another
+        number of texts."""
+
+    @abstractmethod
+    def results(
+        self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
+    ) -> list[dict[str, Any]]:
+        """Each prediction as a JSON object, with its scores and what it was made for."""
+
+    def classes(self) -> list[str]:
+        """The names of the labels of which an example has one; none for a task without such."""
+        return []
+
     def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
         """Scores by class in percent (`classes`), and a `confusion_matrix` where every example has one class; {} for
         tasks without classes."""
@@ -87,6 +120,17 @@ class Task(Plugin):
         task = self.model_copy(update={"labels": sorted(labels)})
         task._labels_found = True
         return task
+
+    def with_model_labels(self, labels: list[str]) -> Self:
+        """The task with the labels of a model, in the order of its outputs, where its options do not give them. Raises
+        UserError where these are others."""
+        expected = list(self.config().get("id2label", {}).values())  # heads that score spans or choices have no labels
+        if expected and expected != labels:
+            raise UserError(
+                f"the checkpoint's labels are {', '.join(labels[:9])}, those of the task {self.name} are "
+                f"{', '.join(expected)}; choose another --task"
+            )
+        return self
 
     def allowed_hint(self) -> str:
         """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
@@ -142,7 +186,7 @@ class Task(Plugin):
     @property
     def paired(self) -> bool:
         """Whether the task labels pairs of texts."""
-        return False
+        return "text_pair" in self.inputs
 
     def content(self, example: Example) -> str:
         """The text that must not be in the training set if this is a test example."""
@@ -164,6 +208,17 @@ class Task(Plugin):
     def config(self) -> dict[str, Any]:
         """What the task adds to the model's config, such as num_labels and id2label."""
         return {}
+
+
+def exactly(texts: list[str], inputs: tuple[str, ...]) -> dict[str, str]:
+    """The texts by the names of the inputs. Raises UserError for another number of texts."""
+    if len(texts) != len(inputs):
+        other = ", or give the second with --pair" if inputs[1:] == ("text_pair",) else ""
+        raise UserError(
+            f"{' and '.join(inputs)} are separated by a tab, but {texts[0][:40]!r} has {len(texts)} such parts; give "
+            f"{len(inputs)}{other}"
+        )
+    return dict(zip(inputs, texts, strict=True))
 
 
 def nfc(label: str) -> str:

@@ -61,6 +61,17 @@ class UnanswerableTask(SpanTask):
         nulls = null_scores(logits, features)
         return {i: span for i, span in best.items() if nulls[i] - span[0] <= self.null_threshold}
 
+    def results(
+        self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
+    ) -> list[dict[str, Any]]:
+        """As for every question; with a threshold also `null_score`, that of no answer, which is predicted where it
+        exceeds `score` by more than the threshold."""
+        rows = super().results(predictions, logits, features)
+        if self.null_threshold is None:
+            return rows
+        nulls = null_scores(logits, features)
+        return [row | {"null_score": round(nulls[index], 4)} for index, row in enumerate(rows)]
+
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """Exact match and F1 over all questions, and separately over those with and without an answer; where all have
         one, the scores of KorQuAD."""

@@ -226,6 +226,11 @@ class Predicted:
         """The task's metrics, predictions against examples, in percent."""
         return self.task.score(self.predictions, self.features.examples)
 
+    @cached_property
+    def results(self) -> list[dict[str, Any]]:
+        """The predictions as JSON objects, each with its scores."""
+        return self.task.results(self.predictions, self.logits, self.features)
+
     @property
     def classification_report(self) -> dict[str, Any]:
         """The task's scores by class, {} for tasks without classes."""

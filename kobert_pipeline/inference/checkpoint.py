@@ -1,36 +1,35 @@
-"""Load a checkpoint: its model, its tokenizer, and the task that it was fine-tuned on.
+"""A checkpoint with its task, and the one way from texts to predictions.
 
-A checkpoint is a published folder, any folder that `transformers` reads, a repository of the Hugging Face Hub, or the
-model folder of a fine-tuning and the tokenizer folder of its run. No code in a folder is ever run (`trust_remote_code`
-is False): the folder may come from anybody.
+Features are made by the code of the stage `features`, and predictions by `finetune.model.predict`, as in the test of a
+fine-tuning, so a text has one prediction whoever asks: the command line, Python, the server, or an evaluation. Longer
+texts are truncated as in training, or labelled by the mean of their windows; answers and entities are searched for in
+the whole text, in windows.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic_core import PydanticCustomError
 
-from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, load_checkpoint_tokenizer, local_folder, locate
+from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.config import options, recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
-from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.tagging import TaggingTask
-from kobert_pipeline.features.task import Task
+from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.features.in_parts import featurize_in_parts
+from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import read_json
-from kobert_pipeline.runs import manifest
-from kobert_pipeline.runs.manifest import is_finished, verify
-from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
-from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, model_class
-from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, weight_files
+from kobert_pipeline.inference.loading import BACKENDS, TORCH, head_of, load
+from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
+from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
 
-MODEL_FILES = ("config.json", WEIGHTS)
-TORCH = "torch"
-BACKENDS = {TORCH: WEIGHTS, "onnx": ONNX, "onnx-int8": ONNX_INT8}
-"""{backend: the file of a published checkpoint that it computes}"""
+if TYPE_CHECKING:
+    from kobert_pipeline.finetune.model import Predicted
+
 TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
     "ForTokenClassification": "tagging",
@@ -40,46 +39,56 @@ TASK_BY_HEAD = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model with its tokenizer and task. `max_length` is that of fine-tuning, so that texts are truncated or split
-    into windows as in training."""
+    """A model with its tokenizer and the task that it was fine-tuned on."""
 
+    folder: Path
+    """Where it is from; in messages, and for the task's options in its training manifest."""
     model: Any
     tokenizer: Any
-    task: Task
-    max_length: int
+    chosen_task: dict[str, Any] | None = None
+    """The options of its task; None: those that the checkpoint names, or a task for its head."""
 
     @classmethod
-    def load(cls, folder: Path, task: str | None = None, settings: list[str] | None = None) -> "Checkpoint":
-        """Load the published checkpoint in `folder` for a task, as `of_task` does."""
-        folder = locate(str(folder))
-        return cls.of_task(folder, *load(folder), task, settings)
+    def load(cls, folder: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> "Checkpoint":
+        """Load a published folder, a folder of `transformers`, or a name on the Hugging Face Hub (OWNER/NAME,
+        OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training. With another
+        of the `BACKENDS` the model is an ONNX file. Raises UserError for what does not load."""
+        folder = Path(folder) if tokenizer else locate(str(folder), BACKENDS[backend])
+        return cls(folder, *load(folder, Path(tokenizer) if tokenizer else None, backend))
 
-    @classmethod
-    def of_task(
-        cls, folder: Path, model: Any, tokenizer: Any, task: str | None = None, settings: list[str] | None = None
-    ) -> "Checkpoint":
-        """The loaded parts of `folder` with their task. `task` and `settings` (KEY=VALUE) override the task's options
-        in the checkpoint. Raises UserError where neither names a task, or where model and task do not fit."""
-        options = task_options(folder, model.config.to_dict())
-        if task is not None and options.get("name") != task:
-            options = {"name": task}  # the options of one task mean nothing to another
-        if not options:
+    def for_task(self, name: str | None = None, settings: list[str] | None = None) -> "Checkpoint":
+        """The same with the task `name` (default: the one that the checkpoint names) and with `settings` (KEY=VALUE) in
+        place of its options. Raises UserError where neither names a task."""
+        task = deepcopy(self.named_task)
+        if name is not None and task.get("name") != name:
+            task = {"name": name}  # the options of one task mean nothing to another
+        if not task:
             raise UserError(
-                f"{folder} does not say which task it was fine-tuned on; name it with "
+                f"{self.folder} does not say which task it was fine-tuned on; name it with "
                 f"--task{did_you_mean('', Task.names())}"
             )
         for setting in settings or []:
-            recipe_file.apply_setting(options, setting)
-        return cls.of(model, tokenizer, options)
+            recipe_file.apply_setting(task, setting)
+        return replace(self, chosen_task=task)
 
-    @classmethod
-    def of(cls, model: Any, tokenizer: Any, options: dict[str, Any]) -> "Checkpoint":
-        """A loaded model with the task of these options. Raises UserError where they do not fit, or where the task
-        needs a library that is not installed."""
-        max_length = min(inference_length(model.config.to_dict()), tokenizer.model_max_length)
-        task = fit_to_model(choose_task(options), model)
+    @cached_property
+    def named_task(self) -> dict[str, Any]:
+        """The options of the task that the checkpoint names, {} where it names none."""
+        return task_options(self.folder, self.model.config.to_dict())
+
+    @cached_property
+    def task(self) -> Task:
+        """The task, with the labels of the model. Raises UserError where there is none, where model and task do not
+        fit, or where the task needs a library that is not installed."""
+        chosen = self.chosen_task or self.named_task or task_by_head(self.folder, self.model)
+        task = fit_to_model(choose_task(chosen), self.model)
         task.refuse_missing_libraries()
-        return cls(model, tokenizer, task, max_length)
+        return task
+
+    @cached_property
+    def max_length(self) -> int:
+        """Tokens of a text or window: as in fine-tuning, so that texts are read as in training."""
+        return min(inference_length(self.model.config.to_dict()), int(self.tokenizer.model_max_length))
 
     @cached_property
     def device(self) -> Any:
@@ -90,103 +99,177 @@ class Checkpoint:
         self.model.to(best)
         return best
 
+    @cached_property
+    def fills_masks(self) -> bool:
+        """Whether it names no task and predicts tokens."""
+        from kobert_pipeline.inference.fill_mask import fills_masks
 
-def load(folder: Path, tokenizer_folder: Path | None = None, backend: str = TORCH) -> tuple[Any, Any]:
-    """Load model and tokenizer of a published checkpoint or, with the `tokenizer_folder` of its run, of an unpublished
-    model. With another of the `BACKENDS` the model is an `OnnxModel`. Raises UserError where one of them does not load,
-    or their vocabularies differ in size."""
-    model = load_model(folder, tokenizer_folder is None) if backend == TORCH else load_onnx(folder, backend)
-    tokenizer = load_tokenizer(tokenizer_folder or folder)
-    tokens = model.config.vocab_size
-    # embeddings of other packages' checkpoints may have spare rows
-    fits = len(tokenizer) == tokens if is_morpheme_tokenizer(tokenizer) else len(tokenizer) <= tokens
-    if not fits:
-        fix = "name the tokenizer of its run" if tokenizer_folder else "publish it again"
-        raise UserError(
-            f"{tokenizer_folder or folder} has a tokenizer of {len(tokenizer)} tokens and the model in {folder} "
-            f"{tokens}; {fix}"
-        )
-    # the tokenizer of a run has no length of its own, and a published one may be edited
-    tokenizer.model_max_length = min(tokenizer.model_max_length, inference_length(model.config.to_dict()))
-    return model, tokenizer
+        return not self.chosen_task and not self.named_task and fills_masks(self.model)
+
+    def predict(
+        self,
+        texts: str | Sequence[str],
+        question: str | None = None,
+        pair: str | None = None,
+        top_k: int = 5,
+        long: str = "truncate",
+    ) -> Any:
+        """One result per text, with the keys that the task gives; for a single text its result alone.
+
+        Args:
+            texts: a text or several; with tabs between a text and its pair (unless `pair` is given) or its choices.
+            question: the question that is answered from each text.
+            pair: the second text of each pair, where the checkpoint labels pairs.
+            top_k: the number of tokens for each [MASK].
+            long: `truncate` or `windows`: what is done with a text of more tokens than the model reads.
+
+        Raises UserError where the input does not fit the task.
+        """
+        rows = text_list(texts)
+        self.refuse_unused(question, pair, long)
+        if self.fills_masks:
+            results = self.fill_masks(rows, [top_k] * len(rows))
+        else:
+            results = self.results([self.example(text, question, pair) for text in rows], long)
+        return results[0] if isinstance(texts, str) else results
+
+    def refuse_unused(self, question: str | None, pair: str | None, long: str) -> None:
+        """Raise UserError for a task without predictions, and for a question, a second text or windows that would be
+        ignored."""
+        inputs: tuple[str, ...] = ("text",) if self.fills_masks else self.task.inputs
+        if not inputs:
+            raise UserError(f"{self.folder} gives vectors, not labels; use kobert embed or kobert similar")
+        if pair is not None and "text_pair" not in inputs:
+            raise UserError(f"{self.folder} does not compare texts; leave --pair out")
+        if question is not None and "question" not in inputs:
+            raise UserError(f"{self.folder} does not answer questions; leave --question out")
+        if splits(long) and (self.fills_masks or not self.task.takes_windows):
+            raise UserError(
+                f"{self.folder} does not read single texts, which alone are split into windows; leave --long out"
+            )
+
+    def example(self, text: str, question: str | None, pair: str | None) -> Example:
+        """A text, with what belongs to it or after tabs, as an example of the task. Raises UserError where something is
+        missing."""
+        inputs, others = self.task.inputs, [other for other in (question, pair) if other is not None]
+        if "question" in inputs and question is None:
+            raise UserError(f"{self.folder} answers questions; give one with --question")
+        is_whole = len(inputs) == 1 + len(others)
+        return self.task.unlabelled([text, *others] if is_whole else text.split("\t"))
+
+    def predict_examples(self, examples: list[Example]) -> "Predicted":
+        """The predictions for examples of the task, with logits and scores."""
+        from kobert_pipeline.finetune.model import predict
+
+        arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
+        return predict(self.model, self.task, Features(arrays, examples), self.device)
+
+    def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
+        """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""
+        if splits(long) and self.task.takes_windows:
+            return self._results_of_windows(examples)
+        # groups may mix the order of the examples, so results are kept by index
+        results: dict[int, dict[str, Any]] = {}
+        for group in by_choices(examples):
+            predicted = self.predict_examples([examples[index] for index in group])
+            results |= dict(zip(group, predicted.results, strict=True))
+        return [results[index] for index in range(len(examples))]
+
+    def results_of_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:
+        """`results`, without texts, of single texts that are given as the ids of their tokens, special tokens
+        included."""
+        from kobert_pipeline.finetune.model import predict
+
+        return predict(self.model, self.task, features_of_ids(rows), self.device).results
+
+    def _results_of_windows(self, examples: list[Example]) -> list[dict[str, Any]]:
+        """The results by the mean of the logits of all windows of each text, weighted by their tokens."""
+        from kobert_pipeline.finetune.model import predict
+
+        ids, text_of = windows_of(self.tokenizer, [example["text"] for example in examples], self.max_length)
+        of_windows = predict(self.model, self.task, features_of_ids(ids), self.device)
+        logits = {"logits": list(mean_by_text(np.stack(of_windows.logits["logits"]), ids, text_of))}
+        features = Features({}, examples)
+        return self.task.results(self.task.predict(logits, features), logits, features)
+
+    def fill_masks(self, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
+        """The `top_ks[i]` likeliest tokens for each [MASK] of text i."""
+        from kobert_pipeline.inference.fill_mask import fill_masks
+
+        return fill_masks(self.model, self.tokenizer, texts, top_ks)
+
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        pooling: str | None = None,
+        layers: Sequence[int] = (-1,),
+        weights: str | Path | None = None,
+        long: str = "truncate",
+    ) -> np.ndarray:
+        """The vectors of texts, (n, d) float32; of a single text its vector alone, (d,).
+
+        Args:
+            texts: a text or several; each is truncated where `predict` truncates it.
+            pooling: `cls`, `mean`, `max`, `first-last` or `weighted`; default: the one that the model was trained with,
+                or `mean`.
+            layers: whose states are concatenated: 0 for the embeddings, 1 for the first layer, -1 for the last.
+            weights: the file of token weights that `kobert embed --learn-weights` wrote, for `weighted`.
+            long: `truncate` or `windows`, whose vectors are averaged.
+
+        Raises UserError for an argument that does not fit the model, and for what is no text.
+        """
+        from kobert_pipeline.inference.embed import Embedder
+
+        rows = text_list(texts)
+        vectors = Embedder(self.model, self.tokenizer, pooling, layers, weights, long).embed(rows)
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    def evaluate(
+        self,
+        file: str | Path,
+        noise: list[str] | None = None,
+        errors: bool = False,
+        limit: int | None = None,
+        task: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The scores on a labelled file: as it is, by type of text, and under noise, with an analysis of errors.
+
+        Args:
+            file: a labelled file in the format of the checkpoint's task.
+            noise: types of noise as `kobert evaluate --noise` takes them: `all`, `spaces-dropped=0.25,0.5`.
+            errors: whether the wrong answers of a question task are classified.
+            limit: the number of examples; default: all.
+            task: the task, if the checkpoint does not name it.
+            settings: options of the task, `{"label": "score"}`.
+
+        Raises UserError for a file or an argument that does not fit the task.
+        """
+        from kobert_pipeline.evaluation.evaluate import evaluate
+        from kobert_pipeline.evaluation.noise import conditions
+
+        checkpoint = self.for_task(task, recipe_file.as_set_options(settings))
+        return evaluate(checkpoint, Path(file), conditions(noise or [], 1), [], errors, limit, report=lambda line: None)
 
 
-def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
-    """Load the model with its saved head, in evaluation mode. With `with_tokenizer` the folder must be a published
-    checkpoint, without it a model folder of a run is enough."""
-    from kobert_pipeline.finetune import feature_based, model
-    from kobert_pipeline.training.log import quiet_transformers
-
-    quiet_transformers()
-    required = MODEL_FILES
-    # a feature-based tagger is no class of `transformers`, so it is never published and has its own files
-    if not with_tokenizer and (folder / feature_based.CONFIG).is_file():
-        required = (feature_based.CONFIG, feature_based.WEIGHTS)
-    refuse_incomplete(folder, required, with_tokenizer)
-    with load_errors(folder):
-        return model.load(folder)
+def text_list(texts: Any) -> list[str]:
+    """A text or several as a list. Raises UserError for what is no text, such as the NaN of an empty cell."""
+    if not isinstance(texts, Iterable):
+        raise UserError(f"texts is {texts!r:.60}; give a text, or a list of texts")
+    rows = [texts] if isinstance(texts, str) else list(texts)
+    for index, row in enumerate(rows):
+        if not isinstance(row, str):
+            raise UserError(f"texts[{index}] is {row!r:.60}, which is not a text; leave it out, or give a text for it")
+    return rows
 
 
-def load_onnx(folder: Path, backend: str) -> Any:
-    """Load the ONNX file of a published checkpoint. Raises UserError where it is missing or does not load."""
-    from kobert_pipeline.finetune import onnx_model
-    from kobert_pipeline.training.log import quiet_transformers
-
-    quiet_transformers()
-    refuse_incomplete(folder, ("config.json",))
-    if model_class(read_json(folder / "config.json"), folder).__name__.endswith("ForMultipleChoice"):
-        raise UserError(f"{folder} chooses between candidates, which no ONNX file does yet; give --backend {TORCH}")
-    name = BACKENDS[backend]
-    if not (folder / name).is_file():
-        option = "int8" if name == ONNX_INT8 else "true"
-        raise UserError(f"{folder} has no {name}; publish it with onnx: {option}, or give --backend {TORCH}")
-    with load_errors(folder):
-        return onnx_model.load(folder, name)
-
-
-def load_tokenizer(folder: Path) -> Any:
-    """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's."""
-    folder = local_folder(str(folder)) or folder
-    if lacking := lacks_of_tokenizer(folder):
-        raise UserError(
-            f"{folder} has no tokenizer: it lacks {', '.join(lacking)}; name a checkpoint or the tokenizer folder of a "
-            "run"
-        )
-    with load_errors(folder):
-        return load_checkpoint_tokenizer(folder)
-
-
-def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:
-    """Raise UserError unless `folder` has the required files (weights also in parts), `with_tokenizer` also those of a
-    tokenizer, and, where it has a manifest, they are unchanged."""
-    present = [WEIGHTS] if weight_files(folder) else []
-    missing = [name for name in required if name not in present and not (folder / name).is_file()]
-    lacking = lacks_of_tokenizer(folder) if with_tokenizer else []
-    if missing or lacking:
-        # a folder that lacks nothing else is that of a run's model
-        other = "" if missing else ", or give `kobert predict`, embed or similar its tokenizer with --tokenizer FOLDER"
-        raise UserError(
-            f"{folder} is not a published checkpoint: {', '.join(missing + lacking)} missing; `kobert publish` makes "
-            f"one{other}"
-        )
-    if is_finished(folder):  # a checkpoint that was downloaded may come without a manifest
-        verify(folder)
-
-
-@contextmanager
-def load_errors(folder: Path) -> Iterator[None]:
-    """Turn any exception of a library that reads `folder` into a UserError: the files may come from anybody, with
-    anything wrong with them."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        damaged = "its weights are damaged: " if type(error).__name__ == "SafetensorError" else ""
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        # a library that is missing is no fault of the folder, and its error says what to install
-        advice = "" if isinstance(error, ImportError) else "; copy or publish it again"
-        raise UserError(f"{folder} does not load: {damaged}{reason}{advice}") from error
+def by_choices(examples: list[Example]) -> list[list[int]]:
+    """The indices of the examples, grouped by their number of choices: a batch is (B, choices, S), without padding of
+    choices. Other tasks have one group."""
+    groups: dict[int, list[int]] = {}
+    for index, example in enumerate(examples):
+        groups.setdefault(len(example.get("choices", ())), []).append(index)
+    return list(groups.values())
 
 
 def task_options(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
@@ -241,12 +324,6 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
     return {"name": name}
 
 
-def head_of(model: Any) -> str:
-    """The name of the model's class in `transformers`, whose suffix says what its head is for."""
-    # models that are not of `transformers` (an ONNX file, one over a frozen encoder) know whose outputs they have
-    return str(getattr(model, "class_name", type(model).__name__))
-
-
 def fit_to_model(task: Task, model: Any) -> Task:
     """The task, with the model's labels where its options do not give them. Raises UserError for a model with another
     head or other labels."""
@@ -257,41 +334,4 @@ def fit_to_model(task: Task, model: Any) -> Task:
             "another --task"
         )
     # by id, since the order of keys in a config file is anybody's
-    labels = [str(label) for _, label in sorted(model.config.id2label.items())]
-    if isinstance(task, TaggingTask):
-        return with_entity_types(task, labels)
-    if isinstance(task, SequenceTask) and task.labels is None:
-        task = task.model_copy(update={"labels": labels})
-    expected = list(task.config().get("id2label", {}).values())  # heads that score spans or choices have no labels
-    if expected and expected != labels:
-        raise UserError(
-            f"the checkpoint's labels are {', '.join(labels[:9])}, those of the task {task.name} are "
-            f"{', '.join(expected)}; choose another --task"
-        )
-    return task
-
-
-def with_entity_types(task: TaggingTask, labels: list[str]) -> TaggingTask:
-    """The task with the entity types of a model's BIO labels, where its options do not give them. Raises UserError for
-    other labels."""
-    types = [label.removeprefix("B-") for label in labels[1::2]]  # O, B-X, I-X, B-Y, I-Y, ...
-    task = task if task.labels is not None else task.model_copy(update={"labels": types})
-    expected = list(task.config()["id2label"].values())
-    if labels != expected or not types or len(set(types)) < len(types):
-        allowed = ", ".join(expected) if task.labels != types else "O, B-X, I-X, B-Y, I-Y and so on"
-        raise UserError(f"the checkpoint's labels are {', '.join(labels[:9])}; {allowed} were expected")
-    return task
-
-
-def files_to_upload(folder: Path) -> dict[str, int]:
-    """{file: size in bytes} of a finished checkpoint. Raises UserError where the licence of a training file is not
-    known, so that nobody uploads by accident what must not be shared."""
-    refuse_incomplete(folder)
-    record = manifest.read(folder)
-    if without := record["counts"].get("files_without_licence", 0):
-        raise UserError(
-            f"{folder} was trained on {without} files without a stated or known licence (its README.md lists them); "
-            "give each its `license` in the recipe, or say in publish's option `permission` why it may be shared, and "
-            "publish again"
-        )
-    return {name: file["size"] for name, file in record["files"].items()}
+    return task.with_model_labels([str(label) for _, label in sorted(model.config.id2label.items())])

@@ -22,7 +22,7 @@ from kobert_pipeline.finetune.batching import max_padding_on, padded, split_at_p
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
 from kobert_pipeline.finetune.onnx_model import OnnxEncoder
 from kobert_pipeline.finetune.pooling import POOLINGS, combine_layers, encoder_of, refuse_causal_cls
-from kobert_pipeline.inference.checkpoint import load
+from kobert_pipeline.inference.loading import load
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors

@@ -9,8 +9,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.finetune.batching import max_padding_on, padded
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
-from kobert_pipeline.inference.checkpoint import head_of
 from kobert_pipeline.inference.embed import by_tokens
+from kobert_pipeline.inference.loading import head_of
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.training.device import device_for
 

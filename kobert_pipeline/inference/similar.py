@@ -14,8 +14,8 @@ from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.questions import squad_examples
 from kobert_pipeline.finetune.pooling import POOLINGS
 from kobert_pipeline.inference.bm25 import Bm25
-from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.embed import LAST, Embedder
+from kobert_pipeline.inference.loading import load
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 from kobert_pipeline.progress import current_display
 

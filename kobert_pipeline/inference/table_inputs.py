@@ -14,8 +14,7 @@ from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.choice import Choice
 from kobert_pipeline.features.tasks.nsmc import Nsmc, document_reader
 from kobert_pipeline.features.tasks.span import KNOWN as SPAN_COLUMNS
-from kobert_pipeline.inference.fill_mask import fill_masks
-from kobert_pipeline.inference.predict import located, predict_rows, refuse_unused, refuse_windows, with_task
+from kobert_pipeline.inference.checkpoint import Checkpoint
 
 KNOWN = {**SPAN_COLUMNS, "text": ("text", "sentence", "document")}
 """Names of columns, for tasks that know none."""
@@ -24,29 +23,25 @@ ROWS = 1024
 
 
 def predict_table(
-    folder: Path,
+    checkpoint: Checkpoint,
     path: Path,
     columns: list[str],
     question: str | None = None,
-    top_k: int = 5,
     pair: str | None = None,
-    tokenizer_folder: Path | None = None,
+    top_k: int = 5,
     long: str = "truncate",
 ) -> Iterator[list[dict[str, Any]]]:
     """`predict` for the rows of a table, a few at a time, each with its `row` and `id`; `columns` as in
     `table_examples`."""
-    folder, model, tokenizer = located(folder, tokenizer_folder)
-    checkpoint = with_task(folder, model, tokenizer)
-    task = checkpoint.task if checkpoint else None
-    refuse_unused(folder, task, question, pair)
-    refuse_windows(folder, task, long)
-    remaining = table_examples(folder, task, path, columns, question, pair)
+    checkpoint.refuse_unused(question, pair, long)
+    task = None if checkpoint.fills_masks else checkpoint.task
+    remaining = table_examples(checkpoint.folder, task, path, columns, question, pair)
     while batch := list(islice(remaining, ROWS)):
         examples = [example for _, example in batch]
-        if checkpoint:
-            results = predict_rows(checkpoint, examples, long)
+        if task:
+            results = checkpoint.results(examples, long)
         else:
-            results = fill_masks(model, tokenizer, [example["text"] for example in examples], [top_k] * len(examples))
+            results = checkpoint.fill_masks([example["text"] for example in examples], [top_k] * len(examples))
         yield [place | without_label(result) for (place, _), result in zip(batch, results, strict=True)]
 
 

@@ -50,8 +50,7 @@ def noise_on_dev(model: Path, tokenizer: Path, features: Path, file: str | None)
     no noise, and where dev is too small. `file` is that of dev, None where it is a part of train. The analyzer must be
     installed."""
     from kobert_pipeline.evaluation.evaluate import sampled, under_noise
-    from kobert_pipeline.inference.checkpoint import Checkpoint, load
-    from kobert_pipeline.inference.predict import predict_examples
+    from kobert_pipeline.inference.checkpoint import Checkpoint
 
     task = Task.of_features(features)
     try:
@@ -61,7 +60,7 @@ def noise_on_dev(model: Path, tokenizer: Path, features: Path, file: str | None)
     examples = list(read_json_lines(features / "dev" / "examples.jsonl"))
     if len(examples) < FEWEST:
         return {}
-    checkpoint = Checkpoint.of_task(model, *load(model, tokenizer))
-    clean = predict_examples(checkpoint, [examples[index] for index in sampled(examples, MOST)])
+    checkpoint = Checkpoint.load(model, tokenizer).for_task()
+    clean = checkpoint.predict_examples([examples[index] for index in sampled(examples, MOST)])
     name = Path(file).name if file else "dev, a part of train"
     return {"of": name, **under_noise(checkpoint, clean, conditions(NOISE, 1), fields, None, lambda line: None)}

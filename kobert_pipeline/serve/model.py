@@ -7,25 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.span import SpanTask
-from kobert_pipeline.features.tagging import TaggingTask
-from kobert_pipeline.features.task import Example
-from kobert_pipeline.features.tasks.choice import Choice
-from kobert_pipeline.features.tasks.contrastive import Contrastive
-from kobert_pipeline.inference.checkpoint import BACKENDS, TORCH, Checkpoint, load, load_errors, task_options
+from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.fill_mask import fill_masks, fills_masks
-from kobert_pipeline.inference.predict import label_ids, predict_rows, with_task
+from kobert_pipeline.inference.loading import BACKENDS, TORCH, load_errors
 from kobert_pipeline.inference.prepack import prepack
 from kobert_pipeline.inference.similar import EmbeddedTexts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
 from kobert_pipeline.serve.model_facts import attention_row, card_scores
-
-ENDPOINTS = ((SpanTask, "/v1/answer"), (TaggingTask, "/v1/tag"), (Choice, None), (Contrastive, None))
-"""The endpoints of tasks, None for one without; all others are answered by /v1/classify."""
 
 
 class Ranking(NamedTuple):
@@ -47,10 +38,11 @@ class ServedModel:
     """
 
     def __init__(self, name: str, checkpoint: str, long: str = "truncate", backend: str = TORCH) -> None:
-        folder = locate(checkpoint, BACKENDS[backend])
         self.name, self.long, self.backend = name, long, backend
-        self.model, self.tokenizer = load(folder, backend=backend)
-        self.checkpoint = self._with_task(folder)
+        self.checkpoint = Checkpoint.load(checkpoint, backend=backend)
+        self.model, self.tokenizer = self.checkpoint.model, self.checkpoint.tokenizer
+        self.task = self._task()
+        folder = self.checkpoint.folder
         self.embedder = Embedder(self.model, self.tokenizer, long=long)
         if backend == TORCH:
             prepack(self.model)
@@ -67,11 +59,11 @@ class ServedModel:
         with load_errors(folder):
             self._warm_up()
 
-    def _with_task(self, folder: Path) -> Checkpoint | None:
+    def _task(self) -> Task | None:
         try:
-            return with_task(folder, self.model, self.tokenizer)
+            return None if self.checkpoint.fills_masks else self.checkpoint.task
         except UserError:
-            if task_options(folder, self.model.config.to_dict()):
+            if self.checkpoint.named_task:
                 raise
             return None  # a bare encoder, whose vectors are still of use
 
@@ -95,30 +87,25 @@ class ServedModel:
             self.tokenize(["준비"])
 
     def _of_task(self) -> list[str]:
-        if self.checkpoint is None:
-            return ["/v1/fill-mask"] if fills_masks(self.model) else []
-        task = self.checkpoint.task
-        path = next((path for kind, path in ENDPOINTS if isinstance(task, kind)), "/v1/classify")
+        path = self.task.endpoint if self.task else "/v1/fill-mask" if self.checkpoint.fills_masks else None
         return [path] if path else []
 
     @property
     def paired(self) -> bool:
         """Whether the model labels pairs of texts."""
-        return self.checkpoint is not None and self.checkpoint.task.paired
+        return self.task is not None and self.task.paired
 
     def predict(self, examples: list[Example]) -> list[dict[str, Any]]:
         """The results of `kobert predict` for examples of the model's task."""
-        assert self.checkpoint is not None
-        return predict_rows(self.checkpoint, examples, self.long)
+        return self.checkpoint.results(examples, self.long)
 
     def label_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:
         """The label of each list of token ids."""
-        assert self.checkpoint is not None
-        return label_ids(self.checkpoint, rows)
+        return self.checkpoint.results_of_ids(rows)
 
     def fill(self, inputs: list[tuple[str, int]]) -> list[dict[str, Any]]:
         """The `top_k` likeliest tokens for each [MASK], of each (text, top_k)."""
-        return fill_masks(self.model, self.tokenizer, [text for text, _ in inputs], [top_k for _, top_k in inputs])
+        return self.checkpoint.fill_masks([text for text, _ in inputs], [top_k for _, top_k in inputs])
 
     def embed(self, texts: list[str]) -> list[tuple[np.ndarray, int]]:
         """The vector (d,) and the number of tokens of each text."""

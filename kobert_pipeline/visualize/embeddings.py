@@ -16,8 +16,8 @@ from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, refuse_existing, refuse_unknown
 from kobert_pipeline.files import atomic_write
 from kobert_pipeline.finetune.pooling import encoder_of
-from kobert_pipeline.inference.checkpoint import load
 from kobert_pipeline.inference.embed import Embedder
+from kobert_pipeline.inference.loading import load
 
 POOLINGS = ("mean", "cls", "max")
 PROJECTIONS = ("pca", "tsne")

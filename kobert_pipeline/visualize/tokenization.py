@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.checkpoint.source import locate
-from kobert_pipeline.inference.checkpoint import load_tokenizer
+from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.visualize.page import label_of, page
 from kobert_pipeline.visualize.tokens import Token, Tokens
 

@@ -17,7 +17,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from kobert_pipeline.checkpoint import source, stage
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
-from kobert_pipeline.inference.checkpoint import load_model
+from kobert_pipeline.inference.loading import load_model
 from kobert_pipeline.pretrain.starting import base_files
 from kobert_pipeline.training.weight_files import INDEX, ONNX, WEIGHTS, weight_files
 

@@ -14,7 +14,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import Predicted
-from kobert_pipeline.inference.checkpoint import load_tokenizer
+from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.tokenizer.report import ceiling
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."

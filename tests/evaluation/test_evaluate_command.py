@@ -18,7 +18,6 @@ from kobert_pipeline.evaluation.wrong_labels import write_csv
 from kobert_pipeline.features.tables import rows
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
-from kobert_pipeline.inference.predict import predict
 from kobert_pipeline.markdown import escaped
 
 FILES = {"nsmc": "reviews_test.txt", "korquad": "qa_dev.json"}
@@ -109,7 +108,8 @@ def test_answers_are_compared_with_the_noisy_text_and_with_the_original(checkpoi
         def predict(self, logits: Any, features: Any) -> list[str]:
             return [example["answers"][0][0] for example in features.examples]
 
-    knowing = Checkpoint(oracle.model, oracle.tokenizer, Oracle(), oracle.max_length)
+    knowing = Checkpoint(oracle.folder, oracle.model, oracle.tokenizer)
+    knowing.__dict__["task"] = Oracle()
     found = figures(knowing, corpora / FILES["korquad"], [Noise("final-mistaken", 0.5, 1)], names=["context"])
     row = found["noise"]["conditions"][0]
     assert row["scores"] == {"exact_match": 100.0, "f1": 100.0}
@@ -155,7 +155,7 @@ def test_texts_with_wrong_labels_are_listed_by_the_command_and_in_a_table_that_r
     examples = {one["id"]: one for one in Task.choose("nsmc").read(corpora / FILES["nsmc"])}
     labels, wrong = ("negative", "positive"), found["wrong_labels"]
     assert 0 < len(wrong) == round(len(examples) * (1 - found["clean"]["scores"]["accuracy"] / 100))
-    for row, given in zip(wrong, predict(folder, [row["text"] for row in wrong]), strict=True):
+    for row, given in zip(wrong, Checkpoint.load(folder).predict([row["text"] for row in wrong]), strict=True):
         example = examples[row["id"]]
         assert (row["text"], row["label"]) == (example["text"], labels[example["label"]])
         assert row["predicted"] == given["label"] != row["label"]
@@ -302,7 +302,7 @@ def test_a_checkpoint_without_its_history_is_evaluated_by_its_config(tiny: Any, 
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "moved"))
     for name in ("training_manifest.json", "manifest.json"):
         (folder / name).unlink()
-    loaded = Checkpoint.load(folder, settings=["max_answer_tokens=7"])
+    loaded = Checkpoint.load(folder).for_task(settings=["max_answer_tokens=7"])
     assert (loaded.task.name, loaded.task.max_answer_tokens) == ("korquad", 7)  # type: ignore[attr-defined]
     expected = json.loads((tiny.run_dir / "features" / "korquad" / "task.json").read_text())["max_length"]
     assert loaded.max_length == expected

@@ -16,7 +16,8 @@ from kobert_pipeline.evaluation.report import markdown
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.inference.checkpoint import Checkpoint, fit_to_model, load_tokenizer
+from kobert_pipeline.inference.checkpoint import Checkpoint, fit_to_model
+from kobert_pipeline.inference.loading import load_tokenizer
 
 MADE = {"tagging": {"name": "tagging", "labels": ["사람", "곳"]}}
 """{task: options} of the models that need more than the name."""
@@ -38,9 +39,9 @@ def figures(tiny: Any, model: Callable, tmp_path: Path) -> Callable:
         name: str, text: str, noises: list[Noise] | None = None, file: str = "file.json", explain: bool = False
     ) -> dict[str, Any]:
         head = model(name)
-        checkpoint = Checkpoint(
-            head, load_tokenizer(tiny.run_dir / "tokenizer"), fit_to_model(Task.choose({"name": name}), head), 64
-        )
+        tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
+        tokenizer.model_max_length = 64
+        checkpoint = Checkpoint(tmp_path, head, tokenizer).for_task(name)
         (tmp_path / file).write_text(text, encoding="utf-8")
         return evaluate(checkpoint, tmp_path / file, noises or [], [], explain, report=lambda _: None) | {
             "checkpoint": name

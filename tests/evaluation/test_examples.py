@@ -11,7 +11,7 @@ from kobert_pipeline.evaluation.noise import KINDS, Noise, add_noise, noisy_fiel
 from kobert_pipeline.evaluation.subsets import NONE, subsets, subsets_of
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.inference.checkpoint import load_tokenizer
+from kobert_pipeline.inference.loading import load_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.inference.checkpoint import load_model, load_tokenizer
-from kobert_pipeline.inference.predict import predict
+from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.inference.loading import load_model, load_tokenizer
 from kobert_pipeline.training.evaluations import read_evaluations
 
 THINGS = [
@@ -158,7 +158,7 @@ def test_a_published_classification_names_its_labels_and_gives_them(run_dir: Pat
     folder = run_dir / "publish" / "own"
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert list(config["id2label"].values()) == ["글", "말", "소리"], "sorted, as they are written in the training file"
-    [found] = predict(folder, ["라디오가 보인다"])
+    [found] = Checkpoint.load(folder).predict(["라디오가 보인다"])
     assert found["label"] == max(found["scores"], key=found["scores"].get)
     assert sum(found["scores"].values()) == pytest.approx(1, abs=1e-3)
     card = (folder / "README.md").read_text(encoding="utf-8")
@@ -192,7 +192,9 @@ def test_the_pairs_that_the_card_shows_are_labelled_by_transformers_as_by_us(run
     folder = run_dir / "publish" / "nli"
     pairs = [("마당이 보인다", "마당을 보았다"), ("차표가 좋다", "기차가 늦게 떠났다")]
     classify = pipeline("text-classification", model=load_model(folder), tokenizer=load_tokenizer(folder))
-    for (first, second), ours in zip(pairs, predict(folder, [f"{a}\t{b}" for a, b in pairs]), strict=True):
+    for (first, second), ours in zip(
+        pairs, Checkpoint.load(folder).predict([f"{a}\t{b}" for a, b in pairs]), strict=True
+    ):
         [theirs] = classify([{"text": first, "text_pair": second}], top_k=None)
         assert (ours["text"], ours["text_pair"]) == (first, second)
         assert ours["scores"] == pytest.approx({one["label"]: one["score"] for one in theirs}, abs=2e-4)
@@ -201,10 +203,10 @@ def test_the_pairs_that_the_card_shows_are_labelled_by_transformers_as_by_us(run
 def test_texts_that_do_not_fit_the_head_are_refused(run_dir: Path, tiny: Any, kobert: Any) -> None:
     assert "--pair" in kobert("predict", run_dir / "publish" / "nli", "글 하나").complaint
     with pytest.raises(UserError, match=r"one tab between the two \('하나.t둘.t셋'\)"):
-        predict(run_dir / "publish" / "sts", ["하나\t둘", "하나\t둘\t셋"])
+        Checkpoint.load(run_dir / "publish" / "sts").predict(["하나\t둘", "하나\t둘\t셋"])
     for folder in (run_dir / "publish" / "own", tiny.run_dir / "publish" / "korquad"):
         with pytest.raises(UserError, match="does not compare texts; leave --pair out"):
-            predict(folder, ["글"], pair="다른 글")
+            Checkpoint.load(folder).predict(["글"], pair="다른 글")
 
 
 def test_the_loss_of_a_regression_is_the_mean_squared_error(run_dir: Path) -> None:

@@ -11,13 +11,13 @@ import torch
 import transformers
 import yaml
 
+import kobert_pipeline as kobert
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_lines
 from kobert_pipeline.finetune.model import logits
 from kobert_pipeline.finetune.model import predict as predict_features
-from kobert_pipeline.inference.checkpoint import load_model, load_tokenizer
-from kobert_pipeline.inference.predict import predict
+from kobert_pipeline.inference.loading import load_model, load_tokenizer
 
 PEOPLE = ["민수", "영희", "철수", "순이", "지훈", "수빈", "하준", "서연"]
 TOWNS = ["부산", "대구", "광주", "대전", "울산", "수원", "춘천", "전주"]
@@ -172,19 +172,19 @@ def test_a_published_model_leaves_questions_unanswered_by_its_threshold(run_dir:
     contexts = [asked(number, rng)["context"] for number in range(300, 312)]
     empty = 0
     for question in (WHERE, WHEN):
-        for found, context in zip(predict(folder, contexts, question), contexts, strict=True):
+        for found, context in zip(kobert.load(folder).predict(contexts, question), contexts, strict=True):
             unanswered = found["null_score"] - found["score"] > threshold
             assert (found["answer"] == "") is unanswered
             assert found["answer"] == context[found["start"] : found["end"]]
             empty += unanswered and question == WHEN
     assert empty > 9
-    assert predict(folder, [""], WHERE)[0]["answer"] == ""
+    assert kobert.load(folder).predict([""], WHERE)[0]["answer"] == ""
 
 
 def test_a_question_answering_model_of_answerable_questions_is_used_as_before(tiny: Any) -> None:
     folder = tiny.run_dir / "publish" / "korquad"
     assert read_json(folder / "config.json")["task_specific_params"] == {"korquad": {"max_length": 256, "stride": 64}}
-    assert predict(folder, ["한글은 세종대왕이 만들었다."], "누가?")[0].keys() == {
+    assert kobert.load(folder).predict(["한글은 세종대왕이 만들었다."], "누가?")[0].keys() == {
         "question",
         "answer",
         "start",

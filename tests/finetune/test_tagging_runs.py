@@ -22,8 +22,8 @@ from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.finetune.model import TaskModule, build, load, logits
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.inference.checkpoint import Checkpoint, load_model, load_tokenizer
-from kobert_pipeline.inference.predict import format_predictions, predict, predict_examples
+from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.inference.loading import load_model, load_tokenizer
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 NAMES = ["민수", "지호", "준서", "시우", "민지", "수아", "지우", "은우", "하나", "유나"]
@@ -130,13 +130,13 @@ TEXTS = ["민수는 어제\t부산에 갔다.", "오늘  지호가 여수에서 
 def test_predict_equals_the_pipeline_of_transformers(run_dir: Path) -> None:
     for texts in [TEXTS, [" ".join(text for text, _ in sentences())[:300]]]:
         folder = run_dir / "publish" / "ner"
-        model, tokenizer, task = load_model(folder), load_tokenizer(folder), Checkpoint.load(folder).task
+        loaded = Checkpoint.load(folder)
+        model, tokenizer = loaded.model, loaded.tokenizer
         find = transformers.pipeline(
             "token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="simple"
         )
-        tokenizer.model_max_length = 256
-        in_one_window = Checkpoint(model, tokenizer, task, 256)  # as the pipeline reads a text
-        found = format_predictions(predict_examples(in_one_window, [{"text": text, "entities": []} for text in texts]))
+        tokenizer.model_max_length = model.config.task_specific_params["ner"]["max_length"] = 256
+        found = loaded.predict(texts)  # in one window, as the pipeline reads a text
         for ours in found:
             theirs = find(ours["text"]) if ours["text"] else []
             assert [(e["start"], e["end"], e["label"]) for e in ours["entities"]] == [
@@ -164,7 +164,7 @@ def test_a_long_text_is_read_in_windows_and_every_entity_has_its_offsets(run_dir
     folder, tokenizer = run_dir / "finetune" / "own" / "1" / "model", run_dir / "tokenizer"
     assert len(load_tokenizer(tokenizer)(text)["input_ids"]) > 20 * 16
     assert load_model(folder, with_tokenizer=False).config.task_specific_params["tagging"]["max_length"] == 16
-    [found] = predict(folder, [text], tokenizer_folder=tokenizer)
+    [found] = Checkpoint.load(folder, tokenizer).predict([text])
     places = {(e["start"], e["end"], e["label"]) for e in found["entities"]}
     assert len(places) == len(found["entities"]) and all(text[start:end].strip() for start, end, _ in places)
     begin, right = 0, 0
@@ -305,12 +305,12 @@ def test_a_feature_based_model_predicts_with_the_tokenizer_of_its_run(run_dir: P
     [found] = [json.loads(line) for line in result.out.splitlines()]
     assert [(e["text"], e["label"]) for e in found["entities"]] == [("민수", "PS"), ("부산", "LC")]
     with pytest.raises(UserError, match="not a published checkpoint"):
-        predict(folder, TEXTS)
+        Checkpoint.load(folder).predict(TEXTS)
 
 
 def test_a_tuned_model_predicts_in_its_run_as_it_does_published(run_dir: Path) -> None:
-    unpublished = predict(run_dir / "finetune" / "ner" / "1" / "model", TEXTS, tokenizer_folder=run_dir / "tokenizer")
-    assert unpublished == predict(run_dir / "publish" / "ner", TEXTS)
+    unpublished = Checkpoint.load(run_dir / "finetune" / "ner" / "1" / "model", run_dir / "tokenizer").predict(TEXTS)
+    assert unpublished == Checkpoint.load(run_dir / "publish" / "ner").predict(TEXTS)
 
 
 def test_a_folder_of_a_feature_based_model_loads_as_nothing_else(run_dir: Path) -> None:

@@ -19,8 +19,8 @@ import kobert_pipeline as kobert_package
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.inference import embed as embedding
-from kobert_pipeline.inference.checkpoint import load_tokenizer
 from kobert_pipeline.inference.embed import Embedder, by_tokens
+from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.inference.tagged_morphemes import TaggingSegmenter, tagged_morphemes
 from kobert_pipeline.inference.token_weights import K1, B, TokenWeights
 from kobert_pipeline.morphemes.analyzers import kiwi

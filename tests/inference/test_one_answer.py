@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+import kobert_pipeline as kobert
 from kobert_pipeline.analysis import stage as analysis
 from kobert_pipeline.corpus import stage as corpus
 from kobert_pipeline.evaluation.evaluate import evaluate
@@ -21,8 +22,8 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_lines
 from kobert_pipeline.finetune import stage as finetune
 from kobert_pipeline.finetune.model import Predicted
-from kobert_pipeline.inference.checkpoint import Checkpoint, load_model, load_tokenizer
-from kobert_pipeline.inference.predict import predict, predict_examples
+from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.inference.loading import load_model, load_tokenizer
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.publish.export import export
 from kobert_pipeline.tokenizer import stage as tokenizer
@@ -167,13 +168,13 @@ def test_every_way_gives_the_same_answers(
     assert len({json.dumps(one) for one in expected}) > 1, "the same prediction for all texts would prove nothing"
 
     checkpoint = Checkpoint.load(folder / "published")
-    predicted: list[Predicted] = []
+    predict_examples, predicted = Checkpoint.predict_examples, list[Predicted]()
 
     def watched(*given: Any) -> Predicted:
         predicted.append(predict_examples(*given))
         return predicted[-1]
 
-    monkeypatch.setattr("kobert_pipeline.evaluation.evaluate.predict_examples", watched)
+    monkeypatch.setattr(Checkpoint, "predict_examples", watched)
     scores = evaluate(checkpoint, next(folder.glob("test.*")), [], [], False, report=lambda _: None)["clean"]["scores"]
     assert predicted[0].predictions == expected
     assert scores == pytest.approx(read_json(folder / "counts.json")["test"], abs=0.006)
@@ -182,8 +183,8 @@ def test_every_way_gives_the_same_answers(
     others = [[*one.get("choices", ()), *([one["text_pair"]] if "text_pair" in one else ())] for one in test.examples]
     given = ["\t".join([text, *more]) for text, more in zip(texts, others, strict=True)]
     question = QUESTION if "question" in test.examples[0] else None
-    published = predict(folder / "published", given, question)
-    assert published == predict(folder / "tuned" / "model", given, question, tokenizer_folder=base / "tokenizer")
+    published = kobert.load(folder / "published").predict(given, question)
+    assert published == kobert.load(folder / "tuned" / "model", base / "tokenizer").predict(given, question)
     assert [prediction_of(checkpoint.task, row) for row in published] == (
         [round(one, 4) for one in expected] if name == "sts" else expected
     )
@@ -199,6 +200,6 @@ def test_the_pipeline_of_transformers_truncates_where_fine_tuning_did(tuned: Cal
     classify = pipeline("text-classification", model=load_model(folder), tokenizer=load_tokenizer(folder))
     theirs = classify(texts, truncation=True, batch_size=64)
     assert read_json(folder / "tokenizer_config.json")["model_max_length"] == MAX_LENGTH
-    for one, other in zip(predict(folder, texts), theirs, strict=True):
+    for one, other in zip(kobert.load(folder).predict(texts), theirs, strict=True):
         assert one["scores"][other["label"]] == pytest.approx(other["score"], abs=2e-4)
         assert one["label"] == other["label"] or other["score"] == pytest.approx(0.5, abs=1e-5)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune.model import PREDICT_BATCH_SIZE
-from kobert_pipeline.inference.checkpoint import choose_task, load_model, load_tokenizer, refuse_incomplete
-from kobert_pipeline.inference.predict import predict
+from kobert_pipeline.inference.checkpoint import choose_task
+from kobert_pipeline.inference.loading import load_model, load_tokenizer, refuse_incomplete
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
 QUESTION = "한글은 누가 만들었는가?"
@@ -53,7 +54,9 @@ def test_labels_and_scores_are_those_of_transformers_pipeline(tiny) -> None:
     folder = tiny.run_dir / "publish" / "nsmc"
     texts = ["정말 재밌다", "", "지루하고 길었다 " * 200, "연기가 좋았다"]
     classify = pipeline("text-classification", model=load_model(folder), tokenizer=load_tokenizer(folder))
-    for found, expected in zip(predict(folder, texts), classify(texts, top_k=None, truncation=True), strict=True):
+    for found, expected in zip(
+        kobert.load(folder).predict(texts), classify(texts, top_k=None, truncation=True), strict=True
+    ):
         for score in expected:
             assert found["scores"][score["label"]] == pytest.approx(score["score"], abs=2e-4)
         assert found["label"] == expected[0]["label"]
@@ -62,15 +65,15 @@ def test_labels_and_scores_are_those_of_transformers_pipeline(tiny) -> None:
 def test_more_texts_than_a_batch_come_back_in_order_as_if_alone(tiny) -> None:
     folder = tiny.run_dir / "publish" / "nsmc"
     texts = [f"{i}번째 평: {'정말 ' * (i % 7)}재밌다" for i in range(PREDICT_BATCH_SIZE + 5)]
-    found = predict(folder, texts)
+    found = kobert.load(folder).predict(texts)
     assert [result["text"] for result in found] == texts
     for number in (0, PREDICT_BATCH_SIZE - 1, PREDICT_BATCH_SIZE, PREDICT_BATCH_SIZE + 4):
-        alone = predict(folder, [texts[number]])[0]
+        alone = kobert.load(folder).predict([texts[number]])[0]
         assert alone["scores"]["positive"] == pytest.approx(found[number]["scores"]["positive"], abs=2e-4)
 
 
 def test_no_texts_no_results(tiny) -> None:
-    assert predict(tiny.run_dir / "publish" / "nsmc", []) == []
+    assert kobert.load(tiny.run_dir / "publish" / "nsmc").predict([]) == []
 
 
 def test_answer_is_the_best_span_by_hand(tiny) -> None:
@@ -87,7 +90,7 @@ def test_answer_is_the_best_span_by_hand(tiny) -> None:
     score, start, end = max(
         (starts[i] + ends[j], offsets[i][0], offsets[j][1]) for i in inside for j in inside if i <= j < i + 30
     )
-    found = predict(folder, [CONTEXT], QUESTION)[0]
+    found = kobert.load(folder).predict([CONTEXT], QUESTION)[0]
     assert (found["start"], found["end"]) == (start, end)
     assert found["answer"] == CONTEXT[start:end]
     assert found["score"] == pytest.approx(score, abs=1e-3)
@@ -97,10 +100,10 @@ def test_answer_in_a_context_of_many_windows_may_be_anywhere_and_is_a_slice_of_t
     folder = tiny.run_dir / "publish" / "korquad"
     kinds = ["한\t가지", "여러  가지", "여러 가지"]
     context = "\n".join(f"{i}번 문단에는 {kinds[i % 3]} 이야기가 있다." for i in range(120))
-    found = predict(folder, [context], QUESTION)[0]
+    found = kobert.load(folder).predict([context], QUESTION)[0]
     assert len(load_tokenizer(folder)(context)["input_ids"]) > 3 * 256
     assert found["answer"] == context[found["start"] : found["end"]] != ""
-    assert found["score"] >= predict(folder, [context[:300]], QUESTION)[0]["score"] - 1e-3, (
+    assert found["score"] >= kobert.load(folder).predict([context[:300]], QUESTION)[0]["score"] - 1e-3, (
         "the first window is one of those searched"
     )
 
@@ -108,20 +111,23 @@ def test_answer_in_a_context_of_many_windows_may_be_anywhere_and_is_a_slice_of_t
 def test_answer_from_decomposed_text_counts_the_characters_as_given(tiny) -> None:
     folder = tiny.run_dir / "publish" / "korquad"
     composed, decomposed = CONTEXT, unicodedata.normalize("NFD", CONTEXT)
-    found, expected = predict(folder, [decomposed], QUESTION)[0], predict(folder, [composed], QUESTION)[0]
+    found, expected = (
+        kobert.load(folder).predict([decomposed], QUESTION)[0],
+        kobert.load(folder).predict([composed], QUESTION)[0],
+    )
     assert found["answer"] == decomposed[found["start"] : found["end"]]
     assert unicodedata.normalize("NFC", found["answer"]) == expected["answer"]
 
 
 def test_empty_context_gives_an_empty_answer_in_valid_json(tiny) -> None:
     for context in ["", " \n "]:
-        found = predict(tiny.run_dir / "publish" / "korquad", [context], QUESTION)[0]
+        found = kobert.load(tiny.run_dir / "publish" / "korquad").predict([context], QUESTION)[0]
         assert (found["answer"], found["start"], found["end"]) == ("", 0, 0), context
         json.loads(json.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 def test_question_longer_than_the_positions_is_truncated_and_answered(tiny) -> None:
-    found = predict(tiny.run_dir / "publish" / "korquad", [CONTEXT], "왜 그리고 언제 " * 200)[0]
+    found = kobert.load(tiny.run_dir / "publish" / "korquad").predict([CONTEXT], "왜 그리고 언제 " * 200)[0]
     assert found["answer"] == CONTEXT[found["start"] : found["end"]] != ""
 
 
@@ -134,7 +140,7 @@ def test_masks_are_filled_as_by_transformers_pipeline(tiny) -> None:
         text, top_k=4
     )
     tokenizer = load_tokenizer(folder)
-    found = predict(folder, [text], top_k=4)[0]["masks"]
+    found = kobert.load(folder).predict([text], top_k=4)[0]["masks"]
     assert len(found) == 1
     assert sorted(found[0].values(), reverse=True) == list(found[0].values())
     wanted = {tokenizer.convert_ids_to_tokens(guess["token"]): guess["score"] for guess in expected}
@@ -142,23 +148,23 @@ def test_masks_are_filled_as_by_transformers_pipeline(tiny) -> None:
 
 
 def test_every_mask_gets_its_own_guesses(tiny) -> None:
-    masks = predict(tiny.run_dir / "publish" / "mlm", ["[MASK] [MASK] [MASK]"], top_k=2)[0]["masks"]
+    masks = kobert.load(tiny.run_dir / "publish" / "mlm").predict(["[MASK] [MASK] [MASK]"], top_k=2)[0]["masks"]
     assert [len(guesses) for guesses in masks] == [2, 2, 2]
 
 
 def test_mask_after_the_last_position_is_refused(tiny) -> None:
     """Truncation would drop it silently."""
     with pytest.raises(UserError):
-        predict(tiny.run_dir / "publish" / "mlm", ["아주 긴 글이다. " * 200 + "[MASK]"])
+        kobert.load(tiny.run_dir / "publish" / "mlm").predict(["아주 긴 글이다. " * 200 + "[MASK]"])
 
 
 def test_predict_refuses_by_kind_of_head(tiny) -> None:
     with pytest.raises(UserError, match="--question"):
-        predict(tiny.run_dir / "publish" / "korquad", [CONTEXT])
+        kobert.load(tiny.run_dir / "publish" / "korquad").predict([CONTEXT])
     with pytest.raises(UserError, match="does not answer questions"):
-        predict(tiny.run_dir / "publish" / "nsmc", [CONTEXT], QUESTION)
+        kobert.load(tiny.run_dir / "publish" / "nsmc").predict([CONTEXT], QUESTION)
     with pytest.raises(UserError, match=r"\[MASK\]"):
-        predict(tiny.run_dir / "publish" / "mlm", ["가린 것이 없다"])
+        kobert.load(tiny.run_dir / "publish" / "mlm").predict(["가린 것이 없다"])
 
 
 def test_a_wrong_option_of_a_task_is_named() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
+import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import logits
-from kobert_pipeline.inference.checkpoint import load_tokenizer
-from kobert_pipeline.inference.predict import predict
+from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.pretrain.architecture import Architecture
 
 CONTEXTS = [
@@ -66,7 +66,7 @@ def test_answers_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: An
         model, folder = saved("AutoModelForQuestionAnswering", architecture, task_specific_params=state, **types)
         features = Features(task.featurize(examples, tokenizer, 48), examples)
         expected = task.predict(logits(model, features, 64, "cpu"), features)
-        found = predict(folder, CONTEXTS, QUESTION, tokenizer_folder=tiny.run_dir / "tokenizer")
+        found = kobert.load(folder, tiny.run_dir / "tokenizer").predict(CONTEXTS, QUESTION)
         assert [row["answer"] for row in found] == expected
 
 
@@ -77,7 +77,7 @@ def test_entities_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: A
     examples = [{"id": "", "group": text, "text": text, "entities": []} for text in CONTEXTS]
     features = Features(task.featurize(examples, tokenizer, 48), examples)
     expected = task.predict(logits(model, features, 64, "cpu"), features)
-    found = predict(folder, CONTEXTS, tokenizer_folder=tiny.run_dir / "tokenizer")
+    found = kobert.load(folder, tiny.run_dir / "tokenizer").predict(CONTEXTS)
     assert [[[one["start"], one["end"], one["label"]] for one in row["entities"]] for row in found] == expected
 
 
@@ -90,11 +90,11 @@ def test_a_model_that_names_no_task_does_what_its_head_can(saved: Callable, toke
         scores = (
             model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[0].softmax(-1).tolist()
         )
-    [found] = predict(folder, [text], tokenizer_folder=tiny.run_dir / "tokenizer")
+    [found] = kobert.load(folder, tiny.run_dir / "tokenizer").predict([text])
     assert list(found["scores"].values()) == pytest.approx(scores, abs=1e-4)
     _, folder = saved("AutoModelForSequenceClassification", "bert", num_labels=1, problem_type="regression")
     with pytest.raises(UserError, match="names no task and is for regression"):
-        predict(folder, [text], tokenizer_folder=tiny.run_dir / "tokenizer")
+        kobert.load(folder, tiny.run_dir / "tokenizer").predict([text])
 
 
 def test_other_labels_are_refused(saved: Callable, tiny: Any) -> None:
@@ -102,24 +102,22 @@ def test_other_labels_are_refused(saved: Callable, tiny: Any) -> None:
         labels = {"num_labels": len(names), "id2label": dict(enumerate(names))}
         _, folder = saved("AutoModelForTokenClassification", "bert", **labels)
         with pytest.raises(UserError, match="O, B-X, I-X, B-Y, I-Y and so on were expected"):
-            predict(folder, ["나"], tokenizer_folder=tiny.run_dir / "tokenizer")
+            kobert.load(folder, tiny.run_dir / "tokenizer").predict(["나"])
 
 
 def test_a_run_s_tokenizer_fits_its_model_and_truncates_at_its_positions(saved: Callable, tiny: Any) -> None:
     _, folder = saved("AutoModelForMaskedLM", "bert")
     with pytest.raises(UserError, match=r"is beyond the model's 64 tokens"):
-        predict(folder, ["가나 다라 " * 100 + "[MASK]"], tokenizer_folder=tiny.run_dir / "tokenizer")
+        kobert.load(folder, tiny.run_dir / "tokenizer").predict(["가나 다라 " * 100 + "[MASK]"])
     _, folder = saved("AutoModelForMaskedLM", "bert", 500)
     with pytest.raises(UserError, match=r"tokens and the model in .* 500; name the tokenizer of its run"):
-        predict(folder, ["[MASK]"], tokenizer_folder=tiny.run_dir / "tokenizer")
+        kobert.load(folder, tiny.run_dir / "tokenizer").predict(["[MASK]"])
 
 
 def test_an_electra_generator_fills_masks_and_a_discriminator_does_not(saved: Callable, tiny: Any) -> None:
     _, generator = saved("AutoModelForMaskedLM", "electra")
-    [found] = predict(
-        generator, ["대한민국의 [MASK]는 서울이다."], top_k=3, tokenizer_folder=tiny.run_dir / "tokenizer"
-    )
+    [found] = kobert.load(generator, tiny.run_dir / "tokenizer").predict(["대한민국의 [MASK]는 서울이다."], top_k=3)
     assert [len(guesses) for guesses in found["masks"]] == [3]
     _, discriminator = saved("AutoModelForPreTraining", "electra")
     with pytest.raises(UserError, match="neither labels texts nor answers questions nor tags nor fills masks"):
-        predict(discriminator, ["[MASK]"], tokenizer_folder=tiny.run_dir / "tokenizer")
+        kobert.load(discriminator, tiny.run_dir / "tokenizer").predict(["[MASK]"])

@@ -14,7 +14,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import TaskModule, build, logits
 from kobert_pipeline.finetune.stage import FinetuneOptions
-from kobert_pipeline.inference.checkpoint import load_tokenizer
+from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.publish import stage
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.model_card import PIPELINES, auto_class_of

@@ -302,7 +302,7 @@ def test_a_damaged_folder_is_not_sent(tiny, tmp_path) -> None:
     import shutil
 
     from kobert_pipeline.errors import UserError
-    from kobert_pipeline.inference.checkpoint import files_to_upload
+    from kobert_pipeline.inference.loading import files_to_upload
 
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
     with (folder / "README.md").open("a", encoding="utf-8") as file:

@@ -12,6 +12,7 @@ import torch
 import yaml
 from huggingface_hub import ModelCard
 
+import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json, write_json_with_digest
@@ -147,7 +148,7 @@ def test_tokenizer_config_records_analyzer_and_version(folder) -> None:
 
 def test_ids_and_offsets_in_a_fresh_process_equal_ours(elsewhere, tiny) -> None:
     for name in KINDS:
-        from kobert_pipeline.inference.checkpoint import load_tokenizer
+        from kobert_pipeline.inference.loading import load_tokenizer
 
         encoded = load_tokenizer(tiny.run_dir / "tokenizer")(TEXTS, return_offsets_mapping=True)
         assert elsewhere["ids"][name] == encoded["input_ids"], name
@@ -159,7 +160,7 @@ def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(elsewhere, t
         import torch
         import transformers
 
-        from kobert_pipeline.inference.checkpoint import load_tokenizer
+        from kobert_pipeline.inference.loading import load_tokenizer
 
         model = tiny.run_dir / ("pretrain/model" if name == "mlm" else f"finetune/{name}/1/model")
         loaded = getattr(transformers, KINDS[name]).from_pretrained(model).eval()
@@ -174,7 +175,7 @@ def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(elsewhere, t
 def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
     from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
     from kobert_pipeline.corpus.document import in_split
-    from kobert_pipeline.inference.checkpoint import load_tokenizer
+    from kobert_pipeline.inference.loading import load_tokenizer
     from kobert_pipeline.shards.format import open_shard
 
     tokenizer = load_tokenizer(tiny.run_dir / "publish" / "mlm")
@@ -200,7 +201,7 @@ def test_text_classification_pipeline_names_the_labels(elsewhere) -> None:
 
 
 def test_fill_mask_pipeline_fills_with_tokens_of_the_vocabulary(elsewhere, tiny) -> None:
-    from kobert_pipeline.inference.checkpoint import load_tokenizer
+    from kobert_pipeline.inference.loading import load_tokenizer
 
     tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
     assert len(elsewhere["filled"]) == 5
@@ -266,7 +267,6 @@ def test_card_names_data_licences_recipe_and_limits(folder, tiny) -> None:
 def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
     threshold, answers, tiny, tmp_path, capsys
 ) -> None:
-    from kobert_pipeline.inference.predict import predict
 
     folder = shutil.copytree(
         tiny.run_dir / "publish" / "korquad", tmp_path / "mrc", ignore=shutil.ignore_patterns("manifest.json")
@@ -280,14 +280,15 @@ def test_the_card_of_a_model_that_may_find_no_answer_gives_what_predict_gives(
     facts = CardFacts("", "", "", "", KINDS["korquad"], [], {}, "kiwi", "", "", inference_options=kept)
     code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
     exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
-    found = predict(folder, ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")[0]["answer"]
+    found = kobert.load(folder).predict(["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?")[0][
+        "answer"
+    ]
     assert capsys.readouterr().out.strip() == found
     assert bool(found) is answers
 
 
 def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> None:
     """With every option that changes the inputs or the spans, and weights so large that each of them matters."""
-    from kobert_pipeline.inference.predict import predict
 
     example = {
         "question": "한글은 누가 언제 만들었는가?",
@@ -320,20 +321,19 @@ def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> Non
         )
         code = snippet(facts).replace("PATH/TO/THIS/FOLDER", str(folder))
         exec(code.replace("from_pretrained(folder)", "from_pretrained(folder).eval()"), {})
-        [found] = predict(folder, [example["context"]], example["question"])
+        [found] = kobert.load(folder).predict([example["context"]], example["question"])
         assert capsys.readouterr().out.strip() == found["answer"] != "", options
         answers.add(found["answer"])
     assert len(answers) > 3
 
 
 def test_code_printed_in_the_card_runs_once_its_folder_is_named(elsewhere, tiny) -> None:
-    from kobert_pipeline.inference.predict import predict
 
     printed = elsewhere["printed"]
     assert "'label': " in printed["nsmc"]
     assert "'token_str': " in printed["mlm"]
-    found = predict(
-        tiny.run_dir / "publish" / "korquad", ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?"
+    found = kobert.load(tiny.run_dir / "publish" / "korquad").predict(
+        ["한글은 세종대왕이 1443년에 만들었다."], "한글은 누가 만들었는가?"
     )
     assert printed["korquad"] == found[0]["answer"] != ""
 

@@ -15,8 +15,7 @@ from checkpoints import checkpoints
 from held_model import wait_until
 from starlette.testclient import TestClient
 
-import kobert_pipeline as kobert
-from kobert_pipeline.inference.predict import predict
+from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
@@ -67,26 +66,26 @@ def ask(client: TestClient) -> Callable[..., Any]:
 
 
 def test_every_endpoint_gives_the_rows_of_its_command(ask: Any, folders: dict[str, str], kobert: Any) -> None:
-    assert ask("classify", "nsmc", input=TEXTS) == predict(Path(folders["nsmc"]), TEXTS)
-    assert ask("classify", "nsmc", input=TEXTS[0]) == predict(Path(folders["nsmc"]), TEXTS[:1])
+    assert ask("classify", "nsmc", input=TEXTS) == Checkpoint.load(Path(folders["nsmc"])).predict(TEXTS)
+    assert ask("classify", "nsmc", input=TEXTS[0]) == Checkpoint.load(Path(folders["nsmc"])).predict(TEXTS[:1])
     tabbed = [f"{pair['text']}\t{pair['text_pair']}" for pair in PAIRS]
-    assert ask("classify", "pairs", input=PAIRS) == predict(Path(folders["pairs"]), tabbed)
-    assert ask("classify", "pairs", input=PAIRS[0]) == predict(Path(folders["pairs"]), tabbed[:1])
+    assert ask("classify", "pairs", input=PAIRS) == Checkpoint.load(Path(folders["pairs"])).predict(tabbed)
+    assert ask("classify", "pairs", input=PAIRS[0]) == Checkpoint.load(Path(folders["pairs"])).predict(tabbed[:1])
     answers = ask("answer", "korquad", question=QUESTION, context=CONTEXTS)
-    assert answers == predict(Path(folders["korquad"]), CONTEXTS, QUESTION)
+    assert answers == Checkpoint.load(Path(folders["korquad"])).predict(CONTEXTS, QUESTION)
     tagged = ask("tag", "ner", input=TEXTS)
-    assert tagged == predict(Path(folders["ner"]), TEXTS) and any(row["entities"] for row in tagged)
-    filled = [predict(Path(folders["mlm"]), [text], top_k=3)[0] for text in MASKED]
+    assert tagged == Checkpoint.load(Path(folders["ner"])).predict(TEXTS) and any(row["entities"] for row in tagged)
+    filled = [Checkpoint.load(Path(folders["mlm"])).predict([text], top_k=3)[0] for text in MASKED]
     assert ask("fill-mask", "mlm", input=MASKED, top_k=3) == filled
     printed = kobert("tokenize", folders["nsmc"], *TEXTS, "--json").out.splitlines()
     assert ask("tokenize", "nsmc", input=TEXTS) == [json.loads(line) for line in printed]
 
 
 def test_embeddings_are_those_of_the_embedder_in_every_form(ask: Any, client: Any, folders: dict[str, str]) -> None:
-    expected = kobert.load(folders["mlm"]).embed(TEXTS)
+    expected = Checkpoint.load(folders["mlm"]).embed(TEXTS)
     ids = [row["input_ids"][:256] for row in ask("tokenize", "mlm", input=TEXTS)]
     short = [n for n, row in enumerate(ids) if len(row) < 256]
-    of_short = kobert.load(folders["mlm"]).embed([TEXTS[n] for n in short])  # padded as their ids are
+    of_short = Checkpoint.load(folders["mlm"]).embed([TEXTS[n] for n in short])  # padded as their ids are
     for given, rows in ((TEXTS, expected), ([ids[n] for n in short], of_short)):
         found = ask("embeddings", "mlm", input=given)
         assert [row["index"] for row in found] == list(range(len(given)))
@@ -105,7 +104,7 @@ def test_token_ids_get_the_labels_of_their_texts(ask: Any, client: TestClient, f
     length = client.app.state.service.models["nsmc"].max_length
     ids = [row["input_ids"] for row in ask("tokenize", "nsmc", input=TEXTS)]
     short = [n for n, row in enumerate(ids) if len(row) <= length]
-    expected = predict(Path(folders["nsmc"]), [TEXTS[n] for n in short])
+    expected = Checkpoint.load(Path(folders["nsmc"])).predict([TEXTS[n] for n in short])
     expected = [{key: value for key, value in row.items() if key != "text"} for row in expected]
     assert ask("classify", "nsmc", input=[ids[n] for n in short]) == expected
     assert same(ask("classify", "nsmc", input=ids[0]), expected[:1])

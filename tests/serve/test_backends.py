@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
-from kobert_pipeline.inference.checkpoint import BACKENDS
+from kobert_pipeline.inference.loading import BACKENDS
 from kobert_pipeline.publish.onnx_file import write_int8, write_onnx
 from kobert_pipeline.publish.verify import SAMPLES
 from kobert_pipeline.serve.app import create_app

@@ -10,7 +10,7 @@ import pytest
 from pages import Page, asks_no_server
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.inference.checkpoint import load_tokenizer
+from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.visualize.page import write_page
 from kobert_pipeline.visualize.tokenization import tokenization_page

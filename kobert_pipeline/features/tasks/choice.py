@@ -13,7 +13,9 @@ from pydantic import field_validator
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import LabelledTask, label_text
+from kobert_pipeline.features.sequence import probabilities
 from kobert_pipeline.features.tables import Row, cell, column_of, each_row, has_column, rows
 from kobert_pipeline.features.task import Example, refuse_blank
 
@@ -32,6 +34,7 @@ class Choice(LabelledTask):
     auto_class: ClassVar[str] = "AutoModelForMultipleChoice"
     labels: ClassVar[tuple[str, ...]] = ()
     metric: ClassVar[str] = "accuracy"
+    endpoint: ClassVar[str | None] = None
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sent1", "premise", "context", "text"), "label": ("label",)}
 
     lead: str | None = None
@@ -44,6 +47,38 @@ class Choice(LabelledTask):
     @classmethod
     def _listed(cls, given: Any) -> Any:
         return [given] if isinstance(given, str) else given
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The text and its candidates."""
+        return "text", "choices"
+
+    @property
+    def noisy_inputs(self) -> tuple[str, ...]:
+        """None yet."""
+        return ()
+
+    @property
+    def takes_windows(self) -> bool:
+        """False: a candidate is read together with the text."""
+        return False
+
+    def unlabelled(self, texts: list[str]) -> Example:
+        """The text, and its candidates after it. Raises UserError for fewer than two."""
+        text, *choices = texts
+        if len(choices) < 2:
+            raise UserError(f"give each text with at least two candidates, separated by tabs ({text[:40]!r})")
+        return {"text": text, "choices": choices, "label": 0}
+
+    def results(
+        self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
+    ) -> list[dict[str, Any]]:
+        """The best candidate, its `number` from 0, and the probability of each candidate."""
+        return [
+            {"text": example["text"], "choice": example["choices"][number], "number": number}
+            | {"scores": probabilities(row)}
+            for example, number, row in zip(features.examples, predictions, logits["logits"], strict=True)
+        ]
 
     def config(self) -> dict[str, Any]:
         """Nothing: the head has one output, whatever the number of candidates."""

@@ -39,9 +39,14 @@ class Classification(LabelledTask):
         return labels
 
     @property
-    def paired(self) -> bool:
-        """Whether `text_pair` names a second text."""
-        return self.text_pair is not None
+    def inputs(self) -> tuple[str, ...]:
+        """The text, and the second one where `text_pair` names it."""
+        return ("text",) if self.text_pair is None else ("text", "text_pair")
+
+    def with_model_labels(self, labels: list[str]) -> Self:
+        """The task with the labels of a model, unless they were given."""
+        task = self if self.labels is not None else self.model_copy(update={"labels": labels})
+        return super(Classification, task).with_model_labels(labels)
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with the labels of the training files, unless they were given. Raises UserError for fewer than

@@ -44,6 +44,7 @@ class Contrastive(SequenceTask):
     metric: ClassVar[str] = "mrr@10"
     sample: ClassVar[dict[str, Any]] = {"text": "여권은 어디에서 만들어?"}
     inference_options: ClassVar[tuple[str, ...]] = ("pooling",)
+    endpoint: ClassVar[str | None] = None
 
     id: str | None = None
     """Column of an example's id; null: guid or id where there is one, else the row number, from 1."""
@@ -58,6 +59,11 @@ class Contrastive(SequenceTask):
     """How the states of a text's tokens become its vector; stored with the model, which embeds so by default."""
     temperature: float = Field(0.05, gt=0)
     """The cosines of a batch are divided by this before the softmax; lower: the most similar wrong texts count more."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """None: its models give vectors."""
+        return ()
 
     def config(self) -> dict[str, Any]:
         """Nothing: the model is an encoder without a head."""

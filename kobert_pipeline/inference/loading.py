@@ -1,0 +1,143 @@
+"""Load the model and the tokenizer of a checkpoint.
+
+A checkpoint is a published folder, any folder that `transformers` reads, a repository of the Hugging Face Hub, or the
+model folder of a fine-tuning and the tokenizer folder of its run. No code in a folder is ever run (`trust_remote_code`
+is False): the folder may come from anybody.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, load_checkpoint_tokenizer, local_folder
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json
+from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.manifest import is_finished, verify
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
+from kobert_pipeline.training.hf_config import inference_length, model_class
+from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, weight_files
+
+MODEL_FILES = ("config.json", WEIGHTS)
+TORCH = "torch"
+BACKENDS = {TORCH: WEIGHTS, "onnx": ONNX, "onnx-int8": ONNX_INT8}
+"""{backend: the file of a published checkpoint that it computes}"""
+
+
+def load(folder: Path, tokenizer_folder: Path | None = None, backend: str = TORCH) -> tuple[Any, Any]:
+    """Load model and tokenizer of a published checkpoint or, with the `tokenizer_folder` of its run, of an unpublished
+    model. With another of the `BACKENDS` the model is an `OnnxModel`. Raises UserError where one of them does not load,
+    or their vocabularies differ in size."""
+    model = load_model(folder, tokenizer_folder is None) if backend == TORCH else load_onnx(folder, backend)
+    tokenizer = load_tokenizer(tokenizer_folder or folder)
+    tokens = model.config.vocab_size
+    # embeddings of other packages' checkpoints may have spare rows
+    fits = len(tokenizer) == tokens if is_morpheme_tokenizer(tokenizer) else len(tokenizer) <= tokens
+    if not fits:
+        fix = "name the tokenizer of its run" if tokenizer_folder else "publish it again"
+        raise UserError(
+            f"{tokenizer_folder or folder} has a tokenizer of {len(tokenizer)} tokens and the model in {folder} "
+            f"{tokens}; {fix}"
+        )
+    # the tokenizer of a run has no length of its own, and a published one may be edited
+    tokenizer.model_max_length = min(tokenizer.model_max_length, inference_length(model.config.to_dict()))
+    return model, tokenizer
+
+
+def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
+    """Load the model with its saved head, in evaluation mode. With `with_tokenizer` the folder must be a published
+    checkpoint, without it a model folder of a run is enough."""
+    from kobert_pipeline.finetune import feature_based, model
+    from kobert_pipeline.training.log import quiet_transformers
+
+    quiet_transformers()
+    required = MODEL_FILES
+    # a feature-based tagger is no class of `transformers`, so it is never published and has its own files
+    if not with_tokenizer and (folder / feature_based.CONFIG).is_file():
+        required = (feature_based.CONFIG, feature_based.WEIGHTS)
+    refuse_incomplete(folder, required, with_tokenizer)
+    with load_errors(folder):
+        return model.load(folder)
+
+
+def load_onnx(folder: Path, backend: str) -> Any:
+    """Load the ONNX file of a published checkpoint. Raises UserError where it is missing or does not load."""
+    from kobert_pipeline.finetune import onnx_model
+    from kobert_pipeline.training.log import quiet_transformers
+
+    quiet_transformers()
+    refuse_incomplete(folder, ("config.json",))
+    if model_class(read_json(folder / "config.json"), folder).__name__.endswith("ForMultipleChoice"):
+        raise UserError(f"{folder} chooses between candidates, which no ONNX file does yet; give --backend {TORCH}")
+    name = BACKENDS[backend]
+    if not (folder / name).is_file():
+        option = "int8" if name == ONNX_INT8 else "true"
+        raise UserError(f"{folder} has no {name}; publish it with onnx: {option}, or give --backend {TORCH}")
+    with load_errors(folder):
+        return onnx_model.load(folder, name)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's."""
+    folder = local_folder(str(folder)) or folder
+    if lacking := lacks_of_tokenizer(folder):
+        raise UserError(
+            f"{folder} has no tokenizer: it lacks {', '.join(lacking)}; name a checkpoint or the tokenizer folder of a "
+            "run"
+        )
+    with load_errors(folder):
+        return load_checkpoint_tokenizer(folder)
+
+
+def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:
+    """Raise UserError unless `folder` has the required files (weights also in parts), `with_tokenizer` also those of a
+    tokenizer, and, where it has a manifest, they are unchanged."""
+    present = [WEIGHTS] if weight_files(folder) else []
+    missing = [name for name in required if name not in present and not (folder / name).is_file()]
+    lacking = lacks_of_tokenizer(folder) if with_tokenizer else []
+    if missing or lacking:
+        # a folder that lacks nothing else is that of a run's model
+        other = "" if missing else ", or give `kobert predict`, embed or similar its tokenizer with --tokenizer FOLDER"
+        raise UserError(
+            f"{folder} is not a published checkpoint: {', '.join(missing + lacking)} missing; `kobert publish` makes "
+            f"one{other}"
+        )
+    if is_finished(folder):  # a checkpoint that was downloaded may come without a manifest
+        verify(folder)
+
+
+@contextmanager
+def load_errors(folder: Path) -> Iterator[None]:
+    """Turn any exception of a library that reads `folder` into a UserError: the files may come from anybody, with
+    anything wrong with them."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        damaged = "its weights are damaged: " if type(error).__name__ == "SafetensorError" else ""
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        # a library that is missing is no fault of the folder, and its error says what to install
+        advice = "" if isinstance(error, ImportError) else "; copy or publish it again"
+        raise UserError(f"{folder} does not load: {damaged}{reason}{advice}") from error
+
+
+def head_of(model: Any) -> str:
+    """The name of the model's class in `transformers`, whose suffix says what its head is for."""
+    # models that are not of `transformers` (an ONNX file, one over a frozen encoder) know whose outputs they have
+    return str(getattr(model, "class_name", type(model).__name__))
+
+
+def files_to_upload(folder: Path) -> dict[str, int]:
+    """{file: size in bytes} of a finished checkpoint. Raises UserError where the licence of a training file is not
+    known, so that nobody uploads by accident what must not be shared."""
+    refuse_incomplete(folder)
+    record = manifest.read(folder)
+    if without := record["counts"].get("files_without_licence", 0):
+        raise UserError(
+            f"{folder} was trained on {without} files without a stated or known licence (its README.md lists them); "
+            "give each its `license` in the recipe, or say in publish's option `permission` why it may be shared, and "
+            "publish again"
+        )
+    return {name: file["size"] for name, file in record["files"].items()}
