@@ -213,9 +213,10 @@ class Task(Plugin):
 def exactly(texts: list[str], inputs: tuple[str, ...]) -> dict[str, str]:
     """The texts by the names of the inputs. Raises UserError for another number of texts."""
     if len(texts) != len(inputs):
+        whole = "\t".join(texts)
         other = ", or give the second with --pair" if inputs[1:] == ("text_pair",) else ""
         raise UserError(
-            f"{' and '.join(inputs)} are separated by a tab, but {texts[0][:40]!r} has {len(texts)} such parts; give "
+            f"{' and '.join(inputs)} are separated by a tab, but {whole[:40]!r} has {len(texts)} such parts; give "
             f"{len(inputs)}{other}"
         )
     return dict(zip(inputs, texts, strict=True))

@@ -202,7 +202,7 @@ def test_the_pairs_that_the_card_shows_are_labelled_by_transformers_as_by_us(run
 
 def test_texts_that_do_not_fit_the_head_are_refused(run_dir: Path, tiny: Any, kobert: Any) -> None:
     assert "--pair" in kobert("predict", run_dir / "publish" / "nli", "글 하나").complaint
-    with pytest.raises(UserError, match=r"one tab between the two \('하나.t둘.t셋'\)"):
+    with pytest.raises(UserError, match=r"separated by a tab, but '하나.t둘.t셋'"):
         Checkpoint.load(run_dir / "publish" / "sts").predict(["하나\t둘", "하나\t둘\t셋"])
     for folder in (run_dir / "publish" / "own", tiny.run_dir / "publish" / "korquad"):
         with pytest.raises(UserError, match="does not compare texts; leave --pair out"):
