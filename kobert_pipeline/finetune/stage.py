@@ -198,9 +198,9 @@ def _train_seed(
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
-    from kobert_pipeline.finetune.fitting import train_and_select
+    from kobert_pipeline.finetune.train import train_and_select
     from kobert_pipeline.finetune.model import build
-    from kobert_pipeline.training.device import device, fit_to_device
+    from kobert_pipeline.training.device import device, adapt_to_device
     from kobert_pipeline.training.log import quiet_transformers
 
     task, max_length = Task.of_features(features), read_json(features / "task.json")["max_length"]
@@ -211,7 +211,7 @@ def _train_seed(
             "max_length of these features"
         )
     train, dev = (Features.load(features / split) for split in ("train", "dev"))
-    plan = fit_to_device(plan.model_copy(update={"seed": seed}))
+    plan = adapt_to_device(plan.model_copy(update={"seed": seed}))
     quiet_transformers()
     # right before the model is built, so that a new head depends on the seed alone
     torch.manual_seed(seed)

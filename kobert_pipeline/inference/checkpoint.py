@@ -81,7 +81,7 @@ class Checkpoint:
         """The task, with the labels of the model. Raises UserError where there is none, where model and task do not
         fit, or where the task needs a library that is not installed."""
         chosen = self.chosen_task or self.named_task or task_by_head(self.folder, self.model)
-        task = fit_to_model(choose_task(chosen), self.model)
+        task = for_model(choose_task(chosen), self.model)
         task.refuse_missing_libraries()
         return task
 
@@ -324,7 +324,7 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
     return {"name": name}
 
 
-def fit_to_model(task: Task, model: Any) -> Task:
+def for_model(task: Task, model: Any) -> Task:
     """The task, with the model's labels where its options do not give them. Raises UserError for a model with another
     head or other labels."""
     head = task.auto_class.removeprefix("AutoModel")

@@ -137,11 +137,11 @@ def _measure(
     from kobert_pipeline.pretrain.stage import initial_model
     from kobert_pipeline.shards.format import Shards
     from kobert_pipeline.tokenizer.loading import vocabulary_in
-    from kobert_pipeline.training.device import device, fit_to_device
+    from kobert_pipeline.training.device import device, adapt_to_device
 
     report("measuring the speed")
     started, tokenizer = time.monotonic(), run.folder(origin(recipe).tokenizer[1])
-    plan, (vocabulary, special) = fit_to_device(options.plan), vocabulary_in(tokenizer)
+    plan, (vocabulary, special) = adapt_to_device(options.plan), vocabulary_in(tokenizer)
     train_shards, held_out = (Shards.open(run.folder("shards"), split, special) for split in ("train", "held_out"))
     checkpoint, parts = checkpoint_to_continue(recipe, run), options.parts()
     options, model, _ = initial_model(options, train_shards, vocabulary, tokenizer, run.data, checkpoint)

@@ -19,7 +19,7 @@ NAMES_SHOWN = 10
 """Corpus files that an error names."""
 
 
-def refuse_unfit_checkpoint(recipe: Recipe, run_dir: Path) -> None:
+def validate_checkpoint(recipe: Recipe, run_dir: Path) -> None:
     """Raise UserError unless the checkpoint has as many positions as the recipe uses, and can be pretrained as it
     says. One on the Hub that was not fetched yet is checked by the stages."""
     if recipe.checkpoint is None:

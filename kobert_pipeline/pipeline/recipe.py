@@ -160,7 +160,7 @@ class Recipe(Options):
             )
         task, architecture = self.features[features].task, self.pretrain.architecture
         if self.checkpoint is None:
-            refuse_unfit_task(name, features, task, architecture)
+            validate_architecture(name, features, task, architecture)
         if tuned.earlier:
             self._check_init(name, tuned.earlier)
         if tuned.distill:
@@ -301,7 +301,7 @@ class Recipe(Options):
         return f"A Korean language model over morphemes, {origin}."
 
 
-def refuse_unfit_task(name: str, features: str, task: Task, architecture: Architecture) -> None:
+def validate_architecture(name: str, features: str, task: Task, architecture: Architecture) -> None:
     """Raise ValueError where the fine-tuning `name` needs a head or inputs that models of the architecture do not
     have."""
     if task.auto_class in architecture.unsupported_heads:

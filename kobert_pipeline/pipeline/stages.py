@@ -35,7 +35,7 @@ from kobert_pipeline.finetune import distill, ngrams
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.pipeline.fit import FIT, recorded_fit, with_fit
-from kobert_pipeline.pipeline.preflight import refuse_unfit_checkpoint, refuse_unmatched
+from kobert_pipeline.pipeline.preflight import validate_checkpoint, refuse_unmatched
 from kobert_pipeline.pipeline.provenance import card_inputs, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.run import Fit, Run, checkpoint_to_continue, data_folder, origin
@@ -133,7 +133,7 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
 
 def features_preflight(recipe: Recipe, run: Run, name: str) -> None:
     """Raise UserError for a checkpoint that does not fit, or for sources that are not in the corpus."""
-    refuse_unfit_checkpoint(recipe, run.run_dir)
+    validate_checkpoint(recipe, run.run_dir)
     options = recipe.features[name]
     made = {"synthesize": options.synthesize, "pairs": options.pairs}
     given = {f"features.{name}.{option}.sources": group.sources for option, group in made.items() if group}
@@ -143,7 +143,7 @@ def features_preflight(recipe: Recipe, run: Run, name: str) -> None:
 def pretrain_preflight(recipe: Recipe, run: Run) -> None:
     """Raise UserError for a checkpoint that does not fit, a tracker that is not installed, or sources that are not in
     the corpus."""
-    refuse_unfit_checkpoint(recipe, run.run_dir)
+    validate_checkpoint(recipe, run.run_dir)
     phases = {f"pretrain.phases.{i}.sources": phase.sources or () for i, phase in enumerate(recipe.pretrain.phases)}
     refuse_unmatched(recipe.corpus, run.data_dir, {"pretrain.sources": recipe.pretrain.sources} | phases)
     run.tracking("pretrain").refuse_missing_libraries()

@@ -160,11 +160,11 @@ def run(
     # torch only from here on: `kobert check` reads the options above without it
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.pretrain.model import LossModule, attention_kernel, batches
-    from kobert_pipeline.training.device import device, fit_to_device
+    from kobert_pipeline.training.device import device, adapt_to_device
     from kobert_pipeline.training.fsdp import full_params
     from kobert_pipeline.training.loop import train
 
-    plan, (vocabulary, special) = fit_to_device(options.plan), vocabulary_in(tokenizer)
+    plan, (vocabulary, special) = adapt_to_device(options.plan), vocabulary_in(tokenizer)
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
     options, model, started = initial_model(options, train_shards, vocabulary, tokenizer, data_dir, checkpoint)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())

@@ -43,7 +43,7 @@ def has_fast_bf16() -> bool:
     return any(found.get(name) for name in BF16_INSTRUCTIONS)
 
 
-def fit_to_device(plan: PlanType) -> PlanType:
+def adapt_to_device(plan: PlanType) -> PlanType:
     """The plan, in fp32 where it asks for bf16 and the CPU has no instructions for it, and a note that says so."""
     if plan.mixed_precision == "no" or has_fast_bf16():
         return plan

@@ -16,7 +16,7 @@ from kobert_pipeline.evaluation.report import markdown
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.inference.checkpoint import Checkpoint, fit_to_model
+from kobert_pipeline.inference.checkpoint import Checkpoint, for_model
 from kobert_pipeline.inference.loading import load_tokenizer
 
 MADE = {"tagging": {"name": "tagging", "labels": ["사람", "곳"]}}
@@ -56,7 +56,7 @@ def tagged(kind: str) -> str:
 
 def test_types_of_entities_are_those_of_the_model(model: Callable, figures: Callable) -> None:
     head = model("tagging")
-    assert fit_to_model(Task.choose("tagging"), head).labels == ["사람", "곳"]  # type: ignore[attr-defined]
+    assert for_model(Task.choose("tagging"), head).labels == ["사람", "곳"]  # type: ignore[attr-defined]
     found = figures("tagging", tagged("곳"), file="file.jsonl")
     assert found["task"]["labels"] == ["사람", "곳"]
     assert [(row["label"], row["support"]) for row in found["classification_report"]["classes"]] == [
@@ -65,7 +65,7 @@ def test_types_of_entities_are_those_of_the_model(model: Callable, figures: Call
     ]
     for labels in (["곳", "사람"], ["사람"], ["사람", "곳", "때"]):
         with pytest.raises(UserError, match="the checkpoint's labels are O, B-사람"):
-            fit_to_model(Task.choose({"name": "tagging", "labels": labels}), head)
+            for_model(Task.choose({"name": "tagging", "labels": labels}), head)
     with pytest.raises(UserError, match="'때'; allowed are 사람, 곳"):
         figures("tagging", tagged("때"), file="file.jsonl")
 
@@ -75,7 +75,7 @@ def test_choices_are_evaluated_and_take_no_noise(model: Callable, figures: Calla
     assert found["clean"]["scores"]["accuracy"] in (0.0, 100.0)
     assert "classification_report" not in found
     with pytest.raises(UserError, match="choice is neither, leave --noise out"):
-        noisy_fields(fit_to_model(Task.choose("choice"), model("choice")), [])
+        noisy_fields(for_model(Task.choose("choice"), model("choice")), [])
 
 
 def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable) -> None:

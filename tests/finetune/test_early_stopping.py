@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune import stage
-from kobert_pipeline.finetune.fitting import DevEvaluator
+from kobert_pipeline.finetune.train import DevEvaluator
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
@@ -63,7 +63,7 @@ def test_a_score_like_the_best_before_it_does_not_take_its_place(
             saved.append(step)
 
     monkeypatch.setattr(
-        "kobert_pipeline.finetune.fitting.predict", lambda *given, **more: SimpleNamespace(scores={"accuracy": 100 / 3})
+        "kobert_pipeline.finetune.train.predict", lambda *given, **more: SimpleNamespace(scores={"accuracy": 100 / 3})
     )
     on_dev = DevEvaluator(Model(), Task.choose("nsmc"), None, FinetunePlan(), tmp_path, tmp_path / "model")  # type: ignore[arg-type]
     for step in (3, 6, 9):

@@ -135,7 +135,7 @@ def test_the_first_of_equally_good_epochs_is_kept(
         heads.append(model.classifier.weight.detach().clone())
         return SimpleNamespace(scores={"accuracy": 50.0})
 
-    monkeypatch.setattr("kobert_pipeline.finetune.fitting.predict", always_equal)
+    monkeypatch.setattr("kobert_pipeline.finetune.train.predict", always_equal)
     counts = stage.run(options(), 1, prepared / "nsmc", pretrained, tmp_path)
     assert counts["best_step"] == counts["steps"] / PLANS["nsmc"]["epochs"]
     saved = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / stage.MODEL).classifier.weight

@@ -12,7 +12,7 @@ import torch
 
 from kobert_pipeline.progress import Display, shown_on
 from kobert_pipeline.training.checkpoint import checkpoints
-from kobert_pipeline.training.device import fit_to_device, make_accelerator, set_matmul_precision
+from kobert_pipeline.training.device import adapt_to_device, make_accelerator, set_matmul_precision
 from kobert_pipeline.training.evaluations import Evaluations
 from kobert_pipeline.training.loop import NotFinite, Stopped, train
 from kobert_pipeline.training.optimizer import learning_rate
@@ -313,8 +313,8 @@ def test_a_cpu_without_instructions_for_bf16_computes_fp32(monkeypatch: pytest.M
         with monkeypatch.context() as patch:
             patch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
             patch.setattr(torch.cpu, "get_capabilities", lambda capability=capability: {capability: True})
-            fitted = fit_to_device(half)
+            fitted = adapt_to_device(half)
             assert (fitted.mixed_precision, fitted.fp32_residual_connection) == (
                 ("bf16", False) if fast else ("no", True)
             ), (has_gpu, capability)
-            assert fit_to_device(Plan()) == Plan()
+            assert adapt_to_device(Plan()) == Plan()
