@@ -198,9 +198,9 @@ def _train_seed(
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
-    from kobert_pipeline.finetune.train import train_and_select
     from kobert_pipeline.finetune.model import build
-    from kobert_pipeline.training.device import device, adapt_to_device
+    from kobert_pipeline.finetune.train import train_and_select
+    from kobert_pipeline.training.device import adapt_to_device, device
     from kobert_pipeline.training.log import quiet_transformers
 
     task, max_length = Task.of_features(features), read_json(features / "task.json")["max_length"]

@@ -137,7 +137,7 @@ def _measure(
     from kobert_pipeline.pretrain.stage import initial_model
     from kobert_pipeline.shards.format import Shards
     from kobert_pipeline.tokenizer.loading import vocabulary_in
-    from kobert_pipeline.training.device import device, adapt_to_device
+    from kobert_pipeline.training.device import adapt_to_device, device
 
     report("measuring the speed")
     started, tokenizer = time.monotonic(), run.folder(origin(recipe).tokenizer[1])

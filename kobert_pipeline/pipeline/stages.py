@@ -35,7 +35,7 @@ from kobert_pipeline.finetune import distill, ngrams
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.pipeline.fit import FIT, recorded_fit, with_fit
-from kobert_pipeline.pipeline.preflight import validate_checkpoint, refuse_unmatched
+from kobert_pipeline.pipeline.preflight import refuse_unmatched, validate_checkpoint
 from kobert_pipeline.pipeline.provenance import card_inputs, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.run import Fit, Run, checkpoint_to_continue, data_folder, origin

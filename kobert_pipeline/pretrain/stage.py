@@ -160,7 +160,7 @@ def run(
     # torch only from here on: `kobert check` reads the options above without it
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.pretrain.model import LossModule, attention_kernel, batches
-    from kobert_pipeline.training.device import device, adapt_to_device
+    from kobert_pipeline.training.device import adapt_to_device, device
     from kobert_pipeline.training.fsdp import full_params
     from kobert_pipeline.training.loop import train
 
