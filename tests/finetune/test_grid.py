@@ -4,8 +4,6 @@ test set."""
 import itertools
 import json
 import shutil
-import statistics
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -237,29 +235,6 @@ def test_a_finished_grid_is_done_shown_and_skipped(gridded: tuple[Path, Path], k
         path.parent.name: path for path in sorted((run_dir / "finetune" / "nsmc" / "grid").glob("*/manifest.json"))
     }
     assert compared[0]["tried_on_dev"] == {name: read_json(path)["counts"]["dev"] for name, path in folders.items()}
-
-
-def test_the_page_of_results_gives_spread_and_what_was_tried(gridded: tuple[Path, Path], tmp_path: Path) -> None:
-    _, run_dir = gridded
-    (tmp_path / "docs" / "results").mkdir(parents=True)
-    (tmp_path / "notes.md").write_text("What to think of it.\n", encoding="utf-8")
-    script = Path(__file__).resolve().parents[2] / "scripts" / "results"
-    command = [sys.executable, str(script), str(run_dir), "tiny", "kobert run tiny.yaml", "two cores", "notes.md"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    page = (tmp_path / "docs" / "results" / "tiny.md").read_text(encoding="utf-8")
-    made = {
-        path.parent.name: read_json(path)["counts"] for path in sorted((run_dir / "finetune").rglob("manifest.json"))
-    }
-    scores = [made[seed]["test"]["accuracy"] for seed in ("7", "8")]
-    cells = (
-        f"{statistics.mean(scores):.2f} | {statistics.stdev(scores):.2f} | {min(scores):.2f} to {max(scores):.2f} | 2"
-    )
-    assert f"| nsmc | test | accuracy | {cells} |" in page
-    for rate in ("0.0001", "0.005"):
-        assert (
-            f"| nsmc | learning_rate={rate} | accuracy {made[f'learning_rate={rate}']['dev']['accuracy']:.2f} |" in page
-        )
-    assert "$ kobert run tiny.yaml" in page and page.endswith("What to think of it.\n")
 
 
 def test_a_longer_list_whose_choice_is_the_same_repeats_nothing(
