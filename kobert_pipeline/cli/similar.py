@@ -1,7 +1,6 @@
 """The command `kobert similar`. torch and transformers are imported only once the arguments are known to be valid."""
 
 import json
-import os
 from bisect import bisect_right
 from itertools import chain, count
 from pathlib import Path
@@ -58,8 +57,12 @@ def similar(
 
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
-    _refuse_conflicts(queries, candidates, gold, column)
-    _refuse_conflicts_of_methods(by or [], hybrid_pooling, weights, vectors, gold)
+    if bool(gold) == bool(queries and candidates) or (gold and (queries or candidates or column or vectors)):
+        raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json without these")
+    if vectors and (len(by or []) > 1 or {"bm25", "hybrid"} & set(by or []) or hybrid_pooling):
+        raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
+    refuse_missing([*(candidates or []), *(str(path) for path in (gold, vectors) if path)])
+    refuse_tables(candidates or [], column)
     numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
@@ -78,38 +81,6 @@ def similar(
             return
         ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
     _print_ranking(ranked, asked, searched, as_json)
-
-
-def _refuse_conflicts(
-    queries: list[str] | None, candidates: list[str] | None, gold: Path | None, column: str | None
-) -> None:
-    if gold and (queries or candidates or column):
-        raise UserError(
-            "--gold brings queries and texts of its own; leave QUERY, --in and --column out, or leave --gold out"
-        )
-    if not gold and not (queries and candidates):
-        raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json")
-    if candidates and (named := next(filter(os.path.isfile, queries or []), None)):
-        raise UserError(
-            f"{named} is a file, but given as a QUERY, as by a pattern of the shell after --in; write --in before each "
-            "file that is searched in"
-        )
-    refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
-    refuse_tables(candidates or [], column)
-
-
-def _refuse_conflicts_of_methods(
-    by: list[str], hybrid_pooling: str | None, weights: Path | None, vectors: Path | None, gold: Path | None
-) -> None:
-    if weights and "weighted" not in (*by, hybrid_pooling):
-        raise UserError("--weights is for the pooling weighted; give --by weighted, or leave --weights out")
-    if not vectors:
-        return
-    if gold:
-        raise UserError("--vectors is for ranking the texts of --in; leave it out with --gold")
-    if len(by) > 1 or {"bm25", "hybrid"} & set(by) or hybrid_pooling:
-        raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
-    refuse_missing([str(vectors)])
 
 
 def _print_evaluation(

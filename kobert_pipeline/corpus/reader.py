@@ -2,7 +2,6 @@
 
 import os
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from pydantic import Field
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.corpus.data_files import matching_files
 from kobert_pipeline.corpus.document import Document, relabel
-from kobert_pipeline.corpus.open_text import COMPRESSED, LONGEST_LINE
+from kobert_pipeline.corpus.open_text import LONGEST_LINE
 from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
@@ -61,9 +60,7 @@ class Reader(Plugin):
             matches = matching_files(data_dir, pattern)
             path = data_dir / pattern  # an absolute pattern replaces data_dir
             if not matches and path.is_dir():
-                raise UserError(
-                    f"{path} is a folder; give a pattern for the files in it, such as {_suggest_pattern(path, pattern)}"
-                )
+                raise UserError(f"{path} is a folder; give a pattern for the files in it, such as {pattern}/**/*.txt")
             if not matches:
                 missing.append(path)
             files += matches
@@ -151,17 +148,3 @@ def refuse_unreadable(path: Path) -> None:
         raise UserError(
             f"{path} cannot be read, this user has no permission to; permit it (chmod u+r), or leave it out"
         )
-
-
-def _suggest_pattern(folder: Path, given: str) -> str:
-    """A pattern for the files in a folder, and in its subfolders if it has any, with their most frequent suffix."""
-    files = [path for path in folder.glob("**/*") if path.is_file()]
-    suffixes = Counter(_suffix(path) for path in files)
-    most = max(suffixes, key=lambda suffix: (suffixes[suffix], suffix), default=".txt")
-    below = "*" if all(path.parent == folder for path in files) else "**/*"
-    return f"{given.rstrip('/')}/{below}{most}"
-
-
-def _suffix(path: Path) -> str:
-    """The suffix of a file, with that before a suffix of compression."""
-    return "".join(path.suffixes[-2:]) if path.suffix.lower() in COMPRESSED else path.suffix

@@ -56,7 +56,6 @@ def table_examples(
     fields = fields_of(folder, task, question, pair)
     if columns[len(fields) :]:
         raise UserError(f"{folder} reads {' and '.join(fields)}; name no more columns than that with --column")
-    refuse_wrong_order(fields, columns)
     if isinstance(task, SpanTask) and question is None and not columns and is_squad_file(path):
         for context, asked in squad_questions(path):
             place = {"id": as_json(question_id(asked))} if asked.keys() & set(IDS) else {}
@@ -65,8 +64,6 @@ def table_examples(
     table = rows(path)
     first = first_row(path, table)
     names = {field: column(path, first, task, field, columns[i : i + 1]) for i, field in enumerate(fields)}
-    if len(columns) == len(fields):
-        refuse_swapped(first, names)
     read = document_reader(path, first.cells) if isinstance(task, Nsmc) else str
     ids = id_column(path, first, getattr(task, "id", None))
     for row in chain([first], table):
@@ -114,28 +111,6 @@ def question_text(path: Path, asked: dict[str, Any]) -> str:
     if not isinstance(asked.get("question"), str):
         raise UserError(f"{path}: the question with id {asked.get('id')!r:.60} has no text; add it as question")
     return str(asked["question"])
-
-
-def refuse_wrong_order(fields: list[str], columns: list[str]) -> None:
-    """Raise UserError for a column that has the name of another field than the one it is given for."""
-    for field, name in zip(fields, columns, strict=False):
-        others = [other for other in fields if other != field and name in KNOWN.get(other, ())]
-        if others and name not in KNOWN.get(field, ()):
-            raise UserError(
-                f"--column {name} is given for the {field}, but is a name of the {others[0]}; give the columns of "
-                f"{' and '.join(fields)} in this order"
-            )
-
-
-def refuse_swapped(first: Row, names: dict[str, str]) -> None:
-    """Raise UserError where the first row shows that the columns of context and question are swapped."""
-    if {"context", "question"} <= names.keys():
-        context, question = (text(first, names[field]).rstrip() for field in ("context", "question"))
-        if context.endswith("?") and not question.endswith("?"):
-            raise UserError(
-                f"{first.place}: the context (column '{names['context']}') ends with a question mark, the question "
-                f"(column '{names['question']}') does not; give --column first for the context, then for the question"
-            )
 
 
 def fields_of(folder: Path, task: Task | None, question: str | None, pair: str | None) -> list[str]:

@@ -302,16 +302,11 @@ def test_a_problem_survives_its_way_back_from_a_worker():
 
 
 def test_a_folder_is_answered_with_a_pattern_for_its_files(tmp_path):
-    for name in ("docs/a.txt", "docs/b.2.txt", "docs/c.md", "deep/a.txt", *(f"deep/{i}/a.jsonl.zst" for i in "12")):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("가", encoding="utf-8")
-    for folder, pattern in (
-        ("docs", r"docs/\*\.txt"),
-        ("docs/", r"docs/\*\.txt"),
-        ("deep", r"deep/\*\*/\*\.jsonl\.zst"),
+    (tmp_path / "docs").mkdir()
+    with pytest.raises(
+        UserError, match=r"docs is a folder; give a pattern for the files in it, such as docs/\*\*/\*\.txt$"
     ):
-        with pytest.raises(UserError, match=rf"is a folder; give a pattern for the files in it, such as {pattern}$"):
-            Reader.choose({"name": "text", "path": folder}).files(tmp_path)
+        Reader.choose({"name": "text", "path": "docs"}).files(tmp_path)
 
 
 def test_a_sample_says_nothing_of_the_rows_after_it(tmp_path):

@@ -114,19 +114,17 @@ OTHERS = [
 ]
 
 
-def test_the_advice_for_a_few_groups_parts_them_if_need_be_with_another_seed() -> None:
-    tried = Counter[str]()
-    for number in range(40):
-        examples = [{"group": f"{number} {group}"} for group in range(2)]
-        given = options(dev_share=0.01)
-        words = re.match(r"set (?:dev_seed, now 1, to (\d+) and )?dev_share, now 0\.01, to ([\d.]+)$",
-                         dev_share_advice(given, examples))  # fmt: skip
-        assert words, number
-        tried["seed" if words[1] else "share"] += 1
-        changed = given.model_copy(update={"dev_seed": int(words[1] or 1), "dev_share": float(words[2])})
-        assert all(split_off_dev(changed, examples)), number
-    assert min(tried["seed"], tried["share"]) > 0
-    assert dev_share_advice(given, examples[:1]).startswith("no dev_share can part them")
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_advice_for_a_few_groups_separates_them(number: int) -> None:
+    examples = [{"group": f"{number} {group}"} for group in range(3)]
+    unsuitable = options(dev_share=0.001)
+    advice = re.fullmatch(r"set dev_share, now 0\.001, to ([\d.]+)", dev_share_advice(unsuitable, examples))
+    assert advice
+    assert all(split_off_dev(unsuitable.model_copy(update={"dev_share": float(advice[1])}), examples))
+
+
+def test_where_no_share_separates_them_another_seed_is_advised() -> None:
+    assert dev_share_advice(options(), [{"group": "0 0"}]) == "choose another dev_seed"
 
 
 def test_training_contexts_that_share_text_with_the_test_set_are_dropped_and_counted(tmp_path: Path) -> None:

@@ -231,15 +231,12 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
     for arguments, said in (
         (["연기"], "--in FILE"),
         (["--in", "texts.txt"], "give a QUERY"),
-        (["연기", "--gold", corpora / "qa_dev.json"], "brings queries and texts of its own"),
-        (["--gold", corpora / "qa_dev.json", "--column", "text"], "leave QUERY, --in and --column out"),
-        (["--gold", corpora / "qa_dev.json", *VECTORS], "leave it out with --gold"),
+        (["연기", "--gold", corpora / "qa_dev.json"], "or --gold FILE.json without these"),
+        (["--gold", corpora / "qa_dev.json", *VECTORS], "or --gold FILE.json without these"),
         (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
-        (["연기", "texts.txt", "--in", "texts.txt"], "texts.txt is a file, but given as a QUERY"),
         (["연기", "--in", corpora / "qa_dev.json"], "is not one text per line"),
         (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),
         (["연기", "--in", "texts.txt", "--hybrid-pooling", "bm25"], "there is no pooling 'bm25'"),
-        (["연기", "--in", "texts.txt", "--by", "mean", "--weights", "w.json"], "--weights is for the pooling weighted"),
         (["연기", "--in", "texts.txt", "--by", "weighted"], "needs weights of tokens"),
     ):
         assert said in kobert("similar", "mlm", *arguments).complaint

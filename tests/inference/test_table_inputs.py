@@ -83,10 +83,6 @@ WRONG = [
      r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); "
      r"name it with --column; the first line of the file must hold the names of the columns, so add one if yours has "
      r"none$"),
-    ("a.csv", QUESTIONS, "korquad", ["question", "context"],
-     "--column question is given for the context, but is a name of the question; give the columns of context and"),
-    ("a.csv", "물음,글\n누가 갔나?,민수가 갔다.\n", "korquad", ["물음", "글"],
-     r"a\.csv, line 2: the context \(column '물음'\) ends with a question mark, the question \(column '글'\) does not"),
     ("a.tsv", PAIRS, "nsmc", ["sentence1", "sentence2"], "model reads text; name no more columns"),
     ("a.csv", "document\n", "nsmc", [], r"a\.csv has no rows; add some"),
     ("a.jsonl", '{"text": 3}', "classification", [], r"a\.jsonl, line 1: the column 'text' holds int, text was"),
