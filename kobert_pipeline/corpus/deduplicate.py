@@ -28,11 +28,9 @@ Place = tuple[int, int]
 
 
 class MinHashOptions(Options):
-    """MinHash: documents whose sets of n-grams have Jaccard similarity s are found with probability
+    """MinHash: documents whose sets of five-eojeol n-grams have Jaccard similarity s are found with probability
     1 - (1 - s^hashes)^buckets."""
 
-    n_grams: int = Field(5, gt=0)
-    """Eojeols in an n-gram."""
     buckets: int = Field(14, gt=0, le=1000)
     """Bands of the signature; documents that agree in one band are copies."""
     hashes_per_bucket: int = Field(8, gt=0, le=1000)
@@ -109,7 +107,7 @@ def minhash_config(options: MinHashOptions) -> Any:
     from datatrove.utils.text import TextNormConfig
 
     return MinhashConfig(
-        n_grams=options.n_grams,
+        n_grams=5,
         num_buckets=options.buckets,
         hashes_per_bucket=options.hashes_per_bucket,
         norm_config=TextNormConfig(norm_unicode_diacritics=False, norm_numbers=False),

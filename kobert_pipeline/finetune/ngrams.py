@@ -45,8 +45,6 @@ class Ngrams(Options):
     """Units of the shortest n-grams."""
     max_n: int = Field(5, ge=1)
     """Units of the longest n-grams."""
-    min_df: int = Field(2, ge=1)
-    """N-grams in fewer training texts than this are ignored."""
     # of the values tried the best beside an encoder, on NSMC's dev split (docs/results/tries.md)
     c: float = Field(0.3, gt=0)
     """Inverse strength of the L2 penalty (scikit-learn's C): lower values fit the training set less closely."""
@@ -75,7 +73,7 @@ class NgramClassifier:
         from sklearn.linear_model import LogisticRegression
 
         counts = counted(options, texts)
-        frequent = np.bincount(counts.indices, minlength=HASHES) >= options.min_df
+        frequent = np.bincount(counts.indices, minlength=HASHES) >= 2  # n-grams in a single text are ignored
         weights, intercepts = [], []
         for positive in [1] if classes == 2 else range(classes):
             own = labels == positive

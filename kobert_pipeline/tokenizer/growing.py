@@ -76,8 +76,7 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
     if (needed := len(vocabulary.keys() | special)) > vocab_size:
         raise UserError(
             f"tokenizer.subword.vocab_size is {vocab_size}, but the {len(vocabulary)} tokens of tokenizer.base and the "
-            f"special tokens and unused slots that it lacks are {needed}; raise it to {needed} or more, or set keep: "
-            "nothing"
+            f"special tokens that it lacks are {needed}; raise it to {needed} or more, or set keep: nothing"
         )
     # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs
     for token, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1]):

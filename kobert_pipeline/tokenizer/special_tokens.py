@@ -24,8 +24,3 @@ OUR_IDS = SpecialIds(PAD_ID, CLS_ID, SEP_ID, MASK_ID, tuple(range(len(SPECIAL_TO
 """Those of every vocabulary that this package trains."""
 IGNORE_INDEX = -100
 """The label that losses ignore, as in PyTorch and HF."""
-
-
-def unused_tokens(count: int) -> list[str]:
-    """`[unused0]`, ...: slots after the special tokens, to which a user can give a meaning later."""
-    return [f"[unused{number}]" for number in range(count)]

@@ -23,7 +23,7 @@ from kobert_pipeline.progress import track
 from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grow_vocabulary, load_base, origins
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
 from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, markdown, paragraphs_with_answers
-from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, unused_tokens
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Lines, Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
@@ -69,8 +69,6 @@ class TokenizerOptions(Options):
     limit_alphabet: int | None = Field(None, gt=0)
     """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
     quarter of the vocabulary (half of a small one, up to 2,000)."""
-    unused: int = Field(0, ge=0)
-    """Number of slots `[unused0]`, ... after the special tokens, for tokens that a user adds later."""
     base: str | None = None
     """Checkpoint (published folder, below data_dir) whose vocabulary is grown or swapped for this corpus."""
     base_license: str | None = Field(None, exclude=True)
@@ -128,16 +126,13 @@ def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer
     alone exceed that."""
     size = options.subword.vocab_size
     alphabet = alphabet_of(lines(), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
-    special_tokens = SPECIAL_TOKENS + unused_tokens(options.unused)
-    if len(alphabet) + len(special_tokens) > size:
-        largest = f"limit_alphabet (now {len(alphabet)})"
-        if options.unused > len(alphabet):
-            largest = f"unused (now {options.unused})"
+    if len(alphabet) + len(SPECIAL_TOKENS) > size:
         raise UserError(
             f"tokenizer.subword.vocab_size is {size}, which has no room for {len(alphabet)} characters and "
-            f"{len(special_tokens)} special tokens and unused slots; raise it, or lower tokenizer.{largest}"
+            f"{len(SPECIAL_TOKENS)} special tokens; raise it, or lower tokenizer.limit_alphabet (now "
+            f"{options.limit_alphabet})"
         )
-    return alphabet, options.subword.train(lines, alphabet, special_tokens)
+    return alphabet, options.subword.train(lines, alphabet, SPECIAL_TOKENS)
 
 
 def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:

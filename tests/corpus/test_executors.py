@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kobert_pipeline.corpus.document import document_parts
+from kobert_pipeline.corpus.executors import slurm
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.phases import WriteParts
 from kobert_pipeline.corpus.stage import run
@@ -226,12 +227,13 @@ def fake_slurm(tmp_path, monkeypatch):
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod((folder / name).stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.2)
     return folder
 
 
 @pytest.mark.slow
 def test_slurm_makes_the_same_files(plain, tmp_path, fake_slurm):
-    executor = {"name": "slurm", "partition": "cpu", "poll_seconds": 0.2, "sbatch_args": {"account": "abc"}}
+    executor = {"name": "slurm", "partition": "cpu", "sbatch_args": {"account": "abc"}}
     assert (run(options(executor=executor), CORPORA, tmp_path / "out"), content(tmp_path / "out"))[::-1] == plain
     script = (fake_slurm / "job1.sh").read_text()
     assert "--partition=cpu" in script and "--account=abc" in script
@@ -239,7 +241,7 @@ def test_slurm_makes_the_same_files(plain, tmp_path, fake_slurm):
 
 def test_a_mistake_in_a_slurm_task_comes_back(tmp_path, fake_slurm):
     (tmp_path / "a.jsonl").write_text("no json\n", encoding="utf-8")
-    executor = {"name": "slurm", "partition": "cpu", "poll_seconds": 0.2}
+    executor = {"name": "slurm", "partition": "cpu"}
     with pytest.raises(UserError, match=r"a\.jsonl, line 1: not JSON"):
         run(
             options(sources=[{"name": "jsonl", "path": "a.jsonl"}], decontaminate=[], executor=executor),

@@ -18,7 +18,6 @@ from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
 
 FAMILIES = ["bpe", "unigram", "wordpiece"]
 SIZE = 1000
-FIRST = [*SPECIAL_TOKENS, "[unused0]", "[unused1]", "[unused2]"]
 STRANGE = "쀍"
 
 
@@ -39,7 +38,7 @@ def folders(front_end, tmp_path_factory):
     """A trained tokenizer of every family."""
     made = {family: tmp_path_factory.mktemp("families") / family for family in FAMILIES}
     for family, out in made.items():
-        assert train(front_end, out, family, unused=3)["vocab_size"] == SIZE
+        assert train(front_end, out, family)["vocab_size"] == SIZE
     return made
 
 
@@ -57,11 +56,12 @@ def test_the_families_are_all_there_are():
     assert Subword.names() == FAMILIES
 
 
-def test_special_tokens_and_then_unused_slots_have_the_first_ids(folders, backends):
+def test_special_tokens_have_the_first_ids(folders, backends):
     for family in FAMILIES:
-        assert [backends[family].id_to_token(i) for i in range(8)] == FIRST, family
-        assert [backends[family].token_to_id(token) for token in FIRST] == list(range(8)), family
-        assert (folders[family] / "vocabulary.txt").read_text(encoding="utf-8").splitlines()[:8] == FIRST, family
+        assert [backends[family].id_to_token(i) for i in range(5)] == SPECIAL_TOKENS, family
+        assert [backends[family].token_to_id(token) for token in SPECIAL_TOKENS] == list(range(5)), family
+        lines = (folders[family] / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
+        assert lines[:5] == SPECIAL_TOKENS, family
         assert sorted(loaded(folders[family]).all_special_ids) == list(range(5)), family
 
 
@@ -73,7 +73,7 @@ def test_the_vocabulary_has_the_size_asked_for_and_no_gaps(folders, backends):
 
 def test_training_twice_gives_the_same_bytes(front_end, folders, tmp_path):
     for family in FAMILIES:
-        train(front_end, tmp_path / f"again-{family}", family, unused=3)
+        train(front_end, tmp_path / f"again-{family}", family)
         first, second = (
             {path.relative_to(place): path.read_bytes() for path in place.rglob("*") if path.is_file()}
             for place in (folders[family], tmp_path / f"again-{family}")
@@ -100,25 +100,15 @@ def test_pieces_join_back_to_the_marked_morphemes(backends, rows):
 def test_every_piece_is_a_part_of_some_morpheme(backends, rows):
     for family in FAMILIES:
         corpus = "\n".join({piece for row in rows for piece in row.words()})
-        assert [piece for piece in backends[family].get_vocab() if piece not in FIRST and piece not in corpus] == [], (
-            family
-        )
+        assert [
+            piece for piece in backends[family].get_vocab() if piece not in SPECIAL_TOKENS and piece not in corpus
+        ] == [], family
 
 
 def test_every_letter_of_the_alphabet_has_a_piece(front_end, backends):
     for family in FAMILIES:
         alphabet = alphabet_of(corpus_lines(front_end.analysis), SIZE // 2)
         assert set(alphabet) == {piece for piece in backends[family].get_vocab() if len(piece) == 1}, family
-
-
-def test_an_unused_slot_is_one_piece_wherever_it_stands(folders):
-    for family in FAMILIES:
-        encoded = loaded(folders[family])(
-            "가[unused1]나 [unused2]", add_special_tokens=False, return_offsets_mapping=True
-        )
-        places = dict(zip(encoded.input_ids, encoded.offset_mapping, strict=True))
-        assert (places[6], places[7]) == ((1, 10), (12, 21)), family
-        assert 5 not in places, family
 
 
 def test_a_letter_without_a_piece_is_unknown(backends):
@@ -164,23 +154,17 @@ def test_a_size_beyond_the_text_is_refused_with_one_that_works(front_end, tmp_pa
 
 
 def test_a_size_below_special_tokens_and_alphabet_is_refused(front_end, tmp_path):
-    for (options, remedy), family in itertools.product(
-        [
-            ({"unused": 60}, r"lower tokenizer\.unused \(now 60\)"),
-            ({"unused": 20, "limit_alphabet": 90}, r"lower tokenizer\.limit_alphabet \(now 90\)"),
-        ],
-        FAMILIES,
-    ):
-        with pytest.raises(UserError, match=f"vocab_size is 100, which has no room .*{remedy}"):
-            train(front_end, tmp_path / f"small-{family}-{len(options)}", family, 100, **options)
+    for family in FAMILIES:
+        with pytest.raises(UserError, match=r"vocab_size is 100, which has no room .*limit_alphabet \(now 96\)"):
+            train(front_end, tmp_path / f"small-{family}", family, 100, limit_alphabet=96)
 
 
 def test_a_size_of_special_tokens_and_alphabet_alone_will_do(front_end, tmp_path):
     for family in FAMILIES:
-        train(front_end, tmp_path / f"letters-{family}", family, 100, unused=15, limit_alphabet=80)
+        train(front_end, tmp_path / f"letters-{family}", family, 100, limit_alphabet=95)
         pieces = (tmp_path / f"letters-{family}" / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
         assert len(pieces) == 100, family
-        assert [len(piece) for piece in pieces[20:]] == [1] * 80, family
+        assert [len(piece) for piece in pieces[5:]] == [1] * 95, family
 
 
 def test_an_alphabet_that_spells_nothing_is_refused(front_end, tmp_path):
@@ -229,16 +213,10 @@ def test_nothing_to_learn_from_leaves_the_special_tokens():
 def test_a_saved_copy_gives_the_same_ids_and_places(folders, bundled, tmp_path):
     for family in FAMILIES:
         loaded(folders[family]).save_pretrained(tmp_path / family)
-        texts = [document.text[:200] for document in bundled[::5]] + [f"{STRANGE} [unused0] 😀"]
+        texts = [document.text[:200] for document in bundled[::5]] + [f"{STRANGE} [MASK] 😀"]
         first, second = (
             one(texts, return_offsets_mapping=True)
             for one in (loaded(folders[family]), MorphemeTokenizer.from_pretrained(tmp_path / family))
         )
         assert first["input_ids"] == second["input_ids"], family
         assert first["offset_mapping"] == second["offset_mapping"], family
-
-
-def test_a_frequency_below_nothing_is_the_users_mistake():
-    for name in ["bpe", "wordpiece"]:
-        with pytest.raises(ValueError, match="min_frequency"):
-            TokenizerOptions(subword={"name": name, "min_frequency": -1})

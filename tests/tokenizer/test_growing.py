@@ -52,17 +52,17 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def old(front_end, place):
-    return train(front_end, place / "old", OLD, unused=2)
+    return train(front_end, place / "old", OLD)
 
 
 @pytest.fixture(scope="module")
 def grown(front_end, place, old):
-    return train(front_end, place / "grown", base=str(old), unused=2)
+    return train(front_end, place / "grown", base=str(old))
 
 
 @pytest.fixture(scope="module")
 def swapped(front_end, place, old):
-    return train(front_end, place / "swapped", base=str(old), keep="nothing", unused=2)
+    return train(front_end, place / "swapped", base=str(old), keep="nothing")
 
 
 # keep: all
@@ -85,11 +85,11 @@ def test_grown_origins_are_the_old_ids_of_their_spelling(old, grown):
     assert {min(len(ids), 2) for ids in origins[OLD:]} == {0, 2}
 
 
-def test_grown_special_tokens_and_slots_stay_special(old, grown):
+def test_grown_special_tokens_stay_special(old, grown):
     before, after = (
         {id_: token.content for id_, token in loaded(one).added_tokens_decoder.items()} for one in (old, grown)
     )
-    assert before == after == dict(enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]"]))
+    assert before == after == dict(enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
 
 
 def test_grown_tokenizer_uses_its_new_pieces(old, grown, bundled):
@@ -100,16 +100,9 @@ def test_grown_tokenizer_uses_its_new_pieces(old, grown, bundled):
 
 
 def test_growing_twice_gives_the_same_bytes(front_end, old, grown, tmp_path):
-    again = train(front_end, tmp_path / "again", base=str(old), unused=2)
+    again = train(front_end, tmp_path / "again", base=str(old))
     for name in (VOCABULARY_FILE, ORIGINS_FILE, "vocabulary.txt"):
         assert (again / name).read_bytes() == (grown / name).read_bytes()
-
-
-def test_grown_slots_that_the_base_lacks_are_slots(front_end, tmp_path):
-    made = loaded(train(front_end, tmp_path / "slots", VOCAB_SIZE + 100, base=str(front_end.tokenizer), unused=2))
-    slot = made.convert_tokens_to_ids("[unused1]")
-    assert slot >= VOCAB_SIZE
-    assert made("가[unused1]", add_special_tokens=False).input_ids[-1] == slot
 
 
 def test_a_base_larger_than_the_size_asked_for_is_refused(front_end, tmp_path):
@@ -119,22 +112,15 @@ def test_a_base_larger_than_the_size_asked_for_is_refused(front_end, tmp_path):
         train(front_end, tmp_path / "smaller", NEW, base=str(front_end.tokenizer))
 
 
-def test_a_base_without_room_for_new_slots_is_refused_with_a_size_that_works(front_end, old, tmp_path):
-    with pytest.raises(UserError, match=f"vocab_size is {OLD + 1}, .* raise it to {OLD + 2} or more"):
-        train(front_end, tmp_path / "full", OLD + 1, base=str(old), unused=4)
-    made = train(front_end, tmp_path / "fitting", OLD + 2, base=str(old), unused=4)
-    assert vocabulary(made) == [*vocabulary(old), "[unused2]", "[unused3]"]
-
-
 def test_a_base_of_the_size_asked_for_stays_as_it_is(front_end, old, tmp_path):
-    assert vocabulary(train(front_end, tmp_path / "same", OLD, base=str(old), unused=2)) == vocabulary(old)
+    assert vocabulary(train(front_end, tmp_path / "same", OLD, base=str(old))) == vocabulary(old)
 
 
 # keep: nothing
 
 
 def test_swapped_vocabulary_is_what_training_without_a_base_gives(front_end, swapped, tmp_path):
-    anew = train(front_end, tmp_path / "anew", unused=2)
+    anew = train(front_end, tmp_path / "anew")
     assert (anew / VOCABULARY_FILE).read_bytes() == (swapped / VOCABULARY_FILE).read_bytes()
     assert not (anew / ORIGINS_FILE).exists()
 

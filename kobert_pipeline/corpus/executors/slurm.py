@@ -13,6 +13,9 @@ from pydantic import Field
 from kobert_pipeline.corpus.executor import Executor, Step
 from kobert_pipeline.errors import UserError
 
+POLL_SECONDS = 10
+"""Seconds between two queries of the tasks' state."""
+
 
 class Slurm(Executor):
     """Slurm array jobs."""
@@ -28,8 +31,6 @@ class Slurm(Executor):
     """Memory of a task, in GB."""
     sbatch_args: dict[str, str] = {}
     """Further options of sbatch, for example {account: abc}."""
-    poll_seconds: float = Field(10, gt=0)
-    """Seconds between two queries of the tasks' state."""
 
     def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
         """A SlurmPipelineExecutor. Raises UserError where this machine has no sbatch."""
@@ -65,4 +66,4 @@ class Slurm(Executor):
             # a job that ended without all its marks has failed tasks, which `Executor.run` reports
             if running.returncode or not running.stdout.strip():
                 return
-            time.sleep(self.poll_seconds)
+            time.sleep(POLL_SECONDS)

@@ -5,7 +5,6 @@ A character that is not in the vocabulary becomes one [UNK]; the rest of its mor
 
 from typing import Literal
 
-from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
@@ -16,8 +15,6 @@ class Bpe(Subword):
     """BPE: pieces come from merges, which encoding replays."""
 
     name: Literal["bpe"] = "bpe"
-    min_frequency: int = Field(2, ge=0)
-    """A pair seen less often is not merged."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
         """Train with the trainer of `tokenizers`."""
@@ -27,7 +24,7 @@ class Bpe(Subword):
         # the alphabet is given in full, so the trainer neither adds characters nor drops any
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
-            min_frequency=self.min_frequency,
+            min_frequency=2,
             special_tokens=special_tokens,
             initial_alphabet=alphabet,
             limit_alphabet=len(alphabet),

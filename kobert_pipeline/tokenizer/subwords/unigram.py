@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from typing import Literal
 
-from pydantic import Field
 from tokenizers import Tokenizer, models
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
@@ -23,10 +22,6 @@ class Unigram(Subword):
     """Unigram: pieces have probabilities."""
 
     name: Literal["unigram"] = "unigram"
-    max_piece_length: int = Field(16, ge=1)
-    """Most characters of a piece."""
-    shrinking_factor: float = Field(0.75, gt=0, lt=1)
-    """Share of the pieces that each round of pruning keeps."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
         """Train with SentencePiece on the morphemes and their counts."""
@@ -63,8 +58,6 @@ class Unigram(Subword):
             vocab_size=size + 1,  # SentencePiece counts its own unknown token, which is left out below
             hard_vocab_limit=False,  # a small corpus has fewer pieces; the stage reports how many
             character_coverage=1.0,
-            max_sentencepiece_length=self.max_piece_length,
-            shrinking_factor=self.shrinking_factor,
             # everything that changes or splits text is off: the analyzer has done it
             normalization_rule_name="identity",
             add_dummy_prefix=False,

@@ -6,7 +6,6 @@ gives the text back.
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from kobert_pipeline.tokenizer.special_tokens import UNK
@@ -18,8 +17,6 @@ class WordPiece(Subword):
 
     name: Literal["wordpiece"] = "wordpiece"
     grows: ClassVar[bool] = True
-    min_frequency: int = Field(2, ge=0)
-    """A pair seen less often is not merged."""
 
     def train(self, lines: Lines, alphabet: list[str], special_tokens: list[str]) -> Tokenizer:
         """Train with the trainer of `tokenizers`."""
@@ -28,7 +25,7 @@ class WordPiece(Subword):
         backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         trainer = trainers.WordPieceTrainer(
             vocab_size=self.vocab_size,
-            min_frequency=self.min_frequency,
+            min_frequency=2,
             special_tokens=special_tokens,
             continuing_subword_prefix="",
             initial_alphabet=alphabet,
