@@ -1,6 +1,5 @@
 """Scores, in percent. KorQuAD's exact match and F1 follow its official script (evaluate-v1.0: F1 over characters, not
-words); the others equal those of scikit-learn and SciPy. A score that is undefined (no positives, constant predictions)
-is 0.0."""
+words). A score that is undefined (no positives, constant predictions) is 0.0."""
 
 import math
 import statistics
@@ -24,28 +23,29 @@ def accuracy(predictions: list[int], labels: list[int]) -> float:
     return 100.0 * sum(a == b for a, b in zip(predictions, labels, strict=True)) / len(labels)
 
 
-def f1(predictions: list[int], labels: list[int], positive: int = 1) -> float:
-    """F1 of the label `positive`, in percent; 0.0 where it does not occur."""
-    both = sum(a == b == positive for a, b in zip(predictions, labels, strict=True))
-    either = predictions.count(positive) + labels.count(positive)
-    return 100.0 * 2 * both / either if either else 0.0
+# scikit-learn takes a second to import, and most commands score nothing
+
+
+def f1(predictions: list[int], labels: list[int]) -> float:
+    """F1 of the label 1, in percent; 0.0 where it does not occur."""
+    from sklearn.metrics import f1_score
+
+    return 100.0 * float(f1_score(labels, predictions, labels=[1], average="macro", zero_division=0))
 
 
 def macro_f1(predictions: list[int], labels: list[int]) -> float:
     """Mean F1 over all labels that occur in predictions or labels, in percent."""
-    present = {*predictions, *labels}
-    return sum(f1(predictions, labels, label) for label in present) / len(present)
+    from sklearn.metrics import f1_score
+
+    return 100.0 * float(f1_score(labels, predictions, average="macro", zero_division=0))
 
 
 def matthews_corrcoef(predictions: list[int], labels: list[int]) -> float:
     """Matthews correlation coefficient for two or more classes (Gorodkin 2004), in percent; 0.0 where either side is
     constant."""
-    equal, total = sum(a == b for a, b in zip(predictions, labels, strict=True)), len(labels)
-    given, right = Counter(predictions), Counter(labels)
-    # whole numbers until the last line, so the spread of a constant side is exactly 0
-    covariance = equal * total - sum(count * right[label] for label, count in given.items())
-    spreads = [total**2 - sum(count**2 for count in side.values()) for side in (given, right)]
-    return 100.0 * covariance / math.sqrt(math.prod(spreads)) if all(spreads) else 0.0
+    from sklearn.metrics import matthews_corrcoef
+
+    return 100.0 * float(matthews_corrcoef(labels, predictions))
 
 
 CLASSIFICATION: dict[str, Callable[[list[int], list[int]], float]] = {
@@ -57,13 +57,10 @@ CLASSIFICATION: dict[str, Callable[[list[int], list[int]], float]] = {
 def classification_report(predictions: list[int], labels: list[int], names: list[str]) -> dict[str, Any]:
     """`classes`: precision, recall and F1 in percent and the support (number of examples) of each of the n classes;
     `confusion_matrix` (n, n): how many examples of each class (row) were predicted as each class (column)."""
-    pairs = Counter(zip(labels, predictions, strict=True))
-    given, right = Counter(predictions), Counter(labels)
-    numbers = range(len(names))
-    return {
-        "classes": [_class_row(names[i], pairs[i, i], given[i], right[i]) for i in numbers],
-        "confusion_matrix": [[pairs[row, column] for column in numbers] for row in numbers],
-    }
+    matrix = np.zeros((len(names), len(names)), int)
+    np.add.at(matrix, (labels, predictions), 1)
+    counts = zip(names, matrix.diagonal().tolist(), matrix.sum(0).tolist(), matrix.sum(1).tolist(), strict=True)
+    return {"classes": [_class_row(*row) for row in counts], "confusion_matrix": matrix.tolist()}
 
 
 def _class_row(name: str, both: int, given: int, right: int) -> dict[str, Any]:
@@ -79,24 +76,16 @@ def _class_row(name: str, both: int, given: int, right: int) -> dict[str, Any]:
 
 def pearson(predictions: list[float], values: list[float]) -> float:
     """Pearson correlation, in percent; 0.0 where either side is constant."""
-    sides = [np.asarray(side, np.float64) for side in (predictions, values)]
-    if any(np.ptp(side) == 0 for side in sides):  # constant: the norm below would be 0
+    if np.ptp(predictions) == 0 or np.ptp(values) == 0:  # NumPy divides by 0
         return 0.0
-    given, right = ((side - side.mean()) / np.linalg.norm(side - side.mean()) for side in sides)
-    return 100.0 * float(np.clip(given @ right, -1, 1))  # rounding may exceed 1, as in SciPy, which clips too
+    return 100.0 * float(np.corrcoef(predictions, values)[0, 1])
 
 
 def spearman(predictions: list[float], values: list[float]) -> float:
     """Spearman rank correlation, in percent; ties get their mean rank; 0.0 where either side is constant."""
-    return pearson(mean_ranks(predictions), mean_ranks(values))
+    from scipy.stats import rankdata
 
-
-def mean_ranks(values: list[float]) -> list[float]:
-    """Ranks from 1; ties get their mean rank."""
-    # place (n,): which distinct value; k equal values with last rank r share the mean of r - k + 1, ..., r
-    _, place, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
-    ranks: list[float] = (np.cumsum(counts) - (counts - 1) / 2)[place].tolist()
-    return ranks
+    return pearson(rankdata(predictions), rankdata(values))
 
 
 def ranking_scores(ranks: np.ndarray, cutoff: int = 10) -> dict[str, float]:

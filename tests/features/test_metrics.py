@@ -1,15 +1,12 @@
-"""Scores, compared with scikit-learn and with a second implementation of KorQuAD's official definition
-(evaluate-v1.0.py)."""
+"""KorQuAD's scores, compared with a second implementation of the official definition (evaluate-v1.0.py)."""
 
 import string
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score
 
 from kobert_pipeline.features.metrics import (
-    accuracy,
     korquad_exact_match,
     korquad_f1,
     korquad_normalize,
@@ -92,14 +89,3 @@ def test_every_symbol_is_replaced_removed_or_kept_as_officially() -> None:
     for code in [*range(33, 127), 0x300A, 0x300B, 0x3008, 0x3009, 0x2018, 0x2019, 0x201C, 0x300C, 0x00B7, 0x3001]:
         text = f"가{chr(code)}나"
         assert korquad_normalize(text) == " ".join(plain_words(text))
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=50))
-def test_accuracy_equals_scikit_learn(pairs: list[tuple[int, int]]) -> None:
-    predictions, labels = (list(side) for side in zip(*pairs, strict=True))
-    assert accuracy(predictions, labels) == pytest.approx(100 * accuracy_score(labels, predictions))
-
-
-def test_accuracy_of_lists_of_different_length_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"shorter|longer"):
-        accuracy([1, 0], [1])
