@@ -12,7 +12,6 @@ from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import BACKENDS, TORCH, load_errors
-from kobert_pipeline.inference.prepack import prepack
 from kobert_pipeline.inference.similar import EmbeddedTexts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
@@ -44,8 +43,6 @@ class ServedModel:
         self.task = self._task()
         folder = self.checkpoint.folder
         self.embedder = Embedder(self.model, self.tokenizer, long=long)
-        if backend == TORCH:
-            prepack(self.model)
         # error messages quote it, and must not tell a client in which folder the checkpoint is
         for part in (self.model, self.embedder.encoder):
             part.name_or_path = name

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -47,7 +46,6 @@ class Service:
         self.checkpoints, self.limits, self.load, self.metrics = checkpoints, limits, load, Metrics()
         self.batcher = Batcher(limits.max_batch_tokens, limits.max_queue, self.metrics.on_batch)
         self.metrics.watch_queue(lambda: len(self.batcher))
-        self.wakeups: Wakeups  # once started, since it needs the event loop
         self.models: dict[str, ServedModel] = {}
         self.failure: Exception | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -70,7 +68,6 @@ class Service:
         """Load the models, in the background."""
         loop = asyncio.get_running_loop()
         self.batcher.before_batch = partial(wait_for_turn, loop)
-        self.wakeups = Wakeups(loop)
         self._thread.start()
 
     def close(self) -> None:
@@ -132,7 +129,7 @@ class Service:
     async def _unless_gone(self, request: Request, futures: list[Future[Any]]) -> list[Any]:
         """The results of the futures. What still waits is cancelled when the client goes, when its time is over, or
         when another text of the request fails."""
-        finished, gone = all_done(futures, self.wakeups), None
+        finished, gone = all_done(futures, asyncio.get_running_loop()), None
         try:
             await asyncio.wait({finished}, timeout=PATIENCE)
             if not finished.done():
@@ -151,35 +148,9 @@ class Service:
                 future.cancel()
 
 
-class Wakeups:
-    """Calls from other threads into an event loop, with one wake-up of the loop for all that wait.
-
-    To wake the loop is a system call, and then one more turn of it, so the requests of a batch share one.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._calls: deque[Callable[[], None]] = deque()
-        self._woken = False
-
-    def call_soon(self, call: Callable[[], None]) -> None:
-        """Have the loop call this, soon. Does nothing once the loop is closed."""
-        self._calls.append(call)
-        if not self._woken:
-            self._woken = True
-            with contextlib.suppress(RuntimeError):  # the server has ended, and nobody waits
-                self.loop.call_soon_threadsafe(self._call_all)
-
-    def _call_all(self) -> None:
-        # set before the calls are taken: a call added meanwhile must wake the loop again, even if it is taken here
-        self._woken = False
-        while self._calls:
-            self._calls.popleft()()
-
-
-def all_done(futures: Sequence[Future[Any]], wakeups: Wakeups) -> asyncio.Future[None]:
+def all_done(futures: Sequence[Future[Any]], loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
     """A future of that event loop, done as soon as all of these are, or one of them has failed."""
-    finished: asyncio.Future[None] = wakeups.loop.create_future()
+    finished: asyncio.Future[None] = loop.create_future()
     left = len(futures)
 
     def finish() -> None:
@@ -190,7 +161,8 @@ def all_done(futures: Sequence[Future[Any]], wakeups: Wakeups) -> asyncio.Future
         nonlocal left
         left -= 1
         if not left or future.cancelled() or future.exception():
-            wakeups.call_soon(finish)
+            with contextlib.suppress(RuntimeError):  # the server has ended, and nobody waits
+                loop.call_soon_threadsafe(finish)
 
     for future in futures:
         future.add_done_callback(count)

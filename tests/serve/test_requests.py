@@ -4,18 +4,15 @@ import asyncio
 import json
 import re
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor
 from html import escape
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from held_model import HeldModel, wait_until
 from starlette.testclient import TestClient
 
 from kobert_pipeline.serve import service
-from kobert_pipeline.serve.service import Wakeups
 
 SECRET = "비밀스러운 글"
 OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
@@ -214,29 +211,12 @@ def test_a_loop_that_is_busy_or_closed_holds_no_batch_up() -> None:
     service.wait_for_turn(closed)
 
 
-def test_calls_from_other_threads_share_a_wake_up_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = asyncio.new_event_loop()
-    called: list[tuple[int, int]] = []
-    wake = Mock(wraps=loop.call_soon_threadsafe)
-    monkeypatch.setattr(loop, "call_soon_threadsafe", wake)
-    wakeups = Wakeups(loop)
-    for call in range(100):
-        wakeups.call_soon(partial(called.append, (-1, call)))
-    assert wake.call_count == 1
-
-    def add(thread: int) -> None:
-        for call in range(2000):
-            wakeups.call_soon(partial(called.append, (thread, call)))
-
-    async def add_in_threads() -> None:
-        await asyncio.gather(*(asyncio.to_thread(add, thread) for thread in range(4)))
-
-    loop.run_until_complete(add_in_threads())
-    loop.run_until_complete(asyncio.sleep(0.01))
-    assert sorted(called) == [(-1, call) for call in range(100)] + [(t, call) for t in range(4) for call in range(2000)]
-
+def test_results_after_the_loop_has_closed_wake_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    loop, result = asyncio.new_event_loop(), Future[int]()
+    service.all_done([result], loop)
     loop.close()
-    Wakeups(loop).call_soon(lambda: None)  # nobody waits any more
+    result.set_result(1)  # a callback that raises is logged
+    assert not caplog.records
 
 
 def test_a_client_that_goes_is_dropped_from_the_queue(client_of: Any, held: HeldModel) -> None:
