@@ -20,14 +20,17 @@ SMALL_MODEL = 2**33
 
 
 class Commands(TyperGroup):
-    """The commands in `kobert --help`, each with the whole first sentence of its own help."""
+    """The commands in `kobert --help`, in groups, each with the whole first sentence of its own help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands."""
-        # click shortens a help text that it derives itself to one line, but not a `short_help` that is set
-        for command in self.commands.values():
-            command.short_help = first_sentence(command.help or "")
-        super().format_commands(ctx, formatter)
+        """Write the commands of each `rich_help_panel`; typer does so only where rich prints the help."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None)
+            groups.setdefault(panel or "Commands", []).append((name, first_sentence(command.help or "")))
+        for panel, rows in groups.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
 
 def first_sentence(text: str) -> str:

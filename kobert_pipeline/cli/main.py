@@ -55,12 +55,27 @@ app = typer.Typer(
 )
 
 
+RECIPES, USING_A_CHECKPOINT, DATA = "Recipes", "Using a checkpoint", "Data and help"
+ONE_STAGE = "Stages (run one of them; those that it reads must be finished)"
+"""The groups of commands in `kobert --help`."""
+STAGE_HELP = {
+    "checkpoint": "Take an existing model and its tokenizer, from a folder or the Hugging Face Hub.",
+    "corpus": "Clean and deduplicate texts, and leave out those of evaluation sets.",
+    "analysis": "Find the boundaries of morphemes and sentences.",
+    "tokenizer": "Train a vocabulary over morphemes, and report on it.",
+    "shards": "Encode the corpus as token ids with all boundaries.",
+    "features": "Encode task files as train, dev and test sets.",
+    "pretrain": "Train a model on the shards.",
+    "finetune": "Train and score one model per seed on the features.",
+    "publish": "Write a folder that plain `transformers` loads, with a model card, and upload it if asked to.",
+}
+
+
 def main() -> None:
     """Run the command line, and turn errors into exit codes."""
     run_app(app)
 
 
-@app.command("help")
 def show_help(
     command: Annotated[str | None, typer.Argument(metavar="COMMAND", help="A command; default: all of them.")] = None,
 ) -> None:
@@ -68,7 +83,7 @@ def show_help(
     app([*([command] if command else []), "--help"], prog_name="kobert", standalone_mode=False)
 
 
-@app.command()
+@app.command(rich_help_panel=RECIPES)
 def run(
     recipe: RecipeName,
     until: Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after this stage.")] = None,
@@ -100,9 +115,6 @@ def _stage_command(stage: str) -> Callable[..., None]:
         with stop_after(minutes):
             run_recipe(recipe, setting, run_dir, num_workers, as_json, only=stage, redo=[stage] if redo else None)
 
-    command.__doc__ = (
-        f"Run only the stage {stage}; the stages it reads must be finished. Example: kobert {stage} quickstart"
-    )
     return command
 
 
@@ -121,7 +133,7 @@ def pretrain(
     fit: Annotated[bool, typer.Option("--fit", help=FIT)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run only the stage pretrain; the stages it reads must be finished. Example: kobert pretrain quickstart"""
+    """The stage pretrain, which can fit its budget of tokens to a time."""
     if fit and minutes is None:
         raise UserError("--fit fits the training to a time; add --minutes N, or leave it out")
     redo_names = ["pretrain"] if redo else None
@@ -145,7 +157,7 @@ def finetune(
     before_test: Annotated[bool, typer.Option("--before-test", help=BEFORE_TEST)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run only the stage finetune; the stages it reads must be finished. Example: kobert finetune quickstart"""
+    """The stage finetune, which can stop before test sets are read."""
     if before_test and is_distributed():
         raise UserError("--before-test is for one process; start it without a launcher")
     redo_names = ["finetune"] if redo else None
@@ -153,12 +165,6 @@ def finetune(
         run_recipe(
             recipe, setting, run_dir, num_workers, as_json, only="finetune", redo=redo_names, before_test=before_test
         )
-
-
-COMMANDS = {"pretrain": pretrain, "finetune": finetune}
-"""The commands of stages with options of their own; publish, the last stage, has them below."""
-for _stage in STAGES[:-1]:
-    app.command(_stage)(COMMANDS.get(_stage) or _stage_command(_stage))
 
 
 Push = Annotated[
@@ -173,7 +179,6 @@ Private = Annotated[bool, typer.Option("--private", help=PRIVATE)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded, and send nothing.")]
 
 
-@app.command()
 def publish(
     recipe: RecipeName,
     push: Push = None,
@@ -186,8 +191,7 @@ def publish(
     num_workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run only the stage publish; the stages it reads must be finished. Example: kobert publish quickstart --name nsmc
-    --push me/mood --dry-run"""
+    """The stage publish, which can upload what it wrote."""
     if push is None and (name or private or dry_run):
         raise UserError(
             "--name, --private and --dry-run are options of an upload; add --push OWNER/NAME, or leave them out"
@@ -210,7 +214,18 @@ def publish(
     run_recipe(recipe, setting, run_dir, num_workers, as_json, only="publish", redo=redo_names, after=upload_checkpoint)
 
 
-@app.command()
+COMMANDS: dict[str, Callable[..., None]] = {"pretrain": pretrain, "finetune": finetune, "publish": publish}
+"""The commands of stages with options of their own."""
+for _stage in STAGES:
+    _example = f"{_stage} quickstart" + (" --name nsmc --push me/mood --dry-run" if _stage == "publish" else "")
+    app.command(
+        _stage,
+        help=f"{STAGE_HELP[_stage]} The stages that it reads must be finished. Example: kobert {_example}",
+        rich_help_panel=ONE_STAGE,
+    )(COMMANDS.get(_stage) or _stage_command(_stage))
+
+
+@app.command(rich_help_panel=RECIPES)
 def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
     """Check the options and data files of a recipe and the free disk space, and estimate the memory of pretraining,
     without running anything. Example: kobert check quickstart"""
@@ -224,13 +239,7 @@ def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, 
     print_check(recipe, titles, *problems(loaded, planned), warnings, memory, as_json)
 
 
-app.command()(bundle)
-app.command()(unbundle)
-app.command()(clean)
-app.command()(download)
-
-
-@app.command()
+@app.command(rich_help_panel=RECIPES)
 def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
     """Show which stages of a run are finished, stale, started or missing. Example: kobert status quickstart"""
     from kobert_pipeline.pipeline.stages import plan
@@ -243,7 +252,7 @@ def status(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None,
         print_status(rows)
 
 
-@app.command("list")
+@app.command("list", rich_help_panel=RECIPES)
 def list_(
     family: Annotated[
         str | None, typer.Argument(metavar="FAMILY", help="readers, analyzers, subwords, tasks, ...")
@@ -270,7 +279,7 @@ def list_(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=RECIPES)
 def explain(
     name: Explained = "recipe",
     as_json: AsJson = False,
@@ -286,14 +295,17 @@ def explain(
         print_explanation(answer)
 
 
-app.command()(compare)
-app.command()(tokenize)
-app.command()(predict)
-app.command()(embed)
-app.command()(similar)
-app.command()(evaluate)
-app.add_typer(visualize_app, name="visualize")
-app.command()(serve)
+ELSEWHERE: dict[str, tuple[Callable[..., None], ...]] = {
+    RECIPES: (compare, clean, bundle, unbundle),
+    USING_A_CHECKPOINT: (tokenize, predict, evaluate, embed, similar, serve),
+    DATA: (download,),
+}
+"""The commands that are defined in files of their own, by group."""
+for _group, _commands in ELSEWHERE.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_group)(_command)
+app.add_typer(visualize_app, name="visualize", rich_help_panel=USING_A_CHECKPOINT)
+app.command("help", rich_help_panel=DATA)(show_help)
 
 
 def _version(requested: bool) -> None:

@@ -388,7 +388,7 @@ def test_first_sentences_are_shown_whole_in_lists(kobert, monkeypatch) -> None:
     shown = " ".join(kobert("--help").out.split())
     for name, command in typer.main.get_command(main.app).commands.items():  # type: ignore[attr-defined]
         assert f"{name} {first_sentence(command.help)} " in f"{shown} "
-    assert "..." not in shown.partition("Commands:")[2]
+    assert "..." not in shown.partition("Recipes:")[2]
     wrapped = "Reads a file,\n    plain or .gz, of 3.5 GB. Then more.\n\n    Example: none."
     assert first_sentence(wrapped) == "Reads a file, plain or .gz, of 3.5 GB."
     assert kobert("list", "tasks", "--json").json["tasks"]["span"].endswith("an empty answer means that there is none.")
