@@ -21,13 +21,28 @@ from kobert_pipeline.pipeline.stages import plan
 
 REPO = Path(__file__).resolve().parents[1]
 CORPORA = REPO / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
-GUIDE = (REPO / "docs" / "own-data.md").read_text(encoding="utf-8")
+BUNDLED = ("corpora", "models")
+PAGES = ("pretraining.md", "finetuning.md", "publishing.md")
+"""The three pages on your own data and models, in the order in which their commands work."""
+
+
+def own_data(folder: str = "docs") -> str:
+    """The text of these pages."""
+    return "\n".join((REPO / folder / page).read_text(encoding="utf-8") for page in PAGES)
+
+
+GUIDE = own_data()
 SCALING = (REPO / "docs" / "scaling.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str, guide: str = GUIDE) -> list[str]:
     """The fenced blocks of a language in a guide."""
     return re.findall(rf"^```{language}\n(.*?)^```", guide, re.M | re.S)
+
+
+def block(language: str, text: str, guide: str = GUIDE) -> str:
+    """The first fenced block of a language in a guide that contains a text."""
+    return next(block for block in blocks(language, guide) if text in block)
 
 
 def commands(guide: str) -> list[list[str]]:
@@ -45,107 +60,105 @@ SMALLER = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the guide's recipe, and the bundled corpora under its names."""
-    place = tmp_path_factory.mktemp("own")
-    shutil.copytree(CORPORA / "documents", place / "mydata" / "texts")
-    pairs = list(csv.reader(blocks("csv")[2].splitlines()))
-    (place / "mydata" / "pairs.csv").write_text(blocks("csv")[2], encoding="utf-8")
-    (place / "mydata" / "texts" / "pairs.txt").write_text("\n\n".join(pairs[1][:2] + pairs[2][:2]), encoding="utf-8")
+    workdir = tmp_path_factory.mktemp("own")
+    shutil.copytree(CORPORA / "documents", workdir / "mydata" / "texts")
+    table = block("csv", "sentence1,sentence2")
+    pairs = list(csv.reader(table.splitlines()))
+    (workdir / "mydata" / "pairs.csv").write_text(table, encoding="utf-8")
+    (workdir / "mydata" / "texts" / "pairs.txt").write_text("\n\n".join(pairs[1][:2] + pairs[2][:2]), encoding="utf-8")
     for name in ("reviews_train.txt", "reviews_test.txt"):
-        shutil.copy(CORPORA / name, place / "mydata")
-    recipe = blocks("yaml")[0]
+        shutil.copy(CORPORA / name, workdir / "mydata")
+    recipe = block("yaml", "data_dir: mydata")
     for printed, smaller in SMALLER.items():
         assert printed in recipe
         recipe = recipe.replace(printed, smaller)
-    # the sections on labels, on questions and choices, and on spans of one's own add to it
+    # the sections on labels, on questions and choices, and on spans add to it
     content = yaml.safe_load(recipe)
-    for block in blocks("yaml")[1:4]:
-        for section, added in yaml.safe_load(block.replace("epochs: 3", "epochs: 1")).items():
+    for name in ("labels: [교통, 날씨]", "lighthouse.jsonl", "visits.jsonl"):
+        for section, added in yaml.safe_load(block("yaml", name).replace("epochs: 3", "epochs: 1")).items():
             content[section] |= added
-    (place / "mine.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-    header, *rows = blocks("csv")[0].splitlines()
+    (workdir / "mine.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    header, *rows = block("csv", "text,topic").splitlines()
     many = [row.replace("?", f"? {i}번째로 묻는다", 1) for i in range(12) for row in rows]
-    (place / "mydata" / "topics.csv").write_text("\n".join([header, *many]), encoding="utf-8")
-    header, *rows = blocks("csv")[1].splitlines()
+    (workdir / "mydata" / "topics.csv").write_text("\n".join([header, *many]), encoding="utf-8")
+    header, *rows = block("csv", "story,").splitlines()
     stories = [row.replace(".", f" ({i}번째).", 1) for i in range(12) for row in rows]
-    (place / "mydata" / "stories.csv").write_text("\n".join([header, *stories]), encoding="utf-8")
+    (workdir / "mydata" / "stories.csv").write_text("\n".join([header, *stories]), encoding="utf-8")
     questions = [
         row.replace("밝혔다.", f"밝혔다. {i}번째 이야기다.")
         for i in range(12)
-        for row in blocks("jsonl")[0].splitlines()
+        for row in block("jsonl", "question").splitlines()
     ]
-    (place / "mydata" / "lighthouse.jsonl").write_text("\n".join(questions), encoding="utf-8")
+    (workdir / "mydata" / "lighthouse.jsonl").write_text("\n".join(questions), encoding="utf-8")
     marked = [
         row.replace('", "entities', f' {i}번째로", "entities')
         for i in range(12)
-        for row in blocks("json")[0].splitlines()
+        for row in block("json", "entities").splitlines()
     ]
-    (place / "mydata" / "visits.jsonl").write_text("\n".join(marked), encoding="utf-8")
-    return place
+    (workdir / "mydata" / "visits.jsonl").write_text("\n".join(marked), encoding="utf-8")
+    return workdir
 
 
 @pytest.fixture(scope="module")
-def said(place, kobert_process) -> dict[str, str]:
-    """What every command of the guide printed, run one after the other in `place`."""
+def outputs(workdir, kobert_process) -> dict[str, str]:
+    """What every command of the guide printed, run one after the other in `workdir`."""
     listed = [line for block in blocks("console") for line in block.splitlines()]
     lines = [line.removeprefix("$ kobert ") for line in listed if line.startswith("$ kobert ")]
     assert len(lines) > 5
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for line in lines:
-        result = kobert_process(*shlex.split(line), cwd=place)
+        result = kobert_process(*shlex.split(line), cwd=workdir)
         assert result.code == 0, f"{line}: {result.err[-1000:]}"
-        said[line] = result.out
-    return said
+        outputs[line] = result.out
+    return outputs
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_guide_run_one_after_the_other(place, said) -> None:
-    assert "done" in said["status mine.yaml"]
-    assert "missing" not in said["status mine.yaml"]
-    moods, many, topics, answers, choices, visits = (
-        printed for line, printed in said.items() if line.startswith("predict")
+def test_the_commands_of_the_guide_run_one_after_the_other(workdir, outputs) -> None:
+    assert "done" in outputs["status mine.yaml"]
+    assert "missing" not in outputs["status mine.yaml"]
+    topics, answers, choices, visits, moods, many = (
+        printed for line, printed in outputs.items() if line.startswith("predict")
     )
     assert "label: " in moods
-    reviews = (place / "mydata" / "reviews_test.txt").read_text(encoding="utf-8").splitlines()
+    reviews = (workdir / "mydata" / "reviews_test.txt").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["text"] for line in many.splitlines()] == [line.split("\t")[1] for line in reviews[1:]]
     assert "label: 교통" in topics or "label: 날씨" in topics
     assert "null_score: " in answers
     assert "choice: 그는 " in choices
     assert "entities: [" in visits
-    counts = json.loads((place / "runs" / "apart" / "corpus" / "manifest.json").read_text(encoding="utf-8"))["counts"]
+    counts = json.loads((workdir / "runs" / "apart" / "corpus" / "manifest.json").read_text(encoding="utf-8"))["counts"]
     assert counts["documents_dropped_contaminated"] == 4  # each text of the two pairs
-    assert "unknown" in (place / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
+    assert "unknown" in (workdir / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 
-def test_the_grid_of_the_guide_is_valid_and_its_trials_are_called_as_it_says(place, kobert, monkeypatch) -> None:
-    monkeypatch.chdir(place)
-    content = yaml.safe_load((place / "mine.yaml").read_text(encoding="utf-8"))
-    content["finetune"] |= yaml.safe_load(next(block for block in blocks("yaml") if "learning_rate: [" in block))[
-        "finetune"
-    ]
-    (place / "grid.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-    said = kobert("check", "grid.yaml").out
-    assert said.count("finetune mood/grid/") == 6 and said.count("finetune mood/") == 9
-    assert re.search(r"`(finetune mood/grid/.*?)`", GUIDE)[1] in said
+def test_the_grid_of_the_guide_is_valid_and_its_trials_are_called_as_it_says(workdir, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(workdir)
+    content = yaml.safe_load((workdir / "mine.yaml").read_text(encoding="utf-8"))
+    content["finetune"] |= yaml.safe_load(block("yaml", "learning_rate: ["))["finetune"]
+    (workdir / "grid.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    jobs = kobert("check", "grid.yaml").out
+    assert jobs.count("finetune mood/grid/") == 6 and jobs.count("finetune mood/") == 9
+    assert re.search(r"`(finetune mood/grid/.*?)`", GUIDE)[1] in jobs
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/ko"])
-def test_the_recipe_with_an_existing_checkpoint_is_valid(folder: str, place, kobert, monkeypatch) -> None:
-    monkeypatch.chdir(place)
-    guide = (REPO / folder / "own-data.md").read_text(encoding="utf-8")
-    recipe = next(block for block in blocks("yaml", guide) if "klue/bert-base" in block)
-    (place / "topics.yaml").write_text(recipe, encoding="utf-8")
-    said = kobert("check", "topics.yaml").out
-    assert "topics.yaml: valid, 6 jobs: checkpoint, features topic, finetune topic/1" in said
-    assert "warning" not in said
+def test_the_recipe_with_an_existing_checkpoint_is_valid(folder: str, workdir, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(workdir)
+    recipe = block("yaml", "klue/bert-base", own_data(folder))
+    (workdir / "topics.yaml").write_text(recipe, encoding="utf-8")
+    report = kobert("check", "topics.yaml").out
+    assert "topics.yaml: valid, 6 jobs: checkpoint, features topic, finetune topic/1" in report
+    assert "warning" not in report
 
 
 def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
     for folder in ["docs", "docs/ko"]:
         from kobert_pipeline.config import plugins
 
-        guide = (REPO / folder / "own-data.md").read_text(encoding="utf-8")
+        guide = own_data(folder)
         named = {
             family: {name for name in plugins.contract(family).names() if f"| `{name}` |" in guide}
             for family in ("readers", "tasks")
@@ -173,13 +186,13 @@ def after_the_launcher(words: list[str]) -> list[str]:
     from torch.distributed.run import get_args_parser
 
     if words[0] == "torchrun":
-        given = get_args_parser().parse_args(words[1:])
+        launch_options = get_args_parser().parse_args(words[1:])
     else:
         assert words[:2] == ["accelerate", "launch"]
-        given = launch_command_parser().parse_args(words[2:])
-    assert given.module
-    assert given.training_script == "kobert_pipeline"
-    return list(given.training_script_args)
+        launch_options = launch_command_parser().parse_args(words[2:])
+    assert launch_options.module
+    assert launch_options.training_script == "kobert_pipeline"
+    return list(launch_options.training_script_args)
 
 
 def of_the_script() -> list[str]:
@@ -189,19 +202,19 @@ def of_the_script() -> list[str]:
     return shlex.split(line.replace("$SLURM_NNODES", "2").replace("$SLURM_JOB_ID", "7").replace("$first", "node1"))[1:]
 
 
-def test_every_kobert_command_of_the_scaling_guide_is_one(place, kobert, monkeypatch) -> None:
-    monkeypatch.chdir(place)
+def test_every_kobert_command_of_the_scaling_guide_is_one(workdir, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(workdir)
     launched = [words for words in [*commands(SCALING), of_the_script()] if words[0] not in ("kobert", "tar")]
     assert len(launched) == 5
     alone = [words[1:] for words in commands(SCALING) if words[0] == "kobert"]
     assert len(alone) > 6
     for arguments in [*alone, *map(after_the_launcher, launched)]:
-        _, given = parsed(arguments)
+        _, parameters = parsed(arguments)
         # the machine that trains has none of the data that `check` looks for
         settings = [
-            word for setting in given["setting"] or [] if setting != "data_dir=." for word in ("--set", setting)
+            word for setting in parameters["setting"] or [] if setting != "data_dir=." for word in ("--set", setting)
         ]
-        assert ": valid, " in kobert("check", given["recipe"], *settings).out, arguments
+        assert ": valid, " in kobert("check", parameters["recipe"], *settings).out, arguments
     assert {after_the_launcher(words)[0] for words in launched} == {"pretrain", "finetune"}
 
 
@@ -213,12 +226,12 @@ def test_the_slurm_script_is_a_script(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
-    place, said, tmp_path, kobert_process
+    workdir, outputs, tmp_path, kobert_process
 ) -> None:
     section = SCALING[SCALING.index("## Prepare") : SCALING.index("## One GPU")]
     *before, unpack, pretrain, finetune, pack, back, publish = commands(section)
     for stage in ("pretrain", "finetune", "publish"):
-        shutil.rmtree(place / "runs" / "mine" / stage)
+        shutil.rmtree(workdir / "runs" / "mine" / stage)
 
     def done(words: list[str], at: Path) -> str:
         if words[0] == "tar":
@@ -229,13 +242,13 @@ def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
         return result.err
 
     for words in before:
-        done(words, place)
-    shutil.copy(place / "prepared.tar", tmp_path)
+        done(words, workdir)
+    shutil.copy(workdir / "prepared.tar", tmp_path)
     for words in (unpack, pretrain, finetune, pack):
         done(words, tmp_path)
-    shutil.copy(tmp_path / "trained.tar", place)
-    done(back, place)
-    printed = done(publish, place)
+    shutil.copy(tmp_path / "trained.tar", workdir)
+    done(back, workdir)
+    printed = done(publish, workdir)
     assert "skipped  pretrain" in printed
     assert "skipped  finetune mood/1" in printed
     assert "done     publish mood" in printed
@@ -247,11 +260,11 @@ def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
 def test_every_command_of_the_gpu_guide_is_one(repo: Path) -> None:
     import typer
 
-    listed = commands((repo / "docs" / "gpu.md").read_text(encoding="utf-8"))
-    given = [words[1:] if words[0].startswith("TORCH_INDEX_URL=") else words for words in listed]
-    ours = [words for words in given if words[0] in ("kobert", "scripts/smoke")]
+    lines = commands((repo / "docs" / "gpu.md").read_text(encoding="utf-8"))
+    lines = [words[1:] if words[0].startswith("TORCH_INDEX_URL=") else words for words in lines]
+    ours = [words for words in lines if words[0] in ("kobert", "scripts/smoke")]
     assert len(ours) > 12
-    assert {words[0] for words in given if words not in ours} == {
+    assert {words[0] for words in lines if words not in ours} == {
         "scripts/install",
         "source",
         "tmux",
@@ -358,10 +371,10 @@ def test_a_pretraining_that_fails_in_the_half_hour_is_tried_without_compilation(
 # the Korean guides, and what every document points to
 
 
-KOREAN = [(REPO / "README.md", REPO / "README.ko.md")] + [
-    (REPO / "docs" / path.name, path) for path in sorted((REPO / "docs" / "ko").glob("*.md"))
-]
-DOCUMENTS = sorted([*REPO.glob("*.md"), *(REPO / "docs").rglob("*.md")])
+DOCS = REPO / "docs"
+KOREAN_GUIDES = [(DOCS / path.relative_to(DOCS / "ko"), path) for path in sorted((DOCS / "ko").rglob("*.md"))]
+KOREAN = [(REPO / "README.md", REPO / "README.ko.md"), *KOREAN_GUIDES]
+DOCUMENTS = sorted([*REPO.glob("*.md"), *DOCS.rglob("*.md"), *(REPO / name / "README.md" for name in BUNDLED)])
 
 
 def without_comments(block: str) -> str:
@@ -370,9 +383,9 @@ def without_comments(block: str) -> str:
 
 
 def fenced(path: Path) -> list[str]:
-    """The fenced blocks of a document that people type or copy; the picture of the repository is translated."""
-    found = re.findall(r"^```\w+\n.*?^```", path.read_text(encoding="utf-8"), re.M | re.S)
-    return [without_comments(block) for block in found if "kobert_pipeline/\n" not in block]
+    """The fenced blocks of a document that people type or copy."""
+    text = path.read_text(encoding="utf-8")
+    return [without_comments(block) for block in re.findall(r"^```\w+\n.*?^```", text, re.M | re.S)]
 
 
 def anchors(path: Path) -> set[str]:
@@ -381,19 +394,17 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_a_korean_guide_shows_the_commands_and_files_of_the_english_one() -> None:
+@pytest.mark.parametrize(("english", "korean"), KOREAN, ids=lambda path: str(path.relative_to(REPO)))
+def test_a_korean_guide_shows_the_commands_and_files_of_the_english_one(english: Path, korean: Path) -> None:
     """So the tests that run or parse those of the English guide hold for the Korean one."""
-    for english, korean in KOREAN:
-        assert fenced(korean) == fenced(english), (english, korean)
-        levels = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (english, korean)]
-        assert levels[0] == levels[1], (english, korean)
+    assert fenced(korean) == fenced(english)
+    levels = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (english, korean)]
+    assert levels[0] == levels[1]
 
 
-def test_the_readme_shows_what_the_quickstart_prints(tmp_path: Path, tiny: Any, kobert: Callable[..., Any]) -> None:
+def test_the_guide_shows_what_the_quickstart_prints(tmp_path: Path, tiny: Any, kobert: Callable[..., Any]) -> None:
     """The rows of its recipe's jobs, under the header that a run really prints, and all that the script says."""
-    shown = next(
-        block for block in blocks("text", (REPO / "README.md").read_text(encoding="utf-8")) if "status" in block
-    )
+    (shown,) = blocks("text", (DOCS / "recipes.md").read_text(encoding="utf-8"))
     _, planned = plan("quickstart", [], tmp_path, None)
     titles = [" ".join([job.stage, *job.name.split("/")[:1]]).strip() for job in planned]
     table = shown.partition("\n\n")[0].splitlines()
@@ -407,20 +418,15 @@ def test_the_readme_shows_what_the_quickstart_prints(tmp_path: Path, tiny: Any, 
     assert [f"text: {text}" for text in texts] == re.findall(r"^(text: .*?)  label: ", shown, re.M)
 
 
-def test_the_readme_links_every_korean_guide_and_each_guide_its_translation() -> None:
-    readme = (REPO / "README.ko.md").read_text(encoding="utf-8")
-    for english, korean in KOREAN[1:]:
-        assert f"(docs/ko/{korean.name})" in readme
-        assert f"[한국어](ko/{korean.name})" in english.read_text(encoding="utf-8")
-        assert f"[English](../{english.name})" in korean.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("english", "korean"), KOREAN_GUIDES, ids=lambda path: path.name)
+def test_the_readme_links_a_korean_guide_which_links_its_translation(english: Path, korean: Path) -> None:
+    assert f"({korean.relative_to(REPO)})" in (REPO / "README.ko.md").read_text(encoding="utf-8")
+    assert f"[한국어]({os.path.relpath(korean, english.parent)})" in english.read_text(encoding="utf-8")
+    assert f"[English]({os.path.relpath(english, korean.parent)})" in korean.read_text(encoding="utf-8")
 
 
-def test_the_links_and_paths_of_every_document_exist() -> None:
-    for document in DOCUMENTS:
-        links_and_paths_exist(document)
-
-
-def links_and_paths_exist(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPO)))
+def test_the_links_and_paths_of_a_document_exist(document: Path) -> None:
     text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
     for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text)):
         if target.startswith("https://"):
@@ -435,9 +441,7 @@ def links_and_paths_exist(document: Path) -> None:
             assert list(REPO.glob(name)) or list((REPO / "kobert_pipeline").glob(f"**/{name}")), (document, name)
 
 
-def test_the_readmes_list_every_folder_of_the_package() -> None:
+def test_the_page_on_the_architecture_lists_every_folder_of_the_package() -> None:
     folders = {path.parent.name for path in (REPO / "kobert_pipeline").glob("*/__init__.py")}
-    for path in KOREAN[0]:
-        picture = re.search(r"^```text\nkobert_pipeline/\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
-        assert picture
-        assert set(re.findall(r"^  (\w+)/ ", picture[1], re.M)) == folders
+    picture = block("text", "kobert_pipeline/\n", (DOCS / "architecture.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"^  (\w+)/ ", picture, re.M)) == folders

@@ -21,8 +21,7 @@ from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.runs.manifest import verify
 
 REPO = Path(__file__).resolve().parents[1]
-README = (REPO / "README.md").read_text(encoding="utf-8")
-TABLE = (REPO / "models" / "README.md").read_text(encoding="utf-8")
+README, TABLE = ((REPO / name).read_text(encoding="utf-8") for name in ("README.md", "models/README.md"))
 PARTS = ("network_alone", "network_and_priors")
 MAX_BYTES = 60_000_000
 """Of all models together, because every clone downloads them."""
@@ -63,8 +62,9 @@ def test_they_are_small_enough_for_a_clone() -> None:
 
 
 @pytest.mark.parametrize("name", [folder.name for folder in bundled_models()])
-def test_the_readme_shows_what_each_says(kobert: Any, name: str) -> None:
-    shown = re.findall(rf"^\$ kobert (predict {name} (?:.*\\\n)*.*)\n((?:(?:text|question): .*\n)+)```", README, re.M)
+def test_the_readmes_show_what_each_says(kobert: Any, name: str) -> None:
+    example = rf"^\$ kobert (predict {name} (?:.*\\\n)*.*)\n((?:(?:text|question): .*\n)+)```"
+    shown = re.findall(example, README + TABLE, re.M)
     assert sum(len(lines.splitlines()) for _, lines in shown) > (2 if name == "mini-nsmc" else 0)
     for command, lines in shown:
         found = kobert(*shlex.split(command.replace("\\\n", ""))).out.splitlines()

@@ -70,7 +70,7 @@ def test_a_loaded_checkpoint_is_evaluated_as_by_the_command(tiny: Any, corpora: 
     assert {"checkpoint": "nsmc"} | json.loads(json.dumps(by_python)) == by_command
 
 
-@pytest.mark.parametrize("guide", ["README.md", "README.ko.md", "docs/own-data.md", "docs/ko/own-data.md"])
+@pytest.mark.parametrize("guide", ["README.md", "README.ko.md", "docs/publishing.md", "docs/ko/publishing.md"])
 def test_the_lines_of_python_in_the_guides_predict_and_evaluate(
     guide: str, tiny: Any, corpora: Path, repo: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
