@@ -25,18 +25,19 @@ ROOMS = {
     "analysis":   f"{GROUND} morphemes corpus",
     "tokenizer":  f"{GROUND} download.sources morphemes corpus analysis",
     "shards":     f"{GROUND} morphemes corpus analysis tokenizer",
-    "features":   f"{GROUND} download.sources morphemes corpus tokenizer",
+    "questions":  f"{GROUND} morphemes corpus",
+    "features":   f"{GROUND} download.sources morphemes corpus tokenizer questions",
     "training":   f"{GROUND}",
     "checkpoint": f"{GROUND} morphemes tokenizer training",
     "pretrain":   f"{GROUND} morphemes tokenizer shards training",
-    "finetune":   f"{GROUND} tokenizer shards features training",
-    "publish":    f"{GROUND} morphemes tokenizer shards features training checkpoint finetune",
+    "finetune":   f"{GROUND} tokenizer shards questions features training",
+    "publish":    f"{GROUND} morphemes tokenizer shards questions features training checkpoint finetune",
     "runs":       f"{GROUND} features.metrics",
     "evaluation": f"{GROUND} tokenizer features training finetune",
     "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
                   "runs.manifest evaluation",
     "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference "
-                  "features.matches",
+                  "questions.exact_match",
     "serve":      f"{GROUND} checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
                   "pretrain finetune publish runs inference evaluation",

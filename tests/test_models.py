@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from kobert_pipeline.checkpoint.source import bundled_models
-from kobert_pipeline.features.candidates import tagged_sentences
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.tasks.korquad import KorQuad
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
+from kobert_pipeline.questions.answer_candidates import tagged_sentences
 from kobert_pipeline.runs.manifest import verify
 
 REPO = Path(__file__).resolve().parents[1]

@@ -3,9 +3,9 @@
 from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options, Seed
-from kobert_pipeline.features.corpus_pairs import CorpusPairs
-from kobert_pipeline.features.synthesize import Synthesis
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.questions.corpus_pairs import CorpusPairs
+from kobert_pipeline.questions.generate import QuestionGeneration
 
 
 class FeaturesOptions(Options):
@@ -32,7 +32,7 @@ class FeaturesOptions(Options):
     plain_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
     """Share of the training examples that the tokenizer in `plain/` encodes, so that the model serves without an
     analyzer, too; of texts with soft labels the same share. 0: none."""
-    synthesize: Synthesis | None = Field(None, exclude_if=lambda value: value is None)
+    synthesize: QuestionGeneration | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
     no training files, dev is taken from them, too. null: on those of the training files alone."""
     pairs: CorpusPairs | None = Field(None, exclude_if=lambda value: value is None)

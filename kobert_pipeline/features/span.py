@@ -9,13 +9,12 @@ from pydantic import Field
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, flatten, row_starts
-from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.features.metrics import korquad_scores
-from kobert_pipeline.features.phrases import phrase_arrays, phrases_to_answer
-from kobert_pipeline.features.shared_words import shares, token_shares
 from kobert_pipeline.features.task import Example, Task, exactly, without_leading_space
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.questions.answer_priors import AnswerPriors
+from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
 
 PRIORS = ("phrase_bonus", "kind_bonus", "sentence_bonus")
@@ -66,13 +65,13 @@ class SpanTask(Task):
 
     sentence_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
     """Added to the score of every answer, times the share (0 to 1) that the sentence in which it begins has of those
-    words of the question that are in the context (`shared_words.shares`). Counting words finds the right sentence more
-    often than a model with little training does; 12 suits such a model."""
+    words of the question that are in the context (`lexical_overlap.sentence_overlaps`). Counting words finds the
+    right sentence more often than a model with little training does; 12 suits such a model."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
-        `example` (n,) is the example of each window; with `whole_words`, `word_borders` (tokens, 2) is 1 where a
-        morpheme begins and where one ends; with a bonus, there are the arrays of `_bonus_arrays`. The answer to a
+        `example` (n,) is the example of each window; with `whole_words`, `word_boundaries` (tokens, 2) is 1 where a
+        morpheme begins and where one ends; with priors there are the arrays of `AnswerPriors`. The answer to a
         window that does not contain it is [CLS], 0."""
         # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
         longest = min(self.max_question_tokens, (max_length - 3) // 2)
@@ -106,31 +105,14 @@ class SpanTask(Task):
             "end_positions": np.array([end for _, end in spans], np.int64),
         }
         if self.whole_words and splits_into_morphemes(tokenizer):
-            arrays["word_borders"] = word_borders(offsets, encoded, example_of)
-        return arrays | self._bonus_arrays(examples, offsets, example_of)
+            arrays["word_boundaries"] = word_boundaries(offsets, encoded, example_of)
+        texts = [(example["question"], example["context"]) for example in examples]
+        return arrays | self.answer_priors.arrays(texts, offsets, example_of)
 
-    def _bonus_arrays(
-        self, examples: list[Example], offsets: list[list[tuple[int, int]]], example_of: list[int]
-    ) -> dict[str, np.ndarray]:
-        """With `phrase_bonus` or `kind_bonus`, `phrases` and `phrase_fits` (tokens, 2): the numbers of tokens of up to
-        two phrases that begin there, 0 for none, and how well they fit the question. With `sentence_bonus`,
-        `sentence_shares` (tokens,): the shares of its words that sentences have."""
-        has_phrases, has_shares = self.phrase_bonus or self.kind_bonus, self.sentence_bonus
-        if not (has_phrases or has_shares):
-            return {}
-        arrays = dict[str, np.ndarray]()
-        of_phrases, of_sentences = [], []
-        for example in examples:
-            # phrases and shares one after the other, because the analysis of a text is kept only for a while
-            both = replace_surrogates(example["question"]), replace_surrogates(example["context"])
-            of_phrases.append(phrases_to_answer(*both) if has_phrases else [])
-            of_sentences.append(shares(*both) if has_shares else [])
-        if has_phrases:
-            arrays |= phrase_arrays(offsets, [of_phrases[example] for example in example_of])
-        if has_shares:
-            of_windows = [token_shares(row, of_sentences[i]) for row, i in zip(offsets, example_of, strict=True)]
-            arrays["sentence_shares"] = np.concatenate(of_windows)
-        return arrays
+    @property
+    def answer_priors(self) -> AnswerPriors:
+        """What rules add to the scores of answers."""
+        return AnswerPriors(phrase=self.phrase_bonus, type=self.kind_bonus, overlap=self.sentence_bonus)
 
     def _token_types(self, encoded: Any) -> list[Any]:
         """The token types of each window."""
@@ -199,22 +181,19 @@ class SpanTask(Task):
         """By example number, the best `best_span` over all its windows; examples without a span are missing."""
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
+        priors = self.answer_priors
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
             window = slice(*windows[i : i + 2])
             spans = offsets[window]
             # logits of a padded batch are longer than the window
             starts, ends = start_logits[: len(spans)], end_logits[: len(spans)]
             # a tokenizer that splits into eojeols gives no borders: answers end before the particle, inside a word
-            if self.whole_words and "word_borders" in features.arrays:
-                begins, finishes = features.arrays["word_borders"][window].T
+            if self.whole_words and "word_boundaries" in features.arrays:
+                begins, finishes = features.arrays["word_boundaries"][window].T
                 starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
-            if self.sentence_bonus:
-                starts = starts + self.sentence_bonus * features.arrays["sentence_shares"][window]
-            bonuses = None
-            if self.phrase_bonus or self.kind_bonus:
-                lengths, fits = features.arrays["phrases"][window], features.arrays["phrase_fits"][window]
-                bonuses = lengths, self.phrase_bonus + self.kind_bonus * fits
-            span = best_span(starts, ends, spans, self.max_answer_tokens, bonuses)
+            starts = starts + priors.of_starts(features.arrays, window)
+            candidates = priors.of_candidates(features.arrays, window)
+            span = best_span(starts, ends, spans, self.max_answer_tokens, candidates)
             example = int(example_of[i])
             if span and (example not in best or span[0] > best[example][0]):
                 best[example] = span
@@ -266,7 +245,7 @@ def context_offsets(context: str, offsets: list[tuple[int, int]], sides: list[in
     ]
 
 
-def word_borders(offsets: list[list[tuple[int, int]]], encoded: Any, example_of: list[int]) -> np.ndarray:
+def word_boundaries(offsets: list[list[tuple[int, int]]], encoded: Any, example_of: list[int]) -> np.ndarray:
     """For each token of all windows, (tokens, 2): whether a word of the context begins with it, and whether one ends
     with it. A word that the border of a window cuts ends in the next window. `encoded` is what the tokenizer gave."""
     first: dict[tuple[int, int | None], int] = {}
@@ -306,20 +285,20 @@ def best_span(
     end_logits: np.ndarray,
     offsets: np.ndarray,
     longest: int,
-    phrase_bonuses: tuple[np.ndarray, np.ndarray] | None = None,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[float, int, int] | None:
     """The best (score, first character, end character) of a span of at most `longest` tokens inside the context, or
-    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and with bonuses for phrases their
-    lengths and bonuses, (L, 2) both."""
+    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and `candidates`, as
+    `AnswerPriors.of_candidates` gives them: lengths and priors, (L, SLOTS) both."""
     inside = np.flatnonzero(offsets[:, 0] >= 0)
     if not len(inside):
         return None
     low, high = inside[0], inside[-1] + 1  # (L,) -context-> (C,): the context is one run
     scores = start_logits[low:high, None].astype(np.float64) + end_logits[None, low:high]  # (C,) + (C,) -> (C, C)
-    if phrase_bonuses:
-        for column, bonus in zip(*(array[low:high].T for array in phrase_bonuses), strict=True):
-            places = np.flatnonzero(column)
-            scores[places, places + column[places].astype(int) - 1] += bonus[places]
+    if candidates:
+        for lengths, priors in zip(*(array[low:high].T for array in candidates), strict=True):
+            firsts = np.flatnonzero(lengths)
+            scores[firsts, firsts + lengths[firsts].astype(int) - 1] += priors[firsts]
     # start <= end, and at most `longest` tokens: a band above the diagonal
     allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
     scores[~allowed] = -np.inf

@@ -5,7 +5,6 @@ from typing import Any
 
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features import corpus_pairs, synthesize
 from kobert_pipeline.features.format import SPLITS, Features, concatenate
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.options import FeaturesOptions
@@ -13,6 +12,8 @@ from kobert_pipeline.features.splits import dev_share_advice, prepare, split_by_
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import write_json
 from kobert_pipeline.progress import report
+from kobert_pipeline.questions.corpus_pairs import make_pairs
+from kobert_pipeline.questions.generate import generate_questions
 from kobert_pipeline.tokenizer.plain import PLAIN
 
 VERSION = 3
@@ -64,16 +65,16 @@ def add_from_corpus(
 ) -> dict[str, list[Example]]:
     """The splits with what is made from the documents in the folder `corpus`. Raises UserError where nothing can be."""
     evaluated = [*splits["dev"], *splits.get("test", [])]
-    known = EvaluationTexts({text for example in evaluated for text in options.task.contents(example)})
-    made, dev = list[Example](), splits["dev"]
+    evaluation_texts = EvaluationTexts({text for example in evaluated for text in options.task.contents(example)})
+    generated, dev = list[Example](), splits["dev"]
     if options.synthesize:
-        made = synthesize.run(options.synthesize, corpus, known)
+        generated = generate_questions(options.synthesize, corpus, evaluation_texts)
         if not dev:
-            made, dev = split_off_dev(options, made)
+            generated, dev = split_off_dev(options, generated)
     if options.pairs:
-        made, from_corpus = corpus_pairs.run(options.pairs, corpus, known, options.dev_share, options.dev_seed)
-        dev = dev or from_corpus
-    train = [*made, *splits["train"]]
+        generated, dev_pairs = make_pairs(options.pairs, corpus, evaluation_texts, options.dev_share, options.dev_seed)
+        dev = dev or dev_pairs
+    train = [*generated, *splits["train"]]
     if not train or not dev:
         # dev takes whole questions by their hash, but pairs by that of their documents
         advice = "raise dev_share" if options.pairs else dev_share_advice(options, [*train, *dev])

@@ -16,7 +16,6 @@ from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
@@ -28,6 +27,7 @@ from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedClassifie
 from kobert_pipeline.finetune.packed import packed, packed_view
 from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
+from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import fine_tuned_for, model_class
 

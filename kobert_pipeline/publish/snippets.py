@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from kobert_pipeline.features.matches import LEVELS, NEAR, ROUNDING
+from kobert_pipeline.questions.exact_match import LEVELS, NEAR, ROUNDING
 
 EXAMPLE: dict[str, Any] = {
     "text": "오늘은 맑고 바람이 조금 분다.",

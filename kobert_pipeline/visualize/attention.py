@@ -14,10 +14,10 @@ import torch
 
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.matches import match_types
 from kobert_pipeline.finetune.model import drop_unsupported_inputs, refuse_not_finite
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.loading import load
+from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.hf_config import fine_tuned_for

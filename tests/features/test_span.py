@@ -1,5 +1,6 @@
 """Answers are mapped to tokens by characters of the raw context."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.phrases import phrases, phrases_to_answer
 from kobert_pipeline.features.span import answer_tokens, best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.questions.answer_priors import candidates_for
+from kobert_pipeline.questions.exact_match import TYPES, match_types
+from kobert_pipeline.questions.lexical_overlap import sentence_overlaps
 from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, SEP_ID
 
@@ -228,7 +231,7 @@ def test_answers_of_whole_words_begin_and_end_where_words_do(
     assert task.best_spans(logits, features) != plain
     best: dict[int, tuple[float, int, int]] = {}
     for window, (first, after) in enumerate(pairwise(starts)):
-        offsets, borders = (features.arrays[name][first:after] for name in ("offsets", "word_borders"))
+        offsets, borders = (features.arrays[name][first:after] for name in ("offsets", "word_boundaries"))
         example = int(features.arrays["example"][window])
         for i in np.flatnonzero(borders[:, 0] & (offsets[:, 0] >= 0)):
             for j in range(i, min(i + 5, len(offsets))):
@@ -253,54 +256,92 @@ def test_words_that_are_eojeols_are_no_borders(examples: list, morpheme_tokenize
         assert task.best_spans(logits, features) == without.best_spans(logits, features)
 
 
-def test_phrases_have_a_bonus(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
-    """The best of all spans, found by trying each, for random logits; training features have no phrases."""
-    rng = np.random.default_rng(2)
+def random_logits(features: Features, seed: int) -> dict[str, list[np.ndarray]]:
+    """Logits of a batch that is padded by two tokens."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: [rng.normal(size=length + 2).astype(np.float32) for length in features.lengths]
+        for name in ("start_logits", "end_logits")
+    }
+
+
+def context_spans(features: Features, longest: int) -> Iterator[tuple[int, int, list[tuple[int, int]], int, int]]:
+    """(window, example, offsets, first token, last token) of every span of at most `longest` tokens in a context."""
+    for window, (first, after) in enumerate(pairwise(features.arrays["windows"])):
+        offsets, example = features.arrays["offsets"][first:after].tolist(), int(features.arrays["example"][window])
+        inside = [index for index, (start, _) in enumerate(offsets) if start >= 0]
+        yield from ((window, example, offsets, i, j) for i in inside for j in inside if i <= j < i + longest)
+
+
+def test_priors_of_candidates_equal_brute_force(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
+    """Training features have no candidates."""
     dated = {"id": "d", "group": "", "question": "언제?", "context": "그는 1443년 5월 3일에 났다.", "answers": []}
     examples = [*examples, dated]
     task: Any = Task.choose({"name": "korquad", "phrase_bonus": 3.0, "kind_bonus": 2.0, "max_answer_tokens": 8})
     features = Features(task.featurize(examples, morpheme_tokenizer, 64), examples)
-    starts = features.arrays["windows"]
-    logits = {
-        name: [rng.normal(size=length + 2).astype(np.float32) for length in features.lengths]
-        for name in ("start_logits", "end_logits")
-    }
-    best: dict[int, tuple[float, int, int]] = {}
-    fits = [
-        {(start, end): fit for start, end, fit in phrases_to_answer(example["question"], example["context"])}
+    logits = random_logits(features, 2)
+    type_matches = [
+        {(start, end): matches for start, end, matches in candidates_for(example["question"], example["context"])}
         for example in examples
     ]
-    chosen = [set(spans) for spans in fits]
-    for window, (first, after) in enumerate(pairwise(starts)):
-        offsets, example = features.arrays["offsets"][first:after].tolist(), int(features.arrays["example"][window])
-        inside = [i for i, (start, _) in enumerate(offsets) if start >= 0]
-        # the tokens that a phrase would have as the answer of a training example
-        context = examples[example]["context"]
-        tokens = {answer_tokens(offsets, [[context[start:end], start]]) for start, end in chosen[example]}
-        for i, j in ((i, j) for i in inside for j in inside if i <= j < i + 8):
-            span = offsets[i][0], offsets[j][1]
-            score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j])
-            score += 3 + 2 * fits[example][span] if (i, j) in tokens and span in chosen[example] else 0
-            if example not in best or score > best[example][0]:
-                best[example] = (score, *span)
-    found = task.best_spans(logits, features)
-    assert found == best
-    assert sum(found[i][1:] in chosen[i] for i in found) > len(found) * 0.6
-    date = {dated["context"][start:end] for start, end in chosen[-1]}
-    assert date == {"1443년", "1443년 5월 3일"}
+    best: dict[int, tuple[float, int, int]] = {}
+    for window, example, offsets, i, j in context_spans(features, 8):
+        span, context = (offsets[i][0], offsets[j][1]), examples[example]["context"]
+        # the tokens that a candidate would have as the answer of a training example
+        score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j])
+        if span in type_matches[example] and answer_tokens(offsets, [[context[slice(*span)], span[0]]]) == (i, j):
+            score += 3 + 2 * type_matches[example][span]
+        if example not in best or score > best[example][0]:
+            best[example] = (score, *span)
+    spans = task.best_spans(logits, features)
+    assert spans == best
+    assert sum(spans[index][1:] in type_matches[index] for index in spans) > len(spans) * 0.6
+    assert {dated["context"][slice(*span)] for span in type_matches[-1]} == {"1443년", "1443년 5월 3일"}
     # both begin with the same token
-    assert (features.arrays["phrases"][starts[-2] :] > 0).all(1).sum() == 1
+    assert (features.arrays["candidate_lengths"][features.arrays["windows"][-2] :] > 0).all(1).sum() == 1
     trained = task.in_training().featurize(examples, morpheme_tokenizer, 64)
-    assert not {"phrases", "phrase_fits"} & set(trained)
+    assert not {"candidate_lengths", "candidate_type_matches"} & set(trained)
     assert all(np.array_equal(trained[name], features.arrays[name]) for name in trained)
 
 
-def test_phrases_are_also_in_brackets() -> None:
-    context = "김유신(金庾信, 595년 3월 1일 ~ 673년)은 서라벌에서 난 장군이다. 이 책 (1970년)은 얇다."
-    found = [context[start:end] for start, end, _ in phrases(context)]
-    assert found == ["김유신", "서라벌", "595년 3월 1일", "595년", "673년", "1970년"]
-    nested = "김유신은 (595년 (을묘년) 3월 1일에) 났다. " + "(" * 3000 + ")"
-    assert [nested[start:end] for start, end, _ in phrases(nested)] == ["김유신", "595년", "3월 1일"]
+def test_the_prior_of_overlaps_equals_brute_force(morpheme_tokenizer: MorphemeTokenizer) -> None:
+    """For contexts of several windows; training features have no overlaps."""
+    context = "김유신은 서라벌에서 태어났다. 그는 장군이 되어 백제와 싸웠다. 김춘추는 백제의 사신을 만났다."
+    questions = ("백제와 싸운 장군은 누구인가?", "김유신은 어디에서 태어났나?", "무엇인가?")
+    examples: list[Any] = [
+        {"id": str(n), "group": "", "question": question, "context": context * (1 + n), "answers": []}
+        for n, question in enumerate(questions)
+    ]
+    task: Any = Task.choose({"name": "korquad", "sentence_bonus": 5.0, "max_answer_tokens": 4, "stride": 3})
+    features = Features(task.featurize(examples, morpheme_tokenizer, 40), examples)
+    assert len(features) > len(examples)
+    logits = random_logits(features, 2)
+    sentences = [sentence_overlaps(example["question"], example["context"]) for example in examples]
+    best: dict[int, tuple[float, int, int]] = {}
+    for window, example, offsets, i, j in context_spans(features, 4):
+        [overlap] = [overlap for start, end, overlap in sentences[example] if start <= offsets[i][0] < end]
+        score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j]) + 5 * overlap
+        if example not in best or score > best[example][0]:
+            best[example] = (score, offsets[i][0], offsets[j][1])
+    spans = task.best_spans(logits, features)
+    assert {index: span[1:] for index, span in spans.items()} == {index: span[1:] for index, span in best.items()}
+    assert [spans[n][0] for n in sorted(spans)] == pytest.approx([best[n][0] for n in sorted(best)], abs=1e-5)
+    assert "sentence_overlaps" not in task.in_training().featurize(examples, morpheme_tokenizer, 40)
+
+
+def test_exact_matches_are_token_types_in_every_window(morpheme_tokenizer: MorphemeTokenizer) -> None:
+    context = "등대는 1903년에 처음 불을 밝혔다. " + "민수가 세 번 부산에 갔다. " * 30
+    example = {"id": "1", "group": "", "question": "등대는 언제 처음 불을 밝혔는가?", "context": context, "answers": []}
+    tasks = [Task.choose({"name": "korquad", "mark_matches": is_marked}) for is_marked in (False, True)]
+    plain, marked = (Features(task.featurize([example], morpheme_tokenizer, 64), [example]) for task in tasks)
+    assert len(plain) == len(marked) > 2
+    np.testing.assert_array_equal(plain.arrays["input_ids"], marked.arrays["input_ids"])
+    for first, after in pairwise(marked.arrays["windows"]):
+        ids = marked.arrays["input_ids"][first:after].tolist()
+        end = ids.index(SEP_ID)
+        sides = [None, *[0] * (end - 1), None, *[1] * (len(ids) - end - 2), None]
+        assert marked.arrays["token_type_ids"][first:after].tolist() == match_types(ids, sides).tolist()
+    assert marked.arrays["token_type_ids"].max() == TYPES - 1
 
 
 def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: MorphemeTokenizer) -> None:
@@ -311,9 +352,9 @@ def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: Morpheme
     borders: list[set[Any]] = []
     for length in (32, 384):
         features = task.featurize([example], morpheme_tokenizer, length)
-        rows = zip(features["offsets"].tolist(), features["word_borders"].tolist(), strict=True)
+        rows = zip(features["offsets"].tolist(), features["word_boundaries"].tolist(), strict=True)
         borders.append({(*span, *pair) for span, pair in rows if span[0] >= 0})
-        assert not features["word_borders"][features["offsets"][:, 0] < 0].any()
+        assert not features["word_boundaries"][features["offsets"][:, 0] < 0].any()
     assert len(features["windows"]) == 2
     assert borders[0] == borders[1]
     assert {border[2:] for border in borders[0]} == {(0, 0), (1, 0), (0, 1), (1, 1)}

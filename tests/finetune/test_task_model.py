@@ -13,7 +13,6 @@ from torch.nn.functional import cross_entropy
 from kobert_pipeline.config import plugins
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune import stage
@@ -25,6 +24,7 @@ from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
 from kobert_pipeline.pretrain.architectures.splinter import Splinter
+from kobert_pipeline.questions.exact_match import TYPES
 
 TASKS = ["nsmc", "korquad"]
 

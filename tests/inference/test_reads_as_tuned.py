@@ -11,11 +11,11 @@ import torch
 import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.matches import TYPES
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import logits
 from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.questions.exact_match import TYPES
 
 CONTEXTS = [
     " ".join(f"등대는 {n}9{k}3년에 처음 불을 밝혔다. 민수가 {k}번 부산에 갔다." for k in range(6)) for n in range(8)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 from pages import Page, asks_no_server, needs_node
 
-from kobert_pipeline.features.matches import TYPES, match_types
 from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.questions.exact_match import TYPES, match_types
 from kobert_pipeline.visualize.attention import CAVEAT, UNITS, Attention, Unit, characters, sum_to_units, words
 from kobert_pipeline.visualize.attention_page import attention_page
 from kobert_pipeline.visualize.page import write_page

@@ -1,13 +1,13 @@
-"""What a question asks for, and which phrases of a context fit it."""
+"""The type of answer that a question asks for, and which candidates in a context match it."""
 
 import pytest
 
-from kobert_pipeline.features.asked_for import asked_for
-from kobert_pipeline.features.phrases import phrases_to_answer
+from kobert_pipeline.questions.answer_priors import candidates_for
+from kobert_pipeline.questions.question_type import classify_question
 
 
 @pytest.mark.parametrize(
-    ("question", "kinds", "noun"),
+    ("question", "types", "noun"),
     [
         ("훈민정음이 반포된 해는?", ("year",), ""),
         ("훈민정음은 어느 해에 반포되었는가?", ("year",), ""),
@@ -58,37 +58,37 @@ from kobert_pipeline.features.phrases import phrases_to_answer
         ("", (), ""),
     ],
 )
-def test_a_question_says_what_it_asks_for(question: str, kinds: tuple[str, ...], noun: str) -> None:
-    assert asked_for(question) == (kinds, noun)
+def test_a_question_says_what_it_asks_for(question: str, types: tuple[str, ...], noun: str) -> None:
+    assert classify_question(question) == (types, noun)
 
 
-def test_phrases_fit_by_their_kind_and_by_their_last_noun() -> None:
-    context = "김유신은 595년에 경주에서 태어나 신라대학교를 10년 동안 다녔고, 황산벌전투를 이겼다."
-
-    def fits(question: str) -> dict[str, int]:
-        return {context[start:end]: fit for start, end, fit in phrases_to_answer(question, context)}
-
-    born = fits("김유신이 태어난 해는 언제인가?")
-    # what the question contains is no answer
-    assert "김유신" not in born and born["595년"] == 1 and born["경주"] == 0
-    school = fits("김유신은 어느 대학교에 다녔나?")
-    assert school["신라대학교"] == 2 and school["경주"] == 1 and school["595년"] == 0
-    assert fits("김유신이 이긴 전투는?")["황산벌전투"] == 1
-    assert fits("김유신은 몇 년 동안 학교를 다녔나?") == {
-        "595년": 1,
-        "경주": 0,
-        "신라대학교": 0,
-        "10년": 2,
-        "황산벌전투": 0,
-    }
+FOUGHT = "김유신은 595년에 경주에서 태어나 신라대학교를 10년 동안 다녔고, 황산벌전투를 이겼다."
 
 
-def test_only_what_a_question_names_is_no_answer_to_it() -> None:
-    """Neither a part of a number, nor what it lets one choose from."""
-    context = "15명 중 5명이 살아남았고, 백제가 신라를 이겼다."
-    for question, expected in (
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        # what the question contains is no answer
+        ("김유신이 태어난 해는 언제인가?", {"595년": 1, "경주": 0, "신라대학교": 0, "10년": 0, "황산벌전투": 0}),
+        ("김유신은 어느 대학교에 다녔나?", {"595년": 0, "경주": 1, "신라대학교": 2, "10년": 0, "황산벌전투": 1}),
+        ("김유신이 이긴 전투는?", {"595년": 0, "경주": 0, "신라대학교": 0, "10년": 0, "황산벌전투": 1}),
+        ("김유신은 몇 년 동안 학교를 다녔나?", {"595년": 1, "경주": 0, "신라대학교": 0, "10년": 2, "황산벌전투": 0}),
+    ],
+)
+def test_candidates_match_by_their_type_and_by_their_last_noun(question: str, expected: dict[str, int]) -> None:
+    candidates = candidates_for(question, FOUGHT)
+    assert {FOUGHT[start:end]: type_matches for start, end, type_matches in candidates} == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        # 5명 is no part of 15명
         ("15명 중 몇 명이 살아남았나?", {"5명", "백제", "신라"}),
         ("백제와 신라 중 어느 나라가 이겼는가?", {"15명", "5명", "백제", "신라"}),
         ("백제는 누구를 이겼는가?", {"15명", "5명", "신라"}),
-    ):
-        assert {context[start:end] for start, end, _ in phrases_to_answer(question, context)} == expected
+    ],
+)
+def test_only_what_a_question_names_without_a_choice_is_no_answer(question: str, expected: set[str]) -> None:
+    context = "15명 중 5명이 살아남았고, 백제가 신라를 이겼다."
+    assert {context[start:end] for start, end, _ in candidates_for(question, context)} == expected

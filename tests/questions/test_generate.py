@@ -12,19 +12,19 @@ import yaml
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features import synthesize
-from kobert_pipeline.features.candidates import Tagged, answers, tagged_sentences
-from kobert_pipeline.features.cleft import cleft
-from kobert_pipeline.features.cloze import in_place, topic_of
-from kobert_pipeline.features.name_kinds import NameKinds
-from kobert_pipeline.features.synthesize import (
-    Synthesis,
-    examples_of,
-    joined,
-    other_sentence,
-    question,
-)
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, candidates_in_sentence, tagged_sentences
+from kobert_pipeline.questions.cleft import ask_by_cleft
+from kobert_pipeline.questions.cloze import ask_in_place, topic_of
+from kobert_pipeline.questions.entity_types import EntityTypes
+from kobert_pipeline.questions.generate import (
+    QuestionGeneration,
+    ask,
+    examples_of,
+    generate_questions,
+    join,
+    other_sentence,
+)
 
 NOTHING = EvaluationTexts(set())
 PARAGRAPH = (
@@ -34,14 +34,14 @@ PARAGRAPH = (
 )
 
 
-def questions(text: str, seed: int = 1, form: Any = in_place) -> dict[str, str]:
+def questions_about(text: str, seed: int = 1, form: Any = ask_in_place) -> dict[str, str]:
     """{answer: question} of a text."""
-    found = {}
+    questions = {}
     for sentence in tagged_sentences(text):
-        for answer in answers(text, sentence):
-            asked = form(sentence, answer, random.Random(seed))
-            found[text[answer.start : answer.end]] = joined(asked) + "?" if asked else ""
-    return found
+        for candidate in candidates_in_sentence(text, sentence):
+            question = form(sentence, candidate, random.Random(seed))
+            questions[text[candidate.start : candidate.end]] = join(question) + "?" if question else ""
+    return questions
 
 
 @pytest.mark.parametrize(
@@ -99,85 +99,117 @@ def questions(text: str, seed: int = 1, form: Any = in_place) -> dict[str, str]:
 )  # fmt: skip
 def test_the_question_word_fits_the_answer_and_its_particle(statement: str, expected: dict[str, str]) -> None:
     for seed in range(40):
-        found = questions(statement, seed)
-        assert bool(found) == bool(expected), found
+        questions = questions_about(statement, seed)
+        assert bool(questions) == bool(expected), questions
         for answer, form in expected.items():
-            assert re.fullmatch(form.replace("PAST", "는가|나요?|을까|습니까") + r"\?", found[answer]), found[answer]
+            pattern = form.replace("PAST", "는가|나요?|을까|습니까") + r"\?"
+            assert re.fullmatch(pattern, questions[answer]), questions[answer]
+
+
+ARTICLES = (
+    "박민수(朴民秀, 1912년 3월 1일 ~ 1954년)는 대한민국의 배우이자 가수이다.",
+    "라온(Raon)은 경기도의 도시이다.",
+    "그는 학자이다.",
+    "다온은 게임의 일종이다.",
+    "가온은 배우인 김민수가 세운 도시이다.",
+)
+MENTIONS = "소설가 정해윤이 썼다. 소설가 정해윤은 미르강에서 태어났다. 미르강에서 놀았다. 소설가 최바른이 왔다."
+NOUNS = {"박민수": "배우", "라온": "도시", "가온": "도시", "정해윤": "소설가", "미르강": "곳"}
 
 
 def test_the_corpus_says_what_its_names_are() -> None:
-    kinds = NameKinds()
-    for article in (
-        "박민수(朴民秀, 1912년 3월 1일 ~ 1954년)는 대한민국의 배우이자 가수이다.",
-        "라온(Raon)은 경기도의 도시이다.",
-        "그는 학자이다.",
-        "다온은 게임의 일종이다.",
-        "가온은 배우인 김민수가 세운 도시이다.",
-    ):
-        kinds.add_article(article, tagged_sentences(article)[0])
-    mentions = "소설가 정해윤이 썼다. 소설가 정해윤은 미르강에서 태어났다. 미르강에서 놀았다. 소설가 최바른이 왔다."
-    for sentence in tagged_sentences(mentions):
-        kinds.add_mentions(mentions, sentence)
-    nouns = kinds.nouns()
-    assert nouns == {"박민수": "배우", "라온": "도시", "가온": "도시", "정해윤": "소설가", "미르강": "곳"}
+    entity_types = EntityTypes()
+    for article in ARTICLES:
+        entity_types.add_article(article, tagged_sentences(article)[0])
+    for sentence in tagged_sentences(MENTIONS):
+        entity_types.add_mentions(MENTIONS, sentence)
+    assert entity_types.nouns() == NOUNS
+
+
+@pytest.mark.parametrize(
+    ("nouns", "expected"),
+    [(NOUNS, r"(누구|(어느|어떤) 배우)를 널리 알|알린 (배우|사람)[은는의]"), ({}, r"무엇을 널리 알|것은")],
+)
+def test_questions_about_names_use_what_the_names_are(nouns: dict[str, str], expected: str) -> None:
     text = "이 영화는 1972년에 다른 배우들과 함께 박민수를 널리 알렸다."
-
-    def asked(known: dict[str, str]) -> set[str]:
-        found = [examples_of(f"d#{number}", text, 9, "", known) for number in range(60)]
-        return {one["question"] for made in found for one in made if one["answers"][0][0] == "박민수"}
-
-    for known, word in (
-        (nouns, r"(누구|(어느|어떤) 배우)를 널리 알|알린 (배우|사람)[은는의]"),
-        ({}, r"무엇을 널리 알|것은"),
-    ):
-        found = asked(known)
-        assert len(found) > 2 and all(re.search(word, one) for one in found), found
+    examples = [example for number in range(60) for example in examples_of(f"d#{number}", text, 9, "", nouns)]
+    questions = {example["question"] for example in examples if example["answers"][0][0] == "박민수"}
+    assert len(questions) > 2 and all(re.search(expected, question) for question in questions), questions
 
 
 def test_nobody_is_inside_a_person() -> None:
     statement = "그는 소설가 김동인에서 필명을 땄다."
-    asked = {questions(statement, seed, form)["김동인"] for seed in range(40) for form in (in_place, cleft)}
-    assert "" in asked and len(asked) > 1
-    assert all(re.fullmatch("그는 (어느|어떤) 소설가에서 필명을 땄.*", one) for one in asked - {""}), asked
+    forms = (ask_in_place, ask_by_cleft)
+    questions = {questions_about(statement, seed, form)["김동인"] for seed in range(40) for form in forms}
+    assert "" in questions and len(questions) > 1
+    pattern = "그는 (어느|어떤) 소설가에서 필명을 땄.*"
+    assert all(re.fullmatch(pattern, question) for question in questions - {""}), questions
 
 
 def test_years_are_asked_for_in_several_ways() -> None:
-    asked = {questions("김유신은 595년에 태어났다.", seed)["595년"].split("에 ")[0] for seed in range(60)}
-    assert {"김유신은 몇 년", "김유신은 몇 년도", "김유신은 어느 해"} < asked
+    questions = {questions_about("김유신은 595년에 태어났다.", seed)["595년"].split("에 ")[0] for seed in range(60)}
+    assert {"김유신은 몇 년", "김유신은 몇 년도", "김유신은 어느 해"} < questions
 
 
-def test_a_sentence_without_a_subject_is_about_the_topic_of_its_document() -> None:
-    topic = topic_of(tagged_sentences("헤이그 특사(1907년)는 고종이 보낸 밀사이다. 이들은 거절당했다.")[0])
-    assert joined(topic) == "헤이그 특사"
-    for statement, of_cleft, of_question in [
-        ("1907년 네덜란드에서 평화 회의에 참석하려고 했다.", r"헤이그 특사가 1907년 .*", r"헤이그 특사는 1907년 .*"),
+@pytest.fixture
+def topic() -> list[Any]:
+    lead = "헤이그 특사(1907년)는 고종이 보낸 밀사이다. 이들은 거절당했다."
+    return topic_of(tagged_sentences(lead)[0])
+
+
+@pytest.mark.parametrize(
+    ("statement", "cleft", "in_place"),
+    [
+        (
+            "1907년 네덜란드에서 평화 회의에 참석하려고 했다.",
+            r"헤이그 특사가 1907년 .*",
+            r"헤이그 특사는 1907년 .*",
+        ),
         (
             "그는 네덜란드에서 열린 평화 회의를 다루었다.",
             r"헤이그 특사가 네덜란드에서 .*",
             r"헤이그 특사는 네덜란드에서 .*",
         ),
         ("고종은 네덜란드에서 열린 평화 회의를 다루었다.", r"고종이 네덜란드에서 .*", r"고종은 네덜란드에서 .*"),
-    ]:
-        [sentence] = tagged_sentences(statement)
-        answer = list(answers(statement, sentence))[-1]
-        for form, expected in ((cleft, of_cleft), (in_place, of_question)):
-            asked = form(sentence, answer, random.Random(1), topic)
-            assert asked is None or re.fullmatch(expected, joined(asked)), joined(asked)
-    # who is asked for cannot be the topic as well
-    [sentence] = tagged_sentences("네덜란드가 평화 회의를 열었다.")
-    answer = next(iter(answers("네덜란드가 평화 회의를 열었다.", sentence)))
-    asked = in_place(sentence, answer, random.Random(1), topic)
-    assert asked and "특사" not in joined(asked)
-    brackets = "헤이그(Den Haag) 특사(1907년)는 고종이 보낸 밀사이다."
-    assert joined(topic_of(tagged_sentences(brackets)[0])) == "헤이그 특사"
-    for lead in ("그는 학자이다.", "비가 온다.", ""):
-        assert not any(topic_of(sentence) for sentence in tagged_sentences(lead))
+    ],
+)
+def test_a_sentence_without_a_subject_is_about_the_topic_of_its_document(
+    statement: str, cleft: str, in_place: str, topic: list[Any]
+) -> None:
+    [sentence] = tagged_sentences(statement)
+    answer = list(candidates_in_sentence(statement, sentence))[-1]
+    for form, expected in ((ask_by_cleft, cleft), (ask_in_place, in_place)):
+        question = form(sentence, answer, random.Random(1), topic)
+        assert question is None or re.fullmatch(expected, join(question)), join(question)
 
 
-def test_subjects_are_asked_for_with_a_word_for_people_things_or_places() -> None:
-    for name, expected in (("김유신", {"누가", "무엇이", "어디가"}), ("세종대왕", {"누가", "어느", "어떤"})):
-        asked = {questions(f"{name}이 훈민정음을 창제하였다.", seed)[name].split()[0] for seed in range(40)}
-        assert asked == expected
+def test_who_is_asked_for_is_not_the_topic_as_well(topic: list[Any]) -> None:
+    statement = "네덜란드가 평화 회의를 열었다."
+    [sentence] = tagged_sentences(statement)
+    answer = next(iter(candidates_in_sentence(statement, sentence)))
+    question = ask_in_place(sentence, answer, random.Random(1), topic)
+    assert question and "특사" not in join(question)
+
+
+@pytest.mark.parametrize(
+    ("lead", "expected"),
+    [
+        ("헤이그 특사(1907년)는 고종이 보낸 밀사이다.", "헤이그 특사"),
+        ("헤이그(Den Haag) 특사(1907년)는 고종이 보낸 밀사이다.", "헤이그 특사"),
+        ("그는 학자이다.", ""),
+        ("비가 온다.", ""),
+    ],
+)
+def test_the_topic_is_what_the_first_sentence_begins_with(lead: str, expected: str) -> None:
+    assert join(topic_of(tagged_sentences(lead)[0])) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("김유신", {"누가", "무엇이", "어디가"}), ("세종대왕", {"누가", "어느", "어떤"})]
+)
+def test_subjects_are_asked_for_with_a_word_for_people_things_or_places(name: str, expected: set[str]) -> None:
+    questions = [questions_about(f"{name}이 훈민정음을 창제하였다.", seed)[name] for seed in range(40)]
+    assert {question.split()[0] for question in questions} == expected
 
 
 @pytest.mark.parametrize(
@@ -208,16 +240,16 @@ def test_subjects_are_asked_for_with_a_word_for_people_things_or_places() -> Non
 )  # fmt: skip
 def test_a_cleft_describes_what_is_asked_for(statement: str, expected: dict[str, str]) -> None:
     for seed in range(40):
-        found = questions(statement, seed, form=cleft)
-        assert list(found) == list(expected)
-        for answer, form in expected.items():
-            assert re.fullmatch(form, found[answer]), found[answer]
+        questions = questions_about(statement, seed, form=ask_by_cleft)
+        assert list(questions) == list(expected)
+        for answer, pattern in expected.items():
+            assert re.fullmatch(pattern, questions[answer]), questions[answer]
 
 
 def test_what_is_no_statement_gives_no_question() -> None:
-    sentence = [Tagged("서울", "NNP", 0, 2), Tagged("에서", "JKB", 2, 4)]
-    [answer] = answers("서울에서", sentence)
-    assert {question(sentence, answer, random.Random(seed)) for seed in range(10)} == {""}
+    sentence = [TaggedMorpheme("서울", "NNP", 0, 2), TaggedMorpheme("에서", "JKB", 2, 4)]
+    [answer] = candidates_in_sentence("서울에서", sentence)
+    assert {ask(sentence, answer, random.Random(seed)) for seed in range(10)} == {""}
 
 
 def corpus_of(folder: Path, *documents: Document) -> Path:
@@ -228,31 +260,28 @@ def corpus_of(folder: Path, *documents: Document) -> Path:
 
 def test_every_question_of_a_corpus_has_its_answer_in_its_context(tiny: Any) -> None:
     corpus = tiny.run_dir / "corpus"
-    made = synthesize.run(Synthesis(questions=200, per_context=3), corpus, NOTHING)
+    examples = generate_questions(QuestionGeneration(questions=200, per_context=3), corpus, NOTHING)
     texts = {document.id: document.text for part in document_parts(corpus) for document in read_documents(part)}
-    assert len(made) > 20 and len({example["id"] for example in made}) == len(made)
-    moved = 0
-    for example in made:
-        [(text, start)] = example["answers"]
-        assert example["context"][start : start + len(text)] == text
-        assert text not in example["question"] and example["question"].endswith("?")
+    assert len(examples) > 20 and len({example["id"] for example in examples}) == len(examples)
+    for example in examples:
+        [(answer, start)] = example["answers"]
+        assert example["context"][start : start + len(answer)] == answer
+        assert answer not in example["question"] and example["question"].endswith("?")
         assert any(example["group"] in text.replace("\n", " ") for text in texts.values())
-        moved += example["context"] != example["group"]
-    assert synthesize.run(Synthesis(questions=200, per_context=3), corpus, NOTHING) == made
-    assert synthesize.run(Synthesis(questions=7, per_context=3), corpus, NOTHING) == made[:7]
+    assert generate_questions(QuestionGeneration(questions=200, per_context=3), corpus, NOTHING) == examples
+    assert generate_questions(QuestionGeneration(questions=7, per_context=3), corpus, NOTHING) == examples[:7]
 
 
 def test_the_answer_may_be_in_another_sentence_that_shares_words() -> None:
     sentences = tagged_sentences(PARAGRAPH)
-    [answer] = [a for a in answers(PARAGRAPH, sentences[0]) if PARAGRAPH[a.start : a.end] == "세종대왕"]
-    shown = other_sentence(PARAGRAPH, sentences, 0, answer)
-    assert shown and shown[0].startswith("훈민정음은") and shown[0][shown[1] :].startswith("세종대왕이 백성을")
-    moved = [
-        example
-        for number in range(40)
-        for example in examples_of(f"d#{number}", PARAGRAPH, 3)
-        if example["context"] != PARAGRAPH
-    ]
+    candidates = candidates_in_sentence(PARAGRAPH, sentences[0])
+    [answer] = [candidate for candidate in candidates if PARAGRAPH[candidate.start : candidate.end] == "세종대왕"]
+    elsewhere = other_sentence(PARAGRAPH, sentences, 0, answer)
+    assert elsewhere
+    context, start = elsewhere
+    assert context.startswith("훈민정음은") and context[start:].startswith("세종대왕이 백성을")
+    examples = [example for number in range(40) for example in examples_of(f"d#{number}", PARAGRAPH, 3)]
+    moved = [example for example in examples if example["context"] != PARAGRAPH]
     assert moved
     for example in moved:
         [(text, start)] = example["answers"]
@@ -260,27 +289,38 @@ def test_the_answer_may_be_in_another_sentence_that_shares_words() -> None:
         assert example["group"] == PARAGRAPH
 
 
-def test_sources_evaluation_texts_and_unordered_documents_are_left_out(tmp_path: Path) -> None:
-    corpus = corpus_of(
-        tmp_path / "corpus",
-        Document("a", "wiki.jsonl", PARAGRAPH),
-        Document("b", "reviews.jsonl", PARAGRAPH, ordered=False),
-    )
-    assert synthesize.run(Synthesis(sources=("wiki*",)), corpus, NOTHING)
-    short = corpus_of(tmp_path / "short", Document("a", "notes.txt", "비가 왔다.\n산에 갔다."))
-    for folder, options, known, said in (
-        (corpus, Synthesis(sources=("reviews*",)), NOTHING, r" of reviews\*: its documents are single texts in"),
-        (corpus, Synthesis(), EvaluationTexts({PARAGRAPH}), ": its 1 paragraphs all overlap dev or test"),
-        (short, Synthesis(), NOTHING, ": a paragraph needs 150 to 1,000 characters, and its 1 documents have 13 to 13"),
-    ):
-        with pytest.raises(UserError, match=f"no question can be made from the corpus{said}"):
-            synthesize.run(options, folder, known)
+ORDERED, UNORDERED = Document("a", "wiki.jsonl", PARAGRAPH), Document("b", "reviews.jsonl", PARAGRAPH, ordered=False)
+
+
+def test_only_named_sources_are_asked_about(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus", ORDERED, UNORDERED)
+    assert generate_questions(QuestionGeneration(sources=("wiki*",)), corpus, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("documents", "sources", "evaluation_texts", "expected"),
+    [
+        ([ORDERED, UNORDERED], ("reviews*",), set(), r" of reviews\*: its documents are single texts in no order"),
+        ([ORDERED, UNORDERED], (), {PARAGRAPH}, ": its 1 paragraphs all overlap dev or test"),
+        (
+            [Document("a", "notes.txt", "비가 왔다.\n산에 갔다.")], (), set(),
+            ": a paragraph needs 150 to 1,000 characters, and its 1 documents have 13 to 13",
+        ),
+    ],
+    ids=["unordered", "evaluation texts", "short"],
+)  # fmt: skip
+def test_a_corpus_without_questions_is_refused_with_the_reason(
+    documents: list[Document], sources: tuple[str, ...], evaluation_texts: set[str], expected: str, tmp_path: Path
+) -> None:
+    corpus = corpus_of(tmp_path / "corpus", *documents)
+    with pytest.raises(UserError, match=f"no question can be made from the corpus{expected}"):
+        generate_questions(QuestionGeneration(sources=sources), corpus, EvaluationTexts(evaluation_texts))
 
 
 def test_a_run_learns_from_made_questions_too(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "tiny", "corpus", "analysis", "tokenizer")
-    given = ["--run-dir", run_dir, "--set", "features.korquad.synthesize={questions: 30}"]
-    assert kobert("features", tiny.recipe, *given).code == 0
+    arguments = ["--run-dir", run_dir, "--set", "features.korquad.synthesize={questions: 30}"]
+    assert kobert("features", tiny.recipe, *arguments).code == 0
     counts = tiny.manifests(run_dir)["features/korquad"]["counts"]
     plain = tiny.manifests()["features/korquad"]["counts"]
     assert counts["train_examples_synthetic"] == 30
@@ -293,8 +333,8 @@ def test_a_run_learns_from_made_questions_too(tiny: Any, kobert: Any, tmp_path: 
 def test_without_questions_dev_is_made_too(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "tiny", "corpus", "analysis", "tokenizer")
     features = "{task: korquad, test: qa_dev.json, dev_share: %s, synthesize: {questions: 30}, max_length: 256}"
-    given = ["--run-dir", run_dir, "--set"]
-    assert kobert("features", tiny.recipe, *given, f"features.korquad={features % 0.3}").code == 0
+    arguments = ["--run-dir", run_dir, "--set"]
+    assert kobert("features", tiny.recipe, *arguments, f"features.korquad={features % 0.3}").code == 0
     counts = tiny.manifests(run_dir)["features/korquad"]["counts"]
     assert counts["dev_examples"] > 0
     assert counts["train_examples_synthetic"] == counts["train_examples"] == 30 - counts["dev_examples"]
@@ -307,13 +347,11 @@ def test_without_questions_dev_is_made_too(tiny: Any, kobert: Any, tmp_path: Pat
         for split in ("train", "dev")
     }
     assert contexts["train"].isdisjoint(contexts["dev"])
-
     assert counts["synthetic_made"] == 30
-
-    refused = kobert("features", tiny.recipe, "--redo", *given, f"features.korquad={features % 0.0001}")
-    found = re.search(r"30 are for train and 0 for dev.*set dev_share, now 0\.0001, to ([\d.]+)", refused.complaint)
-    assert found, refused.complaint
-    again = kobert("features", tiny.recipe, "--redo", *given, f"features.korquad={features % found[1]}")
+    refused = kobert("features", tiny.recipe, "--redo", *arguments, f"features.korquad={features % 0.0001}")
+    advice = re.search(r"30 are for train and 0 for dev.*set dev_share, now 0\.0001, to ([\d.]+)", refused.complaint)
+    assert advice, refused.complaint
+    again = kobert("features", tiny.recipe, "--redo", *arguments, f"features.korquad={features % advice[1]}")
     assert again.code == 0, again.complaint
     assert "30 of 30 questions made from the corpus" in " ".join(again.out.split())
 

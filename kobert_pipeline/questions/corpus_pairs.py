@@ -5,7 +5,7 @@ questions that are made from paragraphs by rules, or a text with itself, whose t
 import heapq
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -13,17 +13,16 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
 from kobert_pipeline.corpus.document import Document, documents_from, in_split
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.synthesize import LEAD_CHARACTERS, examples_of, nouns_of_names, paragraphs_of
-from kobert_pipeline.features.synthesize import SHORTEST as SHORTEST_ASKED
-from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import digest
 from kobert_pipeline.progress import report, track
+from kobert_pipeline.questions.generate import LEAD_CHARACTERS, examples_of, nouns_of_names, paragraphs_of
+from kobert_pipeline.questions.generate import SHORTEST as SHORTEST_CONTEXT
 
 SHORTEST = 30
 """Characters of a paragraph; shorter ones are headings and the like, and left out."""
 
 
-class Candidate(NamedTuple):
+class PairSource(NamedTuple):
     """A text and its pair, or None and the beginning `lead` of its document where a question is to be made."""
 
     identity: str
@@ -49,14 +48,15 @@ class CorpusPairs(Options):
     """Version of the rules for questions, as in `synthesize`."""
 
 
-def run(
-    options: CorpusPairs, corpus: Path, known: EvaluationTexts, dev_share: float, dev_seed: int
-) -> tuple[list[Example], list[Example]]:
-    """Pairs for train and for dev from the documents in the folder `corpus`, without paragraphs that overlap the texts
-    `known`. `dev_share` of the documents are for dev, whose pairs are neighbours where those for train are the same
-    text: a text finds itself without any training. Raises UserError where the corpus has no pair for train."""
-    found = {}
-    for split, number in (("train", options.number), ("dev", max(1, round(options.number * dev_share)))):
+def make_pairs(
+    options: CorpusPairs, corpus: Path, evaluation_texts: EvaluationTexts, dev_share: float, dev_seed: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Pairs for train and for dev, as examples of the task contrastive, from the documents in the folder `corpus`,
+    without paragraphs that overlap the evaluation texts. `dev_share` of the documents are for dev, whose pairs are
+    neighbours where those for train are the same text: a text finds itself without any training. Raises UserError where
+    the corpus has no pair for train."""
+    splits = {}
+    for split, count in (("train", options.number), ("dev", max(1, round(options.number * dev_share)))):
         is_dev = split == "dev"
         kind = "neighbours" if is_dev and options.kind == "same" else options.kind
         documents = (
@@ -65,45 +65,48 @@ def run(
             if in_split(f"{dev_seed}\n{document.id}", dev_share) == is_dev
         )
         report(f"pairing {split}")
-        texts = (candidate for document in documents for candidate in candidates_of(document, kind))
+        sources = (source for document in documents for source in sources_in(document, kind))
         # those with the smallest hashes: a random choice that needs no memory for the others
-        drawn = heapq.nsmallest(number, texts, key=lambda candidate: digest(candidate.identity))
+        drawn = heapq.nsmallest(count, sources, key=lambda source: digest(source.identity))
         # before a question is made: what is left of a paragraph without a sentence may overlap nothing any more
-        clear = [one for one in drawn if not any(text and known.overlaps(text) for text in (one.text, one.pair))]
-        asked = [(one.identity, one.text, one.lead) for one in clear if one.pair is None]
-        nouns = nouns_of_names(asked) if asked else {}
-        made = (example_of(one, nouns) for one in track(clear, f"pairing {split}", len(clear), "pairs"))
-        found[split] = [pair for pair in made if pair]
-    if not found["train"]:
+        clean = [
+            source
+            for source in drawn
+            if not any(text and evaluation_texts.overlaps(text) for text in (source.text, source.pair))
+        ]
+        contexts = [(source.identity, source.text, source.lead) for source in clean if source.pair is None]
+        nouns = nouns_of_names(contexts) if contexts else {}
+        examples = (example_of(source, nouns) for source in track(clean, f"pairing {split}", len(clean), "pairs"))
+        splits[split] = [example for example in examples if example]
+    if not splits["train"]:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
             f"features: the corpus{where} has no pair of the kind {options.kind}; it needs paragraphs of at least "
-            f"{SHORTEST} characters (questions: {SHORTEST_ASKED}), for neighbours and questions in documents whose "
+            f"{SHORTEST} characters (questions: {SHORTEST_CONTEXT}), for neighbours and questions in documents whose "
             "order means something"
         )
-    return found["train"], found["dev"]
+    return splits["train"], splits["dev"]
 
 
-def candidates_of(document: Document, kind: str) -> Iterator[Candidate]:
-    """The pairs of a document; of the kind questions each paragraph to ask about."""
+def sources_in(document: Document, kind: str) -> Iterator[PairSource]:
+    """The pairs of a document; for the kind questions each paragraph to ask about."""
     if kind != "same" and not document.ordered:
         return
     if kind == "questions":
         lead = document.text[:LEAD_CHARACTERS]
-        yield from (Candidate(f"corpus-{name}", paragraph, None, lead) for name, paragraph in paragraphs_of(document))
+        yield from (PairSource(f"corpus-{name}", paragraph, None, lead) for name, paragraph in paragraphs_of(document))
         return
     lines = [line for line in document.text.split("\n") if len(line) >= SHORTEST]
     pairs = zip(lines, lines if kind == "same" else lines[1:], strict=False)
-    yield from (Candidate(f"corpus-{document.id}#{number}", text, pair) for number, (text, pair) in enumerate(pairs))
+    yield from (PairSource(f"corpus-{document.id}#{index}", text, pair) for index, (text, pair) in enumerate(pairs))
 
 
-def example_of(candidate: Candidate, nouns: Mapping[str, str]) -> Example | None:
-    """A candidate as an example of the task contrastive; None for a paragraph that no question is made of. A function
-    of the candidate and of what names are: questions are made only of those that were drawn, since analysis takes a
-    while."""
-    identity, text, pair, lead = candidate
+def example_of(source: PairSource, nouns: Mapping[str, str]) -> dict[str, Any] | None:
+    """The example of the task contrastive; None for a paragraph that no question can be made of. Questions are made
+    only of the paragraphs that were drawn, because analysis takes a while."""
+    identity, text, pair, lead = source
     if pair is None:
-        if not (made := examples_of(identity, text, 1, lead, nouns)):
+        if not (questions := examples_of(identity, text, 1, lead, nouns)):
             return None
-        text, pair = made[0]["question"], made[0]["context"]
+        text, pair = questions[0]["question"], questions[0]["context"]
     return {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}

@@ -1,14 +1,15 @@
-"""What a question asks for, by its words: a date, a number, a name or a title, and a noun that its answer may end with.
+"""The type of answer that a question asks for, by its words: a date, a number, a name or a title, and a noun that its
+answer may end with.
 
-The rules are those by which questions are made (`cloze.question_word`, `cleft.heads_of`), read backwards, with the
-words that people use besides.
+The rules by which questions are made (`cloze.choose_question_word`, `cleft.heads_of`) are read backwards here, with
+other words that people use.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kobert_pipeline.features.candidates import Tagged, tagged_sentences
-from kobert_pipeline.features.hypernyms import kind_of
+from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_sentences
+from kobert_pipeline.questions.hypernyms import entity_type
 
 WHICH = ("어느", "어떤", "무슨")
 WORDS = ("누구", "어디", "언제", "무엇", "뭐", "몇", "얼마", "얼마나")
@@ -38,52 +39,52 @@ _NAMED = """
 """
 NAMED = frozenset(_NAMED.split())
 NAMES = ("이름", "명칭")
-"""In 대학교의 이름 and 대학교 이름 the noun that is asked for is 대학교."""
+"""In 대학교의 이름 and 대학교 이름 the question asks for a 대학교."""
 RELATIONS = frozenset(["옆", "근처", "때", "전", "후", "중", "정도", "쪽", "앞", "뒤", "안", "위", "아래", "날"])
-"""Nouns that say where or when, after the noun that 어느 asks for or without one (어느 날)."""
+"""Nouns that say where or when, after the noun that 어느 asks for or without it (어느 날)."""
 EMPTY = frozenset(["것", "거", "곳", "명", "사람", "인물", "이유", "뜻"])
 """Nouns that the answer does not end with."""
 NOUNS = ("NNG", "NNP", "NNB", "XSN")
 
 
-class Asked(NamedTuple):
-    """`kinds` are kinds of `candidates.Answer` that would answer a question, none where it does not say; `noun` is what
-    the answer may end with, such as 대학교 or 명 (몇 명), "" where the question has none."""
+class QuestionType(NamedTuple):
+    """What a question asks for. `types` are the types of `AnswerCandidate` that would answer it, none where it does not
+    say; `noun` is what the answer may end with, such as 대학교 or 명 (몇 명), "" where the question has none."""
 
-    kinds: tuple[str, ...]
+    types: tuple[str, ...]
     noun: str
 
 
-def asked_for(question: str) -> Asked:
+def classify_question(question: str) -> QuestionType:
     """What a question asks for. It must not contain surrogates."""
     sentences = tagged_sentences(question)
     sentence = sentences[-1] if sentences else []
-    word = next((place for place in range(len(sentence)) if _is_asking(sentence, place)), len(sentence))
+    word = next((index for index in range(len(sentence)) if _is_question_word(sentence, index)), len(sentence))
     form = sentence[word].form if word < len(sentence) else ""
-    noun = _noun(sentence, word)
+    noun = _asked_noun(sentence, word)
     # 누구 and 어디 say enough; a noun says more than 언제 (해는 언제인가), and a unit more than 몇
     if form in ("누구", "어디"):
-        return Asked(("name",), "" if noun in EMPTY | YEARS | DATES | NUMBERS else noun)
+        return QuestionType(("name",), "" if noun in EMPTY | YEARS | DATES | NUMBERS else noun)
     if form == "몇":
         return _how_many(question, sentence, word)
-    for nouns, kinds in ((YEARS, ("year",)), (DATES, ("date", "year")), (NUMBERS, ("number",))):
+    for nouns, types in ((YEARS, ("year",)), (DATES, ("date", "year")), (NUMBERS, ("number",))):
         if noun in nouns:
-            return Asked(kinds, "")
+            return QuestionType(types, "")
     if form == "언제":
-        return Asked(("date", "year"), "")
+        return QuestionType(("date", "year"), "")
     if form in ("얼마", "얼마나"):
-        return Asked(("number",), "")
-    if kind_of(noun) or noun in NAMED:
-        return Asked(("name",), "" if noun in EMPTY | NAMED else noun)
-    return Asked(("title",) if noun in TITLES else (), "" if noun in EMPTY else noun)
+        return QuestionType(("number",), "")
+    if entity_type(noun) or noun in NAMED:
+        return QuestionType(("name",), "" if noun in EMPTY | NAMED else noun)
+    return QuestionType(("title",) if noun in TITLES else (), "" if noun in EMPTY else noun)
 
 
-def _is_asking(sentence: Sequence[Tagged], place: int) -> bool:
-    """Whether a morpheme is a question word, and not one as in 누구나, 몇 안 되는 or 얼마 전."""
-    form = sentence[place].form
-    if form not in WORDS or sentence[place].tag not in ("NP", "MM", "MAG", "NNG", "NR"):
+def _is_question_word(sentence: Sequence[TaggedMorpheme], index: int) -> bool:
+    """Whether a morpheme asks for something, unlike the question words in 누구나, 몇 안 되는 and 얼마 전."""
+    form = sentence[index].form
+    if form not in WORDS or sentence[index].tag not in ("NP", "MM", "MAG", "NNG", "NR"):
         return False
-    after = place + 1
+    after = index + 1
     if form in ("몇", "얼마"):
         return after == len(sentence) or sentence[after].form not in NO_QUANTITY
     if form == "언제" and after < len(sentence) and sentence[after].form == "어디":
@@ -95,7 +96,7 @@ def _is_asking(sentence: Sequence[Tagged], place: int) -> bool:
     return True
 
 
-def _how_many(question: str, sentence: Sequence[Tagged], word: int) -> Asked:
+def _how_many(question: str, sentence: Sequence[TaggedMorpheme], word: int) -> QuestionType:
     """What 몇 asks for: a year, a date or a number, which ends with the unit after it."""
     after = word + 1
     while after < len(sentence) and (sentence[after].tag in NOUNS or sentence[after].tag in ("SL", "SW")):
@@ -104,40 +105,40 @@ def _how_many(question: str, sentence: Sequence[Tagged], word: int) -> Asked:
             break
         after += 1
     unit = question[sentence[word + 1].start : sentence[after - 1].end] if after > word + 1 else ""
-    follows = sentence[after].form if after < len(sentence) else ""
-    if unit in ("년도", "연도") or (unit == "년" and follows not in DURATIONS):
-        return Asked(("year",), unit)
+    following = sentence[after].form if after < len(sentence) else ""
+    if unit in ("년도", "연도") or (unit == "년" and following not in DURATIONS):
+        return QuestionType(("year",), unit)
     if unit in ("세기", "월", "일"):
-        return Asked(("date", "number"), unit)
-    return Asked(("number",), "" if unit in EMPTY - {"명"} else unit)
+        return QuestionType(("date", "number"), unit)
+    return QuestionType(("number",), "" if unit in EMPTY - {"명"} else unit)
 
 
-def _noun(sentence: Sequence[Tagged], word: int) -> str:
-    """The noun that 어느, 어떤 or 무슨 asks for, where no other question word (at `word`) does; else the one that the
+def _asked_noun(sentence: Sequence[TaggedMorpheme], word: int) -> str:
+    """The noun that 어느, 어떤 or 무슨 asks for, where no other question word (at `word`) does; else the noun that the
     question is about (…한 대학교는?, …한 대학교의 이름은 무엇인가?)."""
-    for place in range(len(sentence) - 1):
-        after = place + 1
-        if sentence[place].form in WHICH and word == len(sentence) and sentence[after].tag in ("NNG", "NNP"):
+    for index in range(len(sentence) - 1):
+        after = index + 1
+        if sentence[index].form in WHICH and word == len(sentence) and sentence[after].tag in ("NNG", "NNP"):
             while after + 1 < len(sentence) and sentence[after + 1].tag in NOUNS[:2]:
                 if sentence[after + 1].form in RELATIONS:
                     break
                 after += 1
             if sentence[after].form not in RELATIONS:
                 return sentence[after].form
-    places = [place for place in range(1, len(sentence)) if _is_about(sentence, place)]
-    place = places[-1] - 1 if places else -1
-    if place > 0 and sentence[place].form in NAMES:
-        before = place - 2 if sentence[place - 1].tag == "JKG" else place - 1
-        place = before if before >= 0 and sentence[before].tag in NOUNS else place
+    particles = [index for index in range(1, len(sentence)) if _marks_subject(sentence, index)]
+    noun = particles[-1] - 1 if particles else -1
+    if noun > 0 and sentence[noun].form in NAMES:
+        before = noun - 2 if sentence[noun - 1].tag == "JKG" else noun - 1
+        noun = before if before >= 0 and sentence[before].tag in NOUNS else noun
     # 1년은 며칠인가 does not ask for a 년
-    is_counted = place > 0 and sentence[place - 1].tag == "SN"
-    return sentence[place].form if place >= 0 and sentence[place].tag in NOUNS and not is_counted else ""
+    is_counted = noun > 0 and sentence[noun - 1].tag == "SN"
+    return sentence[noun].form if noun >= 0 and sentence[noun].tag in NOUNS and not is_counted else ""
 
 
-def _is_about(sentence: Sequence[Tagged], place: int) -> bool:
-    """Whether the particle of what a question is about is at a place: nothing but a question word as the predicate
-    follows (…한 해는 언제인가?), or nothing at all."""
-    form, tag = sentence[place][:2]
-    rest = [morpheme.tag for morpheme in sentence[place + 1 :]]
+def _marks_subject(sentence: Sequence[TaggedMorpheme], index: int) -> bool:
+    """Whether the particle of what a question is about is at a morpheme: only a question word as the predicate follows
+    (…한 해는 언제인가?), or nothing at all."""
+    form, tag = sentence[index][:2]
+    rest = [morpheme.tag for morpheme in sentence[index + 1 :]]
     is_predicate = all(tag.startswith(("N", "MM", "VCP", "E", "S", "XSN")) or tag == "JX" for tag in rest)
     return ((tag == "JX" and form in ("은", "는", "ᆫ")) or (tag == "JKS" and "VCP" in rest)) and is_predicate

@@ -31,8 +31,8 @@ NO_HYPERNYMS = frozenset(_NO_HYPERNYMS.split())
 """Nouns before or in a name that say nothing about what it is."""
 
 
-def kind_of(noun: str) -> Literal["person", "place", ""]:
-    """What a name with this noun is; "" for all else."""
+def entity_type(noun: str) -> Literal["person", "place", ""]:
+    """What a name with this noun is the name of; "" for anything but people and places."""
     if noun in PERSONS or noun.endswith("학자"):
         return "person"
     return "place" if noun in PLACES else ""

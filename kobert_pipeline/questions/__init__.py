@@ -1,0 +1,2 @@
+"""Questions by rules: made from the texts of a corpus, and what rules know of the answer to a question, without any
+weights."""

@@ -1,0 +1,253 @@
+"""Training questions from the texts of the corpus, for those who have texts and no questions.
+
+Most questions are asked about a sentence of their own context. For the others the sentence is taken out of the
+context, where another sentence has the answer and some of the words, so that a model learns to match words and not to
+copy (Lewis et al., ACL 2019, recommend the same against overlap).
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kobert_pipeline.config.options import Options
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.document import Document, documents_from
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import report, track
+from kobert_pipeline.questions.answer_candidates import (
+    AnswerCandidate,
+    TaggedMorpheme,
+    candidates_in_sentence,
+    tagged_sentences,
+)
+from kobert_pipeline.questions.cleft import ask_by_cleft
+from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
+from kobert_pipeline.questions.entity_types import EntityTypes
+
+SHORTEST, LONGEST = 150, 1000
+"""Characters of a context."""
+ENOUGH = 300
+"""Characters up to which a paragraph is joined with the next one: KorQuAD's contexts have so many at least, and a model
+that learned from shorter contexts alone hardly found the right sentence there (docs/results/questions.md)."""
+SHORTEST_SENTENCE = 8
+"""Morphemes of a sentence that is asked about."""
+TRIES = 3
+"""Answers that are tried per question of a paragraph."""
+ELSEWHERE_SHARE = 0.15
+"""How many questions are answered by another sentence than the one they were made of, where there is one."""
+FEWEST_WORDS, MOST_MORPHEMES = 3, 40
+"""Nouns, verbs and numbers of its sentence or topic that a question has at least, or it could be about anything; and
+the morphemes that it has at most."""
+SHARED_WORDS = 2
+"""Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
+CONTENT = ("NN", "VV", "VA", "SN", "SL")
+"""Beginnings of the tags of words that count as shared."""
+CLEFT_SHARE = 0.7
+"""How many of the questions that can be asked as clefts are."""
+NOUN_WEIGHT = 0.1
+"""How likely a common noun is to be asked for, compared with a name, a date or a number. With 0.5 every third answer is
+a common noun, and a model that learned from 12,000 questions answered people's questions worse
+(docs/results/questions.md)."""
+UNKNOWN_WEIGHT = 0.3
+"""How likely a name is to be asked for where the corpus does not say what it names, so that 누구 or 어디 would be a
+guess."""
+MOST_READ = 30_000
+"""Paragraphs that are read to learn what names are, which takes about two minutes; of more, a random choice."""
+LEAD_CHARACTERS = 150
+"""Characters at the beginning of a document in which its topic is looked for."""
+SEED = 1
+"""Random seed of all choices."""
+
+
+class QuestionGeneration(Options):
+    """How many questions to make from the corpus."""
+
+    questions: int = Field(40_000, gt=0)
+    """Number of questions; all that can be made if there are fewer."""
+    per_context: int = Field(2, gt=0)
+    """Largest number of questions on one paragraph."""
+    sources: tuple[str, ...] = ()
+    """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
+    rules: Literal[5] = 5
+    """Version of the rules: other rules make other questions, which must not pass for the same."""
+
+
+def generate_questions(
+    options: QuestionGeneration, corpus: Path, evaluation_texts: EvaluationTexts
+) -> list[dict[str, Any]]:
+    """Examples of a span task about paragraphs of the documents in the folder `corpus`. Paragraphs that overlap the
+    evaluation texts are left out. Raises UserError where no question can be made."""
+    examples: list[dict[str, Any]] = []
+    suitable = list(paragraphs(options, corpus))
+    compared = track(suitable, "comparing with evaluation texts", len(suitable), "paragraphs")
+    contexts = [paragraph for paragraph in compared if not evaluation_texts.overlaps(paragraph[1])]
+    nouns = nouns_of_names(contexts)
+    # shuffled, because a limited number of questions must come from all of the corpus
+    random.Random(SEED).shuffle(contexts)
+    for index, (identity, context, lead) in enumerate(contexts):
+        if len(examples) >= options.questions:
+            break
+        if index % 500 == 0:
+            report("asking", len(examples), options.questions, "questions")
+        examples += examples_of(identity, context, options.per_context, lead, nouns)
+    if not examples:
+        raise UserError(_reason_for_none(options, corpus, len(suitable), len(contexts)))
+    return examples[: options.questions]
+
+
+def _reason_for_none(options: QuestionGeneration, corpus: Path, suitable: int, compared: int) -> str:
+    """Why no question was made: `suitable` paragraphs were long enough, and `compared` of these overlap no evaluation
+    text."""
+    where = f" of {', '.join(options.sources)}" if options.sources else ""
+    failed = f"features: no question can be made from the corpus{where}: "
+    if compared:
+        return failed + f"its {compared:,} paragraphs have no sentence that the rules can ask about; add texts"
+    if suitable:
+        return failed + f"its {suitable:,} paragraphs all overlap dev or test; add other texts"
+    lengths = [len(" ".join(document.text.split("\n"))) for document in documents_from(corpus, options.sources)
+               if document.ordered]  # fmt: skip
+    if not lengths:
+        return failed + "its documents are single texts in no order, such as reviews; add texts of several sentences"
+    return failed + (
+        f"a paragraph needs {SHORTEST} to {LONGEST:,} characters, and its {len(lengths):,} documents have "
+        f"{min(lengths):,} to {max(lengths):,}; add longer ones, or several to a document (documents_by of the reader)"
+    )
+
+
+def paragraphs(options: QuestionGeneration, corpus: Path) -> Iterator[tuple[str, str, str]]:
+    """The identity and the text of each paragraph of suitable length in the ordered documents of the sources, and the
+    beginning of its document."""
+    for document in documents_from(corpus, options.sources):
+        if document.ordered:
+            lead = document.text[:LEAD_CHARACTERS]
+            yield from ((identity, text, lead) for identity, text in paragraphs_of(document))
+
+
+def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
+    """The identity and the text of each paragraph of suitable length in a document, short ones joined."""
+    context, first = "", 0
+    lines = [(index, line) for index, line in enumerate(document.text.split("\n")) if line]
+    for index, line in [*lines, (-1, "")]:
+        is_end = index < 0
+        if context and (is_end or len(context) >= ENOUGH or len(context) + 1 + len(line) > LONGEST):
+            if SHORTEST <= len(context) <= LONGEST:
+                yield f"{document.id}#{first}", context
+            context = ""
+        context, first = (f"{context} {line}", first) if context else (line, index)
+
+
+def nouns_of_names(contexts: list[tuple[str, str, str]]) -> dict[str, str]:
+    """What the names in the paragraphs are, {name: a noun for it}."""
+    entity_types, leads = EntityTypes(), set[str]()
+    indices = sorted(random.Random(SEED).sample(range(len(contexts)), min(MOST_READ, len(contexts))))
+    for index in track(indices, "reading names", len(indices), "paragraphs"):
+        _, context, lead = contexts[index]
+        for sentence in tagged_sentences(context):
+            entity_types.add_mentions(context, sentence)
+        # once per document, in whatever order its paragraphs come
+        if lead.strip() and lead not in leads:
+            entity_types.add_article(lead, tagged_sentences(lead)[0])
+        leads.add(lead)
+    return entity_types.nouns()
+
+
+def examples_of(
+    identity: str, context: str, count: int, lead: str = "", nouns: Mapping[str, str] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Up to `count` questions about a paragraph, a function of its identity and text, of the beginning `lead` of its
+    document, and of `nouns` for names."""
+    # a text as a seed gives the same numbers in every process, unlike its `hash`
+    rng = random.Random(f"{SEED}\n{identity}")
+    sentences = tagged_sentences(context)
+    topic = topic_of_text(lead)
+    examples: list[dict[str, Any]] = []
+    answers: set[str] = set()
+    for index, candidate in shuffled_candidates(context, sentences, nouns, rng)[: count * TRIES]:
+        answer = context[candidate.start : candidate.end]
+        question = ask(sentences[index], candidate, rng, topic)
+        if len(examples) == count or not question or answer in answers or answer in question:
+            continue
+        answers.add(answer)
+        shown, start = context, candidate.start
+        if rng.random() < ELSEWHERE_SHARE and (elsewhere := other_sentence(context, sentences, index, candidate)):
+            shown, start = elsewhere
+        examples.append(
+            {
+                "id": f"synthetic-{identity}-{len(examples)}", "group": context, "question": question,
+                "context": shown, "answers": [[answer, start]],
+            }
+        )  # fmt: skip
+    return examples
+
+
+@lru_cache(maxsize=10_000)
+def topic_of_text(lead: str) -> Sequence[Morph]:
+    """The topic of the beginning of a document. Cached, because the paragraphs of a document come in a random order."""
+    return topic_of(tagged_sentences(lead)[0]) if lead.strip() else []
+
+
+def shuffled_candidates(
+    context: str, sentences: list[list[TaggedMorpheme]], nouns: Mapping[str, str], rng: random.Random
+) -> list[tuple[int, AnswerCandidate]]:
+    """What can be asked for in a paragraph, with the index of its sentence, in a random order that favours candidates
+    of a large weight."""
+    candidates = []
+    for index, sentence in enumerate(sentences):
+        for candidate in candidates_in_sentence(context, sentence) if len(sentence) >= SHORTEST_SENTENCE else ():
+            noun = candidate.hypernym or nouns.get(context[candidate.start : candidate.end], "")
+            candidates.append((index, candidate._replace(hypernym=noun)))
+    # a key u ** (1 / weight) (Efraimidis and Spirakis 2006)
+    return sorted(candidates, key=lambda pair: rng.random() ** (1 / weight_of(pair[1])), reverse=True)
+
+
+def weight_of(candidate: AnswerCandidate) -> float:
+    """How likely a candidate is to be asked for, compared with a date."""
+    if candidate.type == "noun":
+        return NOUN_WEIGHT
+    return UNKNOWN_WEIGHT if candidate.type == "name" and not candidate.hypernym else 1
+
+
+def ask(
+    sentence: list[TaggedMorpheme], answer: AnswerCandidate, rng: random.Random, topic: Sequence[Morph] = ()
+) -> str:
+    """The question for an answer, "" where the rules do not apply; about `topic`, the subject of the whole document,
+    where the sentence names none."""
+    question = ask_by_cleft(sentence, answer, rng, topic) if rng.random() < CLEFT_SHARE else None
+    question = question or ask_in_place(sentence, answer, rng, topic) or []
+    known_forms = {morpheme.form for morpheme in sentence} | {morph.form for morph in topic}
+    words = sum(morph.tag.startswith(CONTENT) and morph.form in known_forms for morph in question)
+    return join(question) + "?" if words >= FEWEST_WORDS and len(question) <= MOST_MORPHEMES else ""
+
+
+def other_sentence(
+    context: str, sentences: list[list[TaggedMorpheme]], index: int, answer: AnswerCandidate
+) -> tuple[str, int] | None:
+    """The context without the sentence at `index`, which is asked about, and where the answer is in another sentence
+    that shares some words with it; None where there is no such sentence."""
+    text = context[answer.start : answer.end]
+    asked_words = {
+        morpheme.form
+        for morpheme in sentences[index]
+        if morpheme.tag.startswith(CONTENT) and not answer.start <= morpheme.start < answer.end
+    }
+    start, end = sentences[index][0].start, sentences[index][-1].end
+    shown = context[:start] + context[end:].lstrip()
+    for other_index, sentence in enumerate(sentences):
+        words = {morpheme.form for morpheme in sentence if morpheme.tag.startswith(CONTENT)}
+        found_at = context.find(text, sentence[0].start, sentence[-1].end)
+        if other_index != index and found_at >= 0 and len(asked_words & words) >= SHARED_WORDS:
+            new_start = found_at - (len(context) - len(shown) if found_at > start else 0)
+            return (shown, new_start) if shown[new_start:].startswith(text) else None
+    return None
+
+
+def join(morphemes: list[Morph]) -> str:
+    """The morphemes as text, joined by Kiwi."""
+    from kobert_pipeline.morphemes.analyzers.kiwi import instance
+
+    return str(instance().join([morph[:2] if morph.space is None else tuple(morph) for morph in morphemes]))

@@ -1,0 +1,121 @@
+"""Pairs of texts from the corpus: neighbours, the same text twice, and questions with their paragraphs."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.document import Document, write_documents
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.questions import generate
+from kobert_pipeline.questions.corpus_pairs import CorpusPairs, example_of, make_pairs, sources_in
+
+NOTHING = EvaluationTexts(set())
+
+
+def paragraph(name: str, number: int) -> str:
+    """Forty random syllables, so that no two paragraphs overlap."""
+    rng = random.Random(f"{name} {number}")
+    return "".join(chr(rng.randrange(0xAC00, 0xD7A4)) for _ in range(40))
+
+
+def documents(folder: Path) -> Path:
+    """Forty ordered documents of three paragraphs below a heading, and two of gathered reviews."""
+    folder.mkdir()
+    ordered = [
+        Document(f"d{n}", "wiki.txt", "\n".join(["제목", *(paragraph(f"d{n}", i) for i in range(3))]))
+        for n in range(40)
+    ]
+    reviews = [
+        Document(f"r{n}", "reviews.txt", "\n".join(paragraph(f"r{n}", i) for i in range(2)), ordered=False)
+        for n in range(2)
+    ]
+    write_documents(folder / "part-00000.parquet", [*ordered, *reviews])
+    return folder
+
+
+def pairs_of(document: Document, kind: str) -> list[tuple[str, str]]:
+    examples = [example_of(source, {}) for source in sources_in(document, kind)]
+    return [(example["text"], example["text_pair"]) for example in examples if example]
+
+
+def test_pairs_of_a_document_are_its_neighbours_or_the_same_text_twice() -> None:
+    document = Document("d", "s", "\n".join([paragraph("d", 0), "짧은 제목", paragraph("d", 1), paragraph("d", 2)]))
+    assert pairs_of(document, "neighbours") == [(paragraph("d", n), paragraph("d", n + 1)) for n in range(2)]
+    assert pairs_of(document, "same") == [(paragraph("d", n), paragraph("d", n)) for n in range(3)]
+    gathered = Document("r", "s", document.text, ordered=False)
+    assert not pairs_of(gathered, "neighbours")
+    assert len(pairs_of(gathered, "same")) == 3
+
+
+WAR = (
+    "이순신은 조선의 장군이다. 이순신은 1592년에 한산도에서 일본의 수군을 크게 이겼다. "
+    "1592년에 한산도에서 조선의 수군은 배를 거의 잃지 않았다. "
+    "일본의 수군은 1592년에 한산도에서 배를 많이 잃었다. "
+    "임진왜란은 1598년에 이순신이 노량에서 전사한 뒤에 끝났다. 그는 거북선을 만들었다. "
+    "거북선은 조선의 수군이 임진왜란에서 쓴 배이다."
+)
+
+
+def test_questions_are_paired_with_their_paragraphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of documents whose order means something, also for dev; a paragraph with nothing to ask about has none."""
+    monkeypatch.setattr(generate, "ELSEWHERE_SHARE", 1)  # else hardly one of seven
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    graves = "{}의 무덤은 고향의 뒷산에서 나그네가 찾아냈다."
+    names = ("권율", "곽재우", "김시민", "조헌", "고경명", "사명당", "신립", "원균", "김덕령", "유성룡")
+    texts = [f"{WAR.replace('이순신', name)} {graves.format(name)}" for name in names]
+    # so long that it is not joined with the next one
+    nothing = [paragraph("d", n) * (1 + generate.ENOUGH // len(paragraph("d", n))) for n in range(len(texts))]
+    asked = [Document(f"d{n}", "wiki.txt", f"{nothing[n]}\n{text}") for n, text in enumerate(texts)]
+    gathered = Document("r", "reviews.txt", WAR, ordered=False)
+    write_documents(folder / "part-00000.parquet", [*asked, gathered])
+    train, dev = make_pairs(CorpusPairs(kind="questions"), folder, NOTHING, 0.4, 1)
+    assert train and dev and len(train) + len(dev) == len(texts)
+    left_out = []
+    for pair in [*train, *dev]:
+        whole = texts[int(pair["id"].removeprefix("corpus-d").partition("#")[0])]
+        assert pair["text"].endswith("?") and pair["text"][:-5] not in pair["text_pair"]
+        # the paragraph, or what is left of it without one sentence
+        assert len(whole) / 2 < len(pair["text_pair"]) <= len(whole)
+        left_out.append(pair["text_pair"] != whole)
+    assert any(left_out) and not all(left_out)
+    # a paragraph that overlaps dev or test is not asked about, even where the pair would overlap no more
+    known = EvaluationTexts([graves.format(name) for name in names[:3]])
+    clear = make_pairs(CorpusPairs(kind="questions"), folder, known, 0.4, 1)
+    assert {pair["id"].partition("#")[0] for split in clear for pair in split} <= {
+        f"corpus-d{n}" for n in range(3, len(names))
+    }
+    assert train == make_pairs(CorpusPairs(kind="questions"), folder, NOTHING, 0.4, 1)[0]
+    with pytest.raises(UserError, match=r"questions: 150"):
+        make_pairs(CorpusPairs(kind="questions", sources=("reviews*",)), folder, NOTHING, 0.4, 1)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("neighbours", 40), ("same", 42)])
+def test_train_and_dev_come_from_different_documents_and_dev_is_never_the_same_text(
+    kind: Any, count: int, tmp_path: Path
+) -> None:
+    train, dev = make_pairs(CorpusPairs(kind=kind), documents(tmp_path / "corpus"), NOTHING, 0.2, 1)
+    of_train, of_dev = ({pair["id"].partition("#")[0] for pair in split} for split in (train, dev))
+    assert len(of_train) + len(of_dev) == count
+    assert not of_train & of_dev
+    assert len(of_dev) > 2
+    assert all((pair["text"] == pair["text_pair"]) == (kind == "same") for pair in train)
+    assert all(pair["text"] != pair["text_pair"] for pair in dev)
+
+
+def test_a_smaller_number_is_a_part_of_a_larger_one_and_known_texts_and_other_sources_are_left_out(
+    tmp_path: Path,
+) -> None:
+    corpus = documents(tmp_path / "corpus")
+    every, _ = make_pairs(CorpusPairs(), corpus, NOTHING, 0.2, 1)
+    some, dev = make_pairs(CorpusPairs(number=10), corpus, NOTHING, 0.2, 1)
+    assert (len(some), len(dev)) == (10, 2)
+    assert some == every[:10]
+    assert len({pair["id"].partition("#")[0] for pair in some}) > 5  # not the first documents
+    clear, _ = make_pairs(CorpusPairs(), corpus, EvaluationTexts({some[0]["text_pair"]}), 0.2, 1)
+    assert [pair for pair in every if some[0]["text_pair"] not in (pair["text"], pair["text_pair"])] == clear
+    with pytest.raises(UserError, match="the corpus of reviews"):
+        make_pairs(CorpusPairs(sources=("reviews*",)), corpus, NOTHING, 0.2, 1)
