@@ -27,7 +27,7 @@ MAX_BYTES = 60_000_000
 """Of all models together, because every clone downloads them."""
 REVIEWS, QUESTIONS = 500, 100
 """How many of the test reviews and of KorQuAD's questions are scored: a standard error of 1.4 and of 5 points."""
-WITHOUT_PRIORS = ["--set", "phrase_bonus=0", "--set", "kind_bonus=0", "--set", "sentence_bonus=0"]
+WITHOUT_PRIORS = ["--set", "answer_priors={}"]
 """What the example of the card computes: it says that it leaves these out."""
 NETWORK_ALONE = 26.84
 """Its exact match on all questions (docs/results/questions.md)."""
@@ -179,22 +179,24 @@ def without_kiwi(monkeypatch: pytest.MonkeyPatch) -> None:
     analyzer.cache_clear()
 
 
-def test_without_kiwi_plain_answers_if_no_bonus_needs_it(tmp_path: Path, kobert: Any, without_kiwi: None) -> None:
+@pytest.mark.parametrize("prior", ["phrase", "type", "overlap"])
+def test_without_kiwi_plain_answers_if_no_prior_needs_it(
+    prior: str, tmp_path: Path, kobert: Any, without_kiwi: None
+) -> None:
     folder, model = tmp_path / "plain", REPO / "models" / "mini-korquad"
     shutil.copytree(model / "plain", folder)
     shutil.copy(model / "model.safetensors", folder)
     text = "김철수 시인은 2019년에 서울에서 편지를 썼다."
     words = ("predict", folder, "--question", "편지를 쓴 해는 언제인가?", text, "--json")
-    config, names = read_json(model / "config.json"), ("phrase_bonus", "kind_bonus", "sentence_bonus")
+    config = read_json(model / "config.json")
     options = config["task_specific_params"]["korquad"]
-    for kept in names:
-        bonuses = {name: options[name] if name == kept else 0 for name in names}
-        write_json(folder / "config.json", config | {"task_specific_params": {"korquad": options | bonuses}})
-        complaint = kobert(*words).complaint
-        assert "pip install kiwipiepy" in complaint and all(name in complaint for name in names), kept
-    without = {"korquad": options | dict.fromkeys(names, 0)}
-    write_json(folder / "config.json", config | {"task_specific_params": without})
+    weight = options.pop("answer_priors")[prior]
+    write_json(folder / "config.json", config)
     assert json.loads(kobert(*words).out)["answer"] == "2019년"
+    options["answer_priors"] = {prior: weight}
+    write_json(folder / "config.json", config)
+    complaint = kobert(*words).complaint
+    assert "pip install kiwipiepy" in complaint and "answer_priors" in complaint
 
 
 def test_without_kiwi_a_folder_with_its_tokenizer_is_not_called_damaged(kobert: Any, without_kiwi: None) -> None:

@@ -173,32 +173,36 @@ RENAMED_PLACES = {
     "duplicates": "pretrain.objective",
     "engine": "corpus",
     "formed": "pretrain.objective",
+    "kind_bonus": "features.korquad.task",
     "layer_decay": "finetune.nsmc.plan",
     "logits_rows": "pretrain.architecture",
+    "mark_matches": "features.korquad.task",
     "mask_rate": "pretrain.objective",
     "max_answer_pieces": "features.korquad.task",
     "max_question_pieces": "features.korquad.task",
+    "phrase_bonus": "features.korquad.task",
     "pieces": "pretrain",
+    "sentence_bonus": "features.korquad.task",
     "short_share": "pretrain.objective",
     "weights": "finetune.nsmc",
     "whole": "pretrain.objective",
 }
-"""Where in the recipe tiny each option was that had another name in 0.1."""
+"""Where in the recipe tiny each renamed option was."""
 
 
 def test_every_renamed_option_has_its_place() -> None:
     assert RENAMED_PLACES.keys() == RENAMED.keys()
 
 
-def test_old_option_name_is_refused_with_the_new_name() -> None:
-    for old in RENAMED:
-        objective = "mlm" if old == "formed" else "mlm_nsp"  # the only option of another objective than tiny's
-        settings = [f"pretrain.objective.name={objective}", f"{RENAMED_PLACES[old]}.{old}=1"]
-        content = recipe_file.load("tiny", settings)
-        with pytest.raises(ValidationError) as refused:
-            Recipe.model_validate(content)
-        message = first_error(refused.value)
-        assert message == f"{RENAMED_PLACES[old]}: unknown key '{old}'; it is called '{RENAMED[old]}' now", old
+@pytest.mark.parametrize("old", RENAMED)
+def test_old_option_name_is_refused_with_the_new_name(old: str) -> None:
+    objective = "mlm" if old == "formed" else "mlm_nsp"  # the only option of another objective than tiny's
+    settings = [f"pretrain.objective.name={objective}", f"{RENAMED_PLACES[old]}.{old}=1"]
+    with pytest.raises(ValidationError) as refused:
+        Recipe.model_validate(recipe_file.load("tiny", settings))
+    assert first_error(refused.value) == (
+        f"{RENAMED_PLACES[old]}: unknown key '{old}'; it is called '{RENAMED[old]}' now"
+    )
 
 
 def test_replaced_option_is_refused_with_what_replaced_it() -> None:

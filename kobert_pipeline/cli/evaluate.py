@@ -1,5 +1,7 @@
 """The command `kobert evaluate`. torch and transformers are imported only once the arguments are known to be valid."""
 
+import json
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -87,14 +89,17 @@ def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | No
     """Say where another task than the checkpoint's own leaves out options on which its predictions depend."""
     from kobert_pipeline.inference.checkpoint import choose_task, task_options
 
-    own = task_options(checkpoint, config) if task else {}
-    if not own or own["name"] == task:
+    stored = task_options(checkpoint, config) if task else {}
+    if not stored or stored["name"] == task:
         return
-    used = {name: own[name] for name in choose_task({"name": own["name"]}).inference_options if own.get(name)}
-    if used:
-        given = " ".join(f"--set {name}={value}" for name, value in used.items())
+    names = choose_task({"name": stored["name"]}).inference_options
+    # quoted for the shell, since a group of options has braces
+    settings = [shlex.quote(f"{name}={json.dumps(stored[name])}") for name in names if stored.get(name)]
+    if settings:
+        listed = " ".join(f"--set {setting}" for setting in settings)
         print(
-            f"note: --task {task} leaves out options of the checkpoint's task {own['name']}: {given}", file=sys.stderr
+            f"note: --task {task} leaves out options of the checkpoint's task {stored['name']}: {listed}",
+            file=sys.stderr,
         )
 
 

@@ -25,26 +25,24 @@ RENAMED = {
     "duplicates": "dupe_factor",
     "engine": "executor",
     "formed": "sequence_format",
+    "kind_bonus": "answer_priors.type",
     "layer_decay": "layerwise_lr_decay",
     "logits_rows": "logits_chunk_size",
+    "mark_matches": "exact_match_feature",
     "mask_rate": "mlm_probability",
     "max_answer_pieces": "max_answer_tokens",
     "max_question_pieces": "max_question_tokens",
+    "phrase_bonus": "answer_priors.phrase",
     "pieces": "total_tokens",
+    "sentence_bonus": "answer_priors.overlap",
     "short_share": "short_seq_prob",
     "weights": "init",
     "whole": "mask_unit",
 }
-"""Options that were renamed after version 0.1: the error for an old recipe names the new option."""
+"""Options that were renamed, also into a group of options: the error for an old name gives the new one."""
 
 REPLACED = {"gradient_accumulation_steps": "max_tokens_per_device"}
 """Options replaced by one whose values mean something else: the error names that one."""
-
-
-def with_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that a checkpoint of an earlier version recorded, under their names of today. Recipes are not translated:
-    there the error names the new option."""
-    return {RENAMED.get(key, key): value for key, value in given.items()}
 
 
 class Options(BaseModel):
@@ -61,8 +59,7 @@ class Options(BaseModel):
         for key in values:
             if key in cls.model_fields:
                 continue
-            new_name = RENAMED.get(str(key))
-            if new_name in cls.model_fields:
+            if new_name := cls.new_name(str(key)):
                 hint = f"; it is called '{new_name}' now"
             elif (successor := REPLACED.get(str(key))) in cls.model_fields:
                 hint = f"; '{successor}' has replaced it, with another meaning"
@@ -73,6 +70,12 @@ class Options(BaseModel):
                 hint = did_you_mean(str(key), cls.model_fields)
             raise PydanticCustomError("unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"})
         return {key: cls._with_default_name(key, value) for key, value in values.items()}
+
+    @classmethod
+    def new_name(cls, key: str) -> str:
+        """What an option of this class that was called `key` is called now; "" where none was."""
+        name = RENAMED.get(key, "")
+        return name if name.partition(".")[0] in cls.model_fields else ""
 
     @classmethod
     def _with_default_name(cls, key: str, value: Any) -> Any:

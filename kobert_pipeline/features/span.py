@@ -13,12 +13,9 @@ from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Example, Task, exactly, without_leading_space
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import replace_surrogates
-from kobert_pipeline.questions.answer_priors import AnswerPriors
+from kobert_pipeline.questions.answer_priors import NO_PRIORS, AnswerPriors
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
-
-PRIORS = ("phrase_bonus", "kind_bonus", "sentence_bonus")
-"""The options that add to the scores of answers what no weight has learned."""
 
 
 class SpanTask(Task):
@@ -29,8 +26,8 @@ class SpanTask(Task):
     clean_training: ClassVar[bool] = True
     endpoint: ClassVar[str | None] = "/v1/answer"
     inference_options: ClassVar[tuple[str, ...]] = (
-        "stride", "max_answer_tokens", "max_question_tokens", "question_token", "mark_matches",
-        "whole_words", "phrase_bonus", "kind_bonus", "sentence_bonus",
+        "stride", "max_answer_tokens", "max_question_tokens", "question_token", "exact_match_feature", "whole_words",
+        "answer_priors",
     )  # fmt: skip
 
     stride: int = Field(128, ge=0)
@@ -43,30 +40,15 @@ class SpanTask(Task):
     """Whether a [MASK] is appended to every question. The architecture splinter answers what this token asks for, as in
     its pretraining; without one it reads the question from [CLS]."""
     # in the fingerprint only where they have an effect, so that runs from before they existed stay valid
-    mark_matches: bool = Field(False, exclude_if=lambda value: not value)
+    exact_match_feature: bool = Field(False, exclude_if=lambda value: not value)
     """Whether the token types of the context say which of its tokens the question contains, and how many of them are
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
-
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
     """Whether predicted answers begin and end at morpheme boundaries. No effect with a tokenizer that splits texts into
     eojeols, particles included: that of another package's checkpoint, of `plain/`, or in the style `none`."""
-
-    phrase_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
-    """Added to the score, a sum of two logits, of every answer that is a phrase by Kiwi's tags: a date, a number with
-    its unit, a title, a name or nouns before a particle, those that `synthesize` asks for, unless the question contains
-    it. Starts and ends are chosen independently, so a model with little training joins what does not belong together; 4
-    makes it choose phrases wherever it is not sure of something else."""
-
-    kind_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
-    """Added to the score of phrases of the kind that the question asks for by its words (a date for 언제, a number for
-    몇), and again to that of phrases that end with the noun it asks with (어느 대학교). 8 suits a model with little
-    training, which has not learned what each question word asks for."""
-
-    sentence_bonus: float = Field(0, ge=0, exclude_if=lambda value: not value)
-    """Added to the score of every answer, times the share (0 to 1) that the sentence in which it begins has of those
-    words of the question that are in the context (`lexical_overlap.sentence_overlaps`). Counting words finds the
-    right sentence more often than a model with little training does; 12 suits such a model."""
+    answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
+    """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
@@ -109,14 +91,9 @@ class SpanTask(Task):
         texts = [(example["question"], example["context"]) for example in examples]
         return arrays | self.answer_priors.arrays(texts, offsets, example_of)
 
-    @property
-    def answer_priors(self) -> AnswerPriors:
-        """What rules add to the scores of answers."""
-        return AnswerPriors(phrase=self.phrase_bonus, type=self.kind_bonus, overlap=self.sentence_bonus)
-
     def _token_types(self, encoded: Any) -> list[Any]:
         """The token types of each window."""
-        if not self.mark_matches:
+        if not self.exact_match_feature:
             return list(encoded["token_type_ids"])
         sides = [encoded.sequence_ids(window) for window in range(len(encoded["input_ids"]))]
         return [match_types(*window).tolist() for window in zip(encoded["input_ids"], sides, strict=True)]
@@ -133,30 +110,24 @@ class SpanTask(Task):
         return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
 
     def refuse_missing_libraries(self) -> None:
-        """Raise UserError where a bonus needs Kiwi, which is not installed."""
-        if not self.has_priors:
+        """Raise UserError where priors need Kiwi, which is not installed."""
+        if self.answer_priors == NO_PRIORS:
             return
         try:
             analyzer("kiwi")
         except ImportError as error:
             raise UserError(
-                f"task {self.name}: bonuses of answers need Kiwi: {error}; to answer without it, set phrase_bonus, "
-                "kind_bonus and sentence_bonus to 0 (kobert evaluate --set, or task_specific_params in config.json of "
-                "a folder made with plain/)"
+                f"task {self.name}: answer_priors need Kiwi: {error}; to answer without it, leave them out (kobert "
+                "evaluate --set answer_priors={}, or task_specific_params in config.json of a folder made with plain/)"
             ) from None
 
     def in_training(self) -> Self:
         """Without what predictions alone need, for which the analyzer would read each context once more."""
-        return self.model_copy(update={"whole_words": False, **dict.fromkeys(PRIORS, 0)})
+        return self.model_copy(update={"whole_words": False, "answer_priors": NO_PRIORS})
 
     def ablate_priors(self) -> tuple[Self, Self] | None:
-        """The task without bonuses, and itself; None where it has no bonuses."""
-        return (self.model_copy(update=dict.fromkeys(PRIORS, 0)), self) if self.has_priors else None
-
-    @property
-    def has_priors(self) -> bool:
-        """Whether rules take part in the scores of answers."""
-        return any(getattr(self, name) for name in PRIORS)
+        """The task without priors, and itself; None where it has no priors."""
+        return None if self.answer_priors == NO_PRIORS else (self.model_copy(update={"answer_priors": NO_PRIORS}), self)
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`start_positions` and `end_positions`, (n,)."""
@@ -181,18 +152,17 @@ class SpanTask(Task):
         """By example number, the best `best_span` over all its windows; examples without a span are missing."""
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
-        priors = self.answer_priors
         for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
             window = slice(*windows[i : i + 2])
             spans = offsets[window]
             # logits of a padded batch are longer than the window
             starts, ends = start_logits[: len(spans)], end_logits[: len(spans)]
-            # a tokenizer that splits into eojeols gives no borders: answers end before the particle, inside a word
+            # a tokenizer that splits into eojeols gives no boundaries: answers end before the particle, inside a word
             if self.whole_words and "word_boundaries" in features.arrays:
                 begins, finishes = features.arrays["word_boundaries"][window].T
                 starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
-            starts = starts + priors.of_starts(features.arrays, window)
-            candidates = priors.of_candidates(features.arrays, window)
+            starts = starts + self.answer_priors.of_starts(features.arrays, window)
+            candidates = self.answer_priors.of_candidates(features.arrays, window)
             span = best_span(starts, ends, spans, self.max_answer_tokens, candidates)
             example = int(example_of[i])
             if span and (example not in best or span[0] > best[example][0]):
@@ -217,7 +187,7 @@ class SpanTask(Task):
         self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
     ) -> list[dict[str, Any]]:
         """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
-        span, with its bonuses; None for an empty context."""
+        span, with its priors; None for an empty context."""
         best, answered = self.best_spans(logits, features), self.answer_spans(logits, features)
         rows = []
         for index, (example, answer) in enumerate(zip(features.examples, predictions, strict=True)):
@@ -247,7 +217,7 @@ def context_offsets(context: str, offsets: list[tuple[int, int]], sides: list[in
 
 def word_boundaries(offsets: list[list[tuple[int, int]]], encoded: Any, example_of: list[int]) -> np.ndarray:
     """For each token of all windows, (tokens, 2): whether a word of the context begins with it, and whether one ends
-    with it. A word that the border of a window cuts ends in the next window. `encoded` is what the tokenizer gave."""
+    with it. A word that the end of a window cuts ends in the next window. `encoded` is what the tokenizer gave."""
     first: dict[tuple[int, int | None], int] = {}
     last: dict[tuple[int, int | None], int] = {}
     word_ids = [encoded.word_ids(window) for window in range(len(offsets))]

@@ -162,7 +162,8 @@ class Task(Plugin):
 
     def with_inference_state(self, state: dict[str, Any]) -> Self:
         """The task with the options of an `inference_state`."""
-        return self.model_copy(update={name: state[name] for name in self.inference_options if name in state})
+        stored = {name: state[name] for name in self.inference_options if name in state}
+        return type(self).model_validate(self.model_dump() | stored)
 
     def label_counts(self, examples: list[Example]) -> dict[str, int]:
         """The number of examples (of entities, for tagging) with each label; {} for tasks without classes."""

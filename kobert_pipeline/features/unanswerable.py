@@ -1,7 +1,7 @@
 """The base of span tasks with unanswerable questions (SQuAD 2.0, KLUE-MRC), whose examples have empty `answers`.
 
 As in BERT (Devlin et al. 2019, section 4.3) the span of no answer is [CLS], and no answer is predicted where its score
-exceeds that of the best span by more than a threshold, which is tuned on dev. Scores follow the official evaluation of
+exceeds the best span's score by more than a threshold, which is tuned on dev. Scores follow the official evaluation of
 SQuAD 2.0 (Rajpurkar, Jia and Liang, *Know What You Don't Know*, ACL 2018), over KorQuAD's normalized characters.
 """
 
@@ -21,9 +21,8 @@ class UnanswerableTask(SpanTask):
     inference_options: ClassVar[tuple[str, ...]] = (*SpanTask.inference_options, "null_threshold")
 
     null_threshold: float | None = None
-    """No answer is predicted where the score of [CLS] exceeds that of the best span, bonuses included, by more than
-    this; null: the value with the best `metric` on dev. Where every dev question has an answer, every question gets
-    one."""
+    """No answer is predicted where the score of [CLS] exceeds the best span's, priors included, by more than this;
+    null: the value with the best `metric` on dev. Where every dev question has an answer, every question gets one."""
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         """The task with the threshold tuned on dev, unless it was given or every dev question has an answer."""
@@ -45,7 +44,8 @@ class UnanswerableTask(SpanTask):
         return self.model_copy(update={"null_threshold": threshold})
 
     def ablate_priors(self) -> tuple[Self, Self] | None:
-        """Those of `SpanTask`, which answer every question: the threshold was tuned on sums of logits and bonuses."""
+        """The tasks of `SpanTask.ablate_priors`, which answer every question: the threshold was tuned on sums of logits
+        and priors."""
         if (ablated := super().ablate_priors()) is None:
             return None
         network, priors = (task.model_copy(update={"null_threshold": None}) for task in ablated)

@@ -109,7 +109,7 @@ def build(
     config.classifier_dropout = plan.dropout
     # float32 whatever type the weights are stored in: a step is often too small to change one of half precision
     model = auto.from_config(config, dtype=torch.float32) if from_scratch else _pretrained(auto, pretrained, config)
-    if isinstance(task, SpanTask) and task.mark_matches:
+    if isinstance(task, SpanTask) and task.exact_match_feature:
         add_match_types(model)
     if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
@@ -129,8 +129,8 @@ def add_match_types(model: Any) -> None:
     before = getattr(embeddings, "token_type_embeddings", None)
     if before is None or before.num_embeddings < 2:
         raise UserError(
-            f"mark_matches: the architecture {model.config.model_type} has no token types for question and context; "
-            "leave mark_matches out, or use bert, roberta, electra, albert or splinter"
+            f"exact_match_feature: the architecture {model.config.model_type} has no token types for question and "
+            "context; leave exact_match_feature out, or use bert, roberta, electra, albert or splinter"
         )
     missing = TYPES - before.num_embeddings
     if missing > 0:

@@ -1,7 +1,7 @@
 """What a model has learned and what rules add to it: scores of the network alone, with its priors, and of the priors
 alone.
 
-Priors are options of a task that change its predictions without having been learned, such as the bonuses for phrases of
+Priors are options of a task that change its predictions without having been learned, such as the `answer_priors` of
 `SpanTask`. Rules can answer a large part of the questions without any network, so a score with priors says nothing of
 the network unless these three stand side by side.
 """
@@ -37,7 +37,7 @@ def prior_ablation(predicted: Predicted) -> dict[str, dict[str, float]]:
 def constant_logits(logits: Logits, seed: int) -> Logits:
     """Equal logits of the same shapes, with noise that only breaks ties between answers with equal priors."""
     rng = np.random.default_rng(seed)
-    # float64: in float32 the noise would be lost beside the bonuses
+    # float64: in float32 the noise would be lost beside the priors
     return {name: [rng.uniform(0, TIE_NOISE, row.shape) for row in rows] for name, rows in logits.items()}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from kobert_pipeline.checkpoint.source import locate
-from kobert_pipeline.config import options, recipe_file
+from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.in_parts import featurize_in_parts
@@ -273,14 +273,21 @@ def by_choices(examples: list[Example]) -> list[list[int]]:
 
 
 def task_options(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The options of the task that a checkpoint was fine-tuned on, {} where it does not name one."""
+    """The options of the task that a checkpoint was fine-tuned on, {} where it does not name one. Raises UserError
+    where it stores an option under an old name."""
     name, state = fine_tuned_for(config)
     if name not in Task.names():
         return {}
-    state = options.with_new_names(state)
+    task, options = Task.variant(name), recipe_options(folder / "training_manifest.json", name)
+    for old_name in (*state, *options):
+        if new_name := task.new_name(old_name):
+            raise UserError(
+                f"{folder} stores the option '{old_name}' of the task {name}, which is called '{new_name}' now; train "
+                "and publish it again, or rename it in config.json and training_manifest.json and delete manifest.json"
+            )
     # predictions depend on the config alone; the training manifest adds how files are read, such as column names
-    inference = {key: state[key] for key in choose_task({"name": name}).inference_options if key in state}
-    return {**recipe_options(folder / "training_manifest.json", name), "name": name, **inference}
+    inference = {key: state[key] for key in task.inference_options if key in state}
+    return {**options, "name": name, **inference}
 
 
 def recipe_options(training_manifest: Path, name: str) -> dict[str, Any]:
@@ -292,7 +299,7 @@ def recipe_options(training_manifest: Path, name: str) -> dict[str, Any]:
             tuned = stage.split("/")[1]
             features = _object(_object(recipe, "finetune"), tuned).get("features") or tuned
             task = _object(_object(_object(recipe, "features"), str(features)), "task")
-            return options.with_new_names(task) if task.get("name") == name else {}
+            return task if task.get("name") == name else {}
     return {}
 
 

@@ -309,8 +309,9 @@ def validate_architecture(name: str, features: str, task: Task, architecture: Ar
             f"finetune.{name} uses the task {task.name}, for which {architecture.name} has no head "
             f"(transformers' {task.auto_class}); choose another pretrain.architecture"
         )
-    if isinstance(task, SpanTask) and task.mark_matches and not architecture.token_types:
+    if isinstance(task, SpanTask) and task.exact_match_feature and not architecture.token_types:
         raise ValueError(
-            f"features.{features}.task.mark_matches needs an architecture with token types, and {architecture.name} "
-            "does not have them; leave it out, or choose another pretrain.architecture, such as bert"
+            f"features.{features}.task.exact_match_feature needs an architecture with token types, and "
+            f"{architecture.name} does not have them; leave it out, or choose another pretrain.architecture, such as "
+            "bert"
         )

@@ -45,7 +45,7 @@ class Architecture(Plugin):
     """The Auto classes, such as AutoModelForMultipleChoice, for which `transformers` has no model of this family."""
 
     token_types: ClassVar[bool] = True
-    """Whether the embeddings distinguish token types, which `mark_matches` of a task needs."""
+    """Whether the embeddings distinguish token types, which `exact_match_feature` of a task needs."""
 
     num_hidden_layers: int = Field(4, gt=0)
     """Number of transformer layers."""

@@ -77,13 +77,13 @@ def own_scores(results: Results) -> list[str]:
 
 def rules_text(facts: CardFacts) -> list[str]:
     """Which rules without any weights take part in the predictions, and so in the scores."""
-    bonuses = {name: value for name, value in facts.inference_options.items() if name.endswith("_bonus") and value}
-    if not bonuses or facts.results is None:
+    priors = facts.inference_options.get("answer_priors")
+    if not priors or facts.results is None:
         return []
-    given = ", ".join(f"`{name}` {value:g}" for name, value in bonuses.items())
+    listed = ", ".join(f"{name} {value:g}" for name, value in priors.items())
     text = (
-        f"The model answers with priors ({given} of the config): rules that add to the scores of answers and are not "
-        "learned. "
+        f"The model answers with priors (`answer_priors` of the config: {listed}): rules that add to the scores of "
+        "answers and are not learned. "
     )
     if facts.results.ablation:
         text += "Priors alone choose among constant scores, ties broken at random (the mean of three draws)."

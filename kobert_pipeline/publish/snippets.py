@@ -74,18 +74,18 @@ word_ids = inputs.word_ids(0)  # an answer begins and ends where words do
 begins = torch.tensor([word != before for before, word in zip([None, *word_ids], word_ids)])
 ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1:], None])])
 scores = scores.masked_fill(~(begins[:, None] & ends[None, :]), -torch.inf)"""
-BONUSES = """
+PRIORS = """
 # kobert predict and kobert serve also prefer, by what the analyzer Kiwi finds,
 # PREFERRED;
 # this example does not, so some of its answers are others"""
 NO_THRESHOLD = """
 # nor does it say where a context has no answer"""
 PREFERRED = {
-    "phrase_bonus": "phrases (dates, numbers, titles, names, nouns)",
-    "kind_bonus": "what the question asks for",
-    "sentence_bonus": "sentences with its words",
+    "phrase": "phrases (dates, numbers, titles, names, nouns)",
+    "type": "what the question asks for",
+    "overlap": "sentences with its words",
 }
-"""What an option of the task prefers."""
+"""What each of the `answer_priors` prefers."""
 MATCHES = """
 # token types of the context: 1 (few words of the question are near) to LEVELS, and as many for words of the question
 ids, sides = inputs.input_ids[0].tolist(), inputs.sequence_ids(0)
@@ -138,16 +138,17 @@ def span_example(options: dict[str, Any]) -> str:
     code = SPAN.replace("tril(29)", f"tril({options.get('max_answer_tokens', 30) - 1})")
     if options.get("question_token"):
         code = code.replace("tokenizer(question,", 'tokenizer(f"{question} {tokenizer.mask_token}",')
-    if options.get("mark_matches"):
+    if options.get("exact_match_feature"):
         matches = MATCHES.replace("NEAR", str(NEAR)).replace("LEVELS - 1", str(LEVELS - 1))
         matches = matches.replace("LEVELS", str(LEVELS)).replace("ROUNDING", str(ROUNDING))
         code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
         code = code.replace("\nstart, end =", WHOLE_WORDS + "\nstart, end =")
     threshold = options.get("null_threshold")
-    if preferred := [text for name, text in PREFERRED.items() if options.get(name)]:
-        remark = BONUSES.replace("PREFERRED", ",\n# ".join(preferred))
-        # it was tuned on scores with the bonuses, with which those of the example cannot be compared
+    priors = options.get("answer_priors", {})
+    if preferred := [text for name, text in PREFERRED.items() if priors.get(name)]:
+        remark = PRIORS.replace("PREFERRED", ",\n# ".join(preferred))
+        # the threshold was tuned on scores with priors, and the scores of the example have none
         remark += NO_THRESHOLD if threshold is not None else ""
         code, threshold = code.replace("\nstart, end =", remark + "\nstart, end ="), None
     return code + (ANSWER if threshold is None else ANSWER_OR_NONE.replace("NULL_THRESHOLD", f"{threshold:.6g}"))

@@ -28,23 +28,22 @@ Offsets = list[list[tuple[int, int]]]
 
 
 class AnswerPriors(Options):
-    """What rules add to the score of an answer, which is a sum of two logits. A model with little training gains from
-    {phrase: 4, type: 8, overlap: 12}."""
+    """What is added to the score of an answer, a sum of two logits, by rules. {phrase: 4, type: 8, overlap: 12} suits a
+    model with little training."""
 
     phrase: float = Field(0, ge=0)
     """Added to the score of every answer that is a phrase by Kiwi's tags: a date, a number with its unit, a title, a
-    name or nouns before a particle, which `synthesize` asks for, too, unless the question contains it. Starts and ends
+    name or nouns before a particle, those that `synthesize` asks for, unless the question contains it. Starts and ends
     are chosen independently, so a model with little training joins what does not belong together; 4 makes it choose
     phrases wherever it is not sure of something else."""
-
     type: float = Field(0, ge=0)
     """Added to the score of phrases of the type that the question asks for by its words (a date for 언제, a number for
-    몇), and added again where they end with the noun it asks with (어느 대학교)."""
-
+    몇), and again where they end with the noun it asks with (어느 대학교). 8 suits a model with little training, which
+    has not learned what each question word asks for."""
     overlap: float = Field(0, ge=0)
     """Added to the score of every answer, times the lexical overlap (0 to 1) of the sentence in which it begins: its
-    share of the question's words that are in the context. Counting words finds the right sentence more often than a
-    model with little training does."""
+    share of those words of the question that are in the context. Counting words finds the right sentence more often
+    than a model with little training does; 12 suits such a model."""
 
     def arrays(self, texts: list[tuple[str, str]], offsets: Offsets, text_of: list[int]) -> dict[str, np.ndarray]:
         """What the rules find, for each token of all windows. `texts` are (question, context), `offsets` the

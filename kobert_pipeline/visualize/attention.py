@@ -111,8 +111,8 @@ class Attention:
 
 def token_types(model: Any, tokens: Tokens) -> list[int]:
     """The token types that a model reads a sequence with: for a question and a context as it was fine-tuned, with
-    `mark_matches`, else those of the tokenizer."""
-    if len(tokens.texts) == 1 or not fine_tuned_for(model.config.to_dict())[1].get("mark_matches"):
+    `exact_match_feature`, else those of the tokenizer."""
+    if len(tokens.texts) == 1 or not fine_tuned_for(model.config.to_dict())[1].get("exact_match_feature"):
         return tokens.type_ids
     found: list[int] = match_types(
         [token.id for token in tokens.tokens], [token.side for token in tokens.tokens]

@@ -73,7 +73,7 @@ WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
     (["explain", "pretrain.pln"], "did you mean 'plan'"),
     (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
     (["explain", "learning_rate"], "explain one of them: pretrain.plan.learning_rate, finetune.plan.learning_rate"),
-    (["explain", "kind_bonus"], "explain one of them: tasks.korquad, tasks.mrc, tasks.span"),
+    (["explain", "answer_priors"], "explain one of them: tasks.korquad, tasks.mrc, tasks.span"),
     (["check", "tiny", "--set", "pretrain.total_tokens=many"], "input should be a valid integer, not 'many'"),
     (["compare", "gone"], "gone"),
     (["predict", "gone", "글"], "gone"),

@@ -283,9 +283,9 @@ def test_a_table_with_other_columns_is_read_as_the_message_says(tiny: Any, tmp_p
 def test_options_that_another_task_leaves_out_are_named(
     tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable
 ) -> None:
-    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "bonus"))
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "priors"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config["task_specific_params"]["korquad"]["kind_bonus"] = 8
+    config["task_specific_params"]["korquad"]["answer_priors"] = {"type": 8}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "manifest.json").unlink()
     rows = tmp_path / "rows.jsonl"
@@ -293,9 +293,9 @@ def test_options_that_another_task_leaves_out_are_named(
         '{"context": "한글은 1446년에 나왔다.", "question": "언제?", "answer": "1446년", "start": 4}\n',
         encoding="utf-8",
     )
-    said = kobert("evaluate", folder, rows, "--task", "span")
-    assert said.code == 0 and "leaves out options of the checkpoint's task korquad: " in said.err
-    assert "--set kind_bonus=8" in said.err
+    result = kobert("evaluate", folder, rows, "--task", "span")
+    assert result.code == 0 and "leaves out options of the checkpoint's task korquad: " in result.err
+    assert """--set 'answer_priors={"type": 8}'""" in result.err
 
 
 def test_a_checkpoint_without_its_history_is_evaluated_by_its_config(tiny: Any, corpora: Path, tmp_path: Path) -> None:

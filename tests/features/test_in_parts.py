@@ -12,11 +12,11 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
 TEXT = "김민수는 2019년에 부산에서 배를 탔다. "
-BONUSES = {"whole_words": True, "phrase_bonus": 4, "kind_bonus": 8, "sentence_bonus": 12, "mark_matches": True}
+PRIORS = {"phrase": 4, "type": 8, "overlap": 12}
 TASKS: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]]]] = {
     "nsmc": ({}, lambda n: {"text": TEXT * n, "label": n % 2}),
     "korquad": (
-        {"stride": 8, **BONUSES},
+        {"stride": 8, "whole_words": True, "answer_priors": PRIORS, "exact_match_feature": True},
         lambda n: {"question": "배를 탄 해는 언제인가?", "context": TEXT * n, "answers": [["부산", 11]]},
     ),
     "choice": ({}, lambda n: {"text": TEXT, "choices": ["좋다" * n, "나쁘다"], "label": n % 2}),

@@ -277,7 +277,7 @@ def test_priors_of_candidates_equal_brute_force(examples: list, morpheme_tokeniz
     """Training features have no candidates."""
     dated = {"id": "d", "group": "", "question": "언제?", "context": "그는 1443년 5월 3일에 났다.", "answers": []}
     examples = [*examples, dated]
-    task: Any = Task.choose({"name": "korquad", "phrase_bonus": 3.0, "kind_bonus": 2.0, "max_answer_tokens": 8})
+    task: Any = Task.choose({"name": "korquad", "answer_priors": {"phrase": 3, "type": 2}, "max_answer_tokens": 8})
     features = Features(task.featurize(examples, morpheme_tokenizer, 64), examples)
     logits = random_logits(features, 2)
     type_matches = [
@@ -312,7 +312,7 @@ def test_the_prior_of_overlaps_equals_brute_force(morpheme_tokenizer: MorphemeTo
         {"id": str(n), "group": "", "question": question, "context": context * (1 + n), "answers": []}
         for n, question in enumerate(questions)
     ]
-    task: Any = Task.choose({"name": "korquad", "sentence_bonus": 5.0, "max_answer_tokens": 4, "stride": 3})
+    task: Any = Task.choose({"name": "korquad", "answer_priors": {"overlap": 5}, "max_answer_tokens": 4, "stride": 3})
     features = Features(task.featurize(examples, morpheme_tokenizer, 40), examples)
     assert len(features) > len(examples)
     logits = random_logits(features, 2)
@@ -332,7 +332,7 @@ def test_the_prior_of_overlaps_equals_brute_force(morpheme_tokenizer: MorphemeTo
 def test_exact_matches_are_token_types_in_every_window(morpheme_tokenizer: MorphemeTokenizer) -> None:
     context = "등대는 1903년에 처음 불을 밝혔다. " + "민수가 세 번 부산에 갔다. " * 30
     example = {"id": "1", "group": "", "question": "등대는 언제 처음 불을 밝혔는가?", "context": context, "answers": []}
-    tasks = [Task.choose({"name": "korquad", "mark_matches": is_marked}) for is_marked in (False, True)]
+    tasks = [Task.choose({"name": "korquad", "exact_match_feature": is_marked}) for is_marked in (False, True)]
     plain, marked = (Features(task.featurize([example], morpheme_tokenizer, 64), [example]) for task in tasks)
     assert len(plain) == len(marked) > 2
     np.testing.assert_array_equal(plain.arrays["input_ids"], marked.arrays["input_ids"])

@@ -15,7 +15,7 @@ from kobert_pipeline.finetune.prior_ablation import BOTH, NETWORK, PRIORS, const
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.pipeline.card_from_dev import noise_on_dev
 
-BONUSES = {"phrase_bonus": 4.0, "kind_bonus": 8.0, "sentence_bonus": 12.0}
+ALL_PRIORS = {"phrase": 4.0, "type": 8.0, "overlap": 12.0}
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,12 @@ def predicted_by(
     return Predicted(task, features, logits, task.predict(logits, features))
 
 
-@pytest.mark.parametrize("bonuses", [BONUSES, {"phrase_bonus": 4.0}, {"sentence_bonus": 12.0}])
+@pytest.mark.parametrize("priors", [ALL_PRIORS, {"phrase": 4.0}, {"overlap": 12.0}])
 @pytest.mark.parametrize("name", ["korquad", "span"])
-def test_the_network_alone_is_the_task_without_bonuses(
-    name: str, bonuses: dict[str, float], examples: list, tokenizer: MorphemeTokenizer
+def test_the_network_alone_is_the_task_without_priors(
+    name: str, priors: dict[str, float], examples: list, tokenizer: MorphemeTokenizer
 ) -> None:
-    predicted = predicted_by(Task.choose({"name": name, **bonuses}), examples, tokenizer)
+    predicted = predicted_by(Task.choose({"name": name, "answer_priors": priors}), examples, tokenizer)
     ablation = prior_ablation(predicted)
     without = Task.choose({"name": name})
     assert list(ablation) == [NETWORK, BOTH, PRIORS], "what was learned is named first"
@@ -55,7 +55,7 @@ def test_the_network_alone_is_the_task_without_bonuses(
 
 
 def test_the_priors_alone_do_not_depend_on_the_network(examples: list, tokenizer: MorphemeTokenizer) -> None:
-    task = Task.choose({"name": "korquad", **BONUSES})
+    task = Task.choose({"name": "korquad", "answer_priors": ALL_PRIORS})
     first, second = (prior_ablation(predicted_by(task, examples, tokenizer, seed)) for seed in (1, 2))
     assert first[PRIORS] == second[PRIORS] and first[BOTH] != second[BOTH]
     # a network that says as good as nothing answers like the priors, but for ties
@@ -64,18 +64,18 @@ def test_the_priors_alone_do_not_depend_on_the_network(examples: list, tokenizer
 
 
 def test_ties_are_drawn_anew_by_each_seed(examples: list, tokenizer: MorphemeTokenizer) -> None:
-    task: Any = Task.choose({"name": "korquad", "sentence_bonus": 12.0})
+    task: Any = Task.choose({"name": "korquad", "answer_priors": {"overlap": 12.0}})
     predicted = predicted_by(task, examples, tokenizer)
     answers = [task.predict(constant_logits(predicted.logits, seed), predicted.features) for seed in (1, 1, 2)]
     assert answers[0] == answers[1] != answers[2]
 
 
-def test_a_threshold_that_was_tuned_with_bonuses_does_not_judge_without_them(
+def test_a_threshold_that_was_tuned_with_priors_does_not_judge_without_them(
     examples: list, tokenizer: MorphemeTokenizer
 ) -> None:
     # with this threshold no answer is ever given
-    predicted = predicted_by(Task.choose({"name": "span", "null_threshold": -1e9, **BONUSES}), examples, tokenizer)
-    ablation = prior_ablation(predicted)
+    task = Task.choose({"name": "span", "null_threshold": -1e9, "answer_priors": ALL_PRIORS})
+    ablation = prior_ablation(predicted_by(task, examples, tokenizer))
     assert ablation[BOTH]["f1"] == 0 < min(ablation[NETWORK]["f1"], ablation[PRIORS]["f1"])
 
 
@@ -91,8 +91,8 @@ def test_a_run_records_the_three_rows_and_compare_and_the_card_show_them(
     run_dir = tiny.copy_before(tmp_path / "runs" / "priors", "features")
     shutil.copytree(tiny.run_dir / "pretrain", run_dir / "pretrain")
     settings = [
-        "features={qa: {task: {name: korquad, stride: 64, phrase_bonus: 4, sentence_bonus: 12}, train: qa_train.json, "
-        f"test: {test or 'null'}, max_length: 128, license: CC0-1.0}}}}",
+        "features={qa: {task: {name: korquad, stride: 64, answer_priors: {phrase: 4, overlap: 12}}, "
+        f"train: qa_train.json, test: {test or 'null'}, max_length: 128, license: CC0-1.0}}}}",
         "finetune={qa: {seeds: [1, 2], plan: {epochs: 1, batch_size: 8}}}",
         "publish={qa: {source: qa}}",
     ]

@@ -206,7 +206,7 @@ def test_questions_begin_with_the_span_selection_layer_of_pretraining(tmp_path: 
 
 def test_a_model_gets_the_token_types_of_matches(tmp_path: Path) -> None:
     """At first they are the context's, so that the outputs are those of the model without them."""
-    task = Task.choose({"name": "korquad", "mark_matches": True})
+    task = Task.choose({"name": "korquad", "exact_match_feature": True})
     ids, segments = torch.tensor([[2, 7, 3, 8, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1]])
     for cls in (Bert, Splinter):
         architecture = cls(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
@@ -229,9 +229,9 @@ def test_a_model_gets_the_token_types_of_matches(tmp_path: Path) -> None:
         assert build(task, folder, True, FinetunePlan(), 16).config.type_vocab_size == TYPES
 
 
-def test_architectures_without_token_types_cannot_mark_matches(tmp_path: Path) -> None:
+def test_architectures_without_token_types_have_no_exact_match_feature(tmp_path: Path) -> None:
     """Those that say so are those that `build` refuses, and a recipe names them before anything is trained."""
-    task = Task.choose({"name": "korquad", "mark_matches": True})
+    task = Task.choose({"name": "korquad", "exact_match_feature": True})
     for name in plugins.contract("architectures").names():
         architecture = Architecture.choose({"name": name, "num_hidden_layers": 1, "hidden_size": 32})
         config = architecture.config(300)
@@ -245,7 +245,7 @@ def test_architectures_without_token_types_cannot_mark_matches(tmp_path: Path) -
         if architecture.token_types:
             assert build(task, tmp_path / name, True, FinetunePlan(), 16).config.type_vocab_size == TYPES
             continue
-        with pytest.raises(UserError, match=f"mark_matches: the architecture {config.model_type} has no token types"):
+        with pytest.raises(UserError, match=f"the architecture {config.model_type} has no token types"):
             build(task, tmp_path / name, True, FinetunePlan(), 16)
         with pytest.raises(ValueError, match=f"needs an architecture with token types, and {name} does not have them"):
             Recipe.model_validate(recipe)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from kobert_pipeline.config.options import RENAMED
 from kobert_pipeline.files import read_json, write_json
 
 MARK = "its code ran"
@@ -118,22 +119,24 @@ def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(
     assert "its weights are damaged" in kobert("predict", folder, "정말").complaint
 
 
-def test_a_question_checkpoint_of_an_earlier_version_is_used_with_its_options(
-    tiny: Any, tmp_path: Path, kobert: Callable
+@pytest.mark.parametrize(
+    ("file", "new_name", "old_name"),
+    [
+        ("training_manifest.json", "max_answer_tokens", "max_answer_pieces"),
+        ("config.json", "stride", "mark_matches"),
+        ("config.json", "stride", "kind_bonus"),
+    ],
+)
+def test_a_checkpoint_that_stores_an_option_under_an_old_name_is_refused(
+    file: str, new_name: str, old_name: str, tiny: Any, tmp_path: Path, kobert: Callable
 ) -> None:
-    """Its config and training manifest have the options' old names, and they cannot be changed."""
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "old"))
     (folder / "manifest.json").unlink()  # as a folder that was downloaded
-    for name in ("config.json", "training_manifest.json"):
-        text = (folder / name).read_text(encoding="utf-8")
-        changed = text.replace("max_answer_tokens", "max_answer_pieces").replace(
-            "max_question_tokens", "max_question_pieces"
-        )
-        assert changed != text or name == "config.json"
-        (folder / name).write_text(changed, encoding="utf-8")
-    words = ("한글은 세종대왕이 1443년에 만들었다.", "--question", "누가 만들었는가?", "--json")
-    old = kobert("predict", folder, *words)
-    assert (old.code, old.out) == (0, kobert("predict", tiny.run_dir / "publish" / "korquad", *words).out), old.err
+    text = (folder / file).read_text(encoding="utf-8")
+    assert f'"{new_name}"' in text
+    (folder / file).write_text(text.replace(f'"{new_name}"', f'"{old_name}"'), encoding="utf-8")
+    complaint = kobert("predict", folder, "한글은 세종대왕이 만들었다.", "--question", "누가 만들었는가?").complaint
+    assert f"stores the option '{old_name}'" in complaint and f"called '{RENAMED[old_name]}' now" in complaint
 
 
 def test_half_an_emoji_of_a_json_file_is_read_by_every_tokenizer(tiny: Any, tmp_path: Path, kobert: Callable) -> None:

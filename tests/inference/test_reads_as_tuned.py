@@ -48,26 +48,30 @@ def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
     return made
 
 
-OPTIONS: list[tuple[str, dict[str, int]]] = [
-    ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}), ("bert",
-    {"max_question_tokens": 3}), ("splinter", {}), ("splinter", {"question_token": True}),
-    ("bert", {"mark_matches": True}), ("bert", {"whole_words": True}),
-    ("bert", {"phrase_bonus": 2}), ("bert", {"kind_bonus": 4}), ("bert", {"sentence_bonus": 3, "stride": 8}),
-]  # fmt: skip
-
-
-def test_answers_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: Any) -> None:
+@pytest.mark.parametrize(
+    ("architecture", "options"),
+    [
+        ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}),
+        ("bert", {"max_question_tokens": 3}), ("splinter", {}), ("splinter", {"question_token": True}),
+        ("bert", {"exact_match_feature": True}), ("bert", {"whole_words": True}),
+        ("bert", {"answer_priors": {"phrase": 2}}), ("bert", {"answer_priors": {"type": 4}}),
+        ("bert", {"answer_priors": {"overlap": 3}, "stride": 8}),
+    ],
+)  # fmt: skip
+def test_answers_are_those_of_the_task(
+    architecture: str, options: dict[str, Any], saved: Callable, tokenizer: Any, tiny: Any
+) -> None:
     examples = [{"id": "", "group": text, "question": QUESTION, "context": text, "answers": []} for text in CONTEXTS]
-    for architecture, options in OPTIONS:
-        task = Task.choose({"name": "korquad"} | options)
-        assert task.inference_state() == options
-        state = {"korquad": {"max_length": 48} | options}
-        types = {"type_vocab_size": TYPES} if "mark_matches" in options else {}
-        model, folder = saved("AutoModelForQuestionAnswering", architecture, task_specific_params=state, **types)
-        features = Features(task.featurize(examples, tokenizer, 48), examples)
-        expected = task.predict(logits(model, features, 64, "cpu"), features)
-        found = kobert.load(folder, tiny.run_dir / "tokenizer").predict(CONTEXTS, QUESTION)
-        assert [row["answer"] for row in found] == expected
+    task = Task.choose({"name": "korquad"} | options)
+    assert task.inference_state() == options
+    assert Task.choose("korquad").with_inference_state(options | {"max_length": 48}) == task
+    state = {"korquad": {"max_length": 48} | options}
+    types = {"type_vocab_size": TYPES} if "exact_match_feature" in options else {}
+    model, folder = saved("AutoModelForQuestionAnswering", architecture, task_specific_params=state, **types)
+    features = Features(task.featurize(examples, tokenizer, 48), examples)
+    expected = task.predict(logits(model, features, 64, "cpu"), features)
+    rows = kobert.load(folder, tiny.run_dir / "tokenizer").predict(CONTEXTS, QUESTION)
+    assert [row["answer"] for row in rows] == expected
 
 
 def test_entities_are_those_of_the_task(saved: Callable, tokenizer: Any, tiny: Any) -> None:

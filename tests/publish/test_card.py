@@ -138,8 +138,8 @@ def test_how_the_weights_were_chosen_is_true_of_this_model() -> None:
         assert ("1,200 examples of this dev set were made from the corpus by rules" in made) is expected
     scratch = read(replace(FACTS, results=replace(FACTS.results, controls={}, from_scratch=True))).text
     assert "| nsmc (test) | from scratch | accuracy |" in scratch and "what pretraining added" not in scratch
-    rules = read(replace(FACTS, inference_options={"kind_bonus": 8.0, "phrase_bonus": 0, "max_length": 128})).text
-    assert "(`kind_bonus` 8 of the config): rules that add to the scores of answers and are not learned" in rules
+    rules = read(replace(FACTS, inference_options={"answer_priors": {"type": 8.0, "overlap": 12.5}})).text
+    assert "(`answer_priors` of the config: type 8, overlap 12.5): rules that add to the scores of answers" in rules
     assert "not learned" not in read(FACTS).text
     pretrained = read(replace(FACTS, results=None, auto_class="AutoModelForMaskedLM")).text
     assert "dev split" not in pretrained and "test set" not in pretrained and "held-out loss above" in pretrained

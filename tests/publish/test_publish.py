@@ -299,10 +299,10 @@ def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> Non
         [
             {},
             {"question_token": True},
-            {"mark_matches": True},
-            {"max_answer_tokens": 2, "mark_matches": True},
+            {"exact_match_feature": True},
+            {"max_answer_tokens": 2, "exact_match_feature": True},
             {"whole_words": True},
-            {"question_token": True, "mark_matches": True, "whole_words": True, "max_answer_tokens": 4},
+            {"question_token": True, "exact_match_feature": True, "whole_words": True, "max_answer_tokens": 4},
         ]
     ):
         folder = shutil.copytree(

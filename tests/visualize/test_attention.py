@@ -55,7 +55,7 @@ def test_weights_are_those_of_transformers(nsmc: Path, attention: Attention) -> 
 
 
 def test_a_question_is_read_with_the_token_types_of_its_fine_tuning(nsmc: Path) -> None:
-    """Those of `mark_matches`, where the model was tuned with it."""
+    """Those of `exact_match_feature`, where the model was tuned with it."""
     tokenizer: Any = load_tokenizer(nsmc)
     config = transformers.BertConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
@@ -64,7 +64,7 @@ def test_a_question_is_read_with_the_token_types_of_its_fine_tuning(nsmc: Path) 
     model = transformers.BertForQuestionAnswering(config).eval()
     texts = ["칼국수를 또 먹고 싶다고 했나?", TEXT]
     inputs = tokenizer(*texts, return_tensors="pt")
-    for options, marked in (({}, False), ({"mark_matches": True}, True)):
+    for options, marked in (({}, False), ({"exact_match_feature": True}, True)):
         model.config.task_specific_params = {"korquad": {"max_length": 64} | options}
         given = dict(inputs)
         if marked:
