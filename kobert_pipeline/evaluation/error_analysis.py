@@ -18,7 +18,7 @@ CATEGORIES = {
     "no_answer_there": "the question has no answer in the text, and the model gave one",
     "outside_windows": "no window contains the whole answer",
     "too_long": "the answer has more tokens than the longest span that is searched",
-    "off_borders": "the answer is not on token boundaries, so no model with this tokenizer can be right",
+    "off_boundaries": "the answer is not on token boundaries, so no model with this tokenizer can be right",
     "unanswered": "the model gave no answer",
     "too_much": "the right place, with a few characters more",
     "too_little": "the right place, with a few characters less",
@@ -99,7 +99,7 @@ def category(
     if reach.tokens > max_answer_tokens:
         return "too_long"
     if not reach.on_boundaries:
-        return "off_borders"
+        return "off_boundaries"
     if not prediction or span is None:
         return "unanswered"
     return span_error(example["context"], span, nearest(span, answer_spans(example)))
@@ -176,16 +176,16 @@ def best_f1(predicted: Predicted, index: int) -> float:
 
 
 def end_differences(predicted: Predicted, indices: list[int]) -> dict[str, Any]:
-    """What almost right answers have too much or too little `before` and `behind` the answer, by count, and how often
-    it is a particle after the answer alone."""
-    sides: dict[str, Counter[str]] = {"before": Counter(), "behind": Counter()}
+    """What almost right answers have too much or too little `before` and `after` the answer, by count, and how often
+    the only difference is a particle after the answer."""
+    sides: dict[str, Counter[str]] = {"before": Counter(), "after": Counter()}
     particles: Counter[str] = Counter()
     for index in indices:
         example, span = predicted.features.examples[index], predicted.spans[index]
         ends = differences(example["context"], span, nearest(span, answer_spans(example)))
         before, after = (scored(end[1:]) for end in ends)
         sides["before"].update([before] if before else [])
-        sides["behind"].update([after] if after else [])
+        sides["after"].update([after] if after else [])
         particles.update([after] if after in PARTICLES and not before else [])
     return {
         "by_a_particle": particles.total(),

@@ -19,8 +19,6 @@ THRESHOLD_NOTE = (
 )
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in the JSON output (`--json`, `--out`)."
 ENDS = {"too_much": "too many", "too_little": "too few"}
-SIDES = {"behind": "after", "before": "before"}
-"""{key in the results: word on the page}."""
 
 
 def markdown(results: dict[str, Any]) -> str:
@@ -154,11 +152,11 @@ def error_parts(errors: dict[str, Any], samples: bool = True) -> list[str]:
     ]
     for name, amount in ENDS.items():
         ends = errors["ends"][name]
-        for side, word in SIDES.items():
+        for side in ("after", "before"):
             if ends[side]:
                 listed = ", ".join(f"{text} {count}" for text, count in ends[side].items())
-                by = f" (by a particle alone: {ends['by_a_particle']:,})" if side == "behind" else ""
-                parts.append(f"A few characters {amount} {word} the answer{by}: {listed}.")
+                by = f" (by a particle alone: {ends['by_a_particle']:,})" if side == "after" else ""
+                parts.append(f"A few characters {amount} {side} the answer{by}: {listed}.")
     if samples:
         for name, rows_of_name in errors["samples"].items():
             parts += [f"### {name}", "\n".join(map(sample_item, rows_of_name))] if rows_of_name else []

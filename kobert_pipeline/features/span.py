@@ -46,7 +46,7 @@ class SpanTask(Task):
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
     """Whether predicted answers begin and end at morpheme boundaries. No effect with a tokenizer that splits texts into
-    eojeols, particles included: that of another package's checkpoint, of `plain/`, or in the style `none`."""
+    eojeols, particles included: `plain/`, the style `none`, and other packages' checkpoints."""
     answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
     """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
 

@@ -54,7 +54,7 @@ class UnanswerableTask(SpanTask):
     def answer_spans(
         self, logits: dict[str, list[np.ndarray]], features: Features
     ) -> dict[int, tuple[float, int, int]]:
-        """The best spans, without those whose score is below that of [CLS] by more than the threshold."""
+        """The best spans, except where the score of [CLS] exceeds a span's by more than the threshold."""
         best = self.best_spans(logits, features)
         if self.null_threshold is None:
             return best

@@ -33,7 +33,7 @@ class AnswerPriors(Options):
 
     phrase: float = Field(0, ge=0)
     """Added to the score of every answer that is a phrase by Kiwi's tags: a date, a number with its unit, a title, a
-    name or nouns before a particle, those that `synthesize` asks for, unless the question contains it. Starts and ends
+    name or nouns before a particle, as `synthesize` asks for, unless the question contains it. Starts and ends
     are chosen independently, so a model with little training joins what does not belong together; 4 makes it choose
     phrases wherever it is not sure of something else."""
     type: float = Field(0, ge=0)
@@ -83,8 +83,8 @@ NO_PRIORS = AnswerPriors()
 
 
 def candidates_for(question: str, context: str) -> list[tuple[int, int, int]]:
-    """The (start, end, type matches) of the answer candidates in a context, without those that the question contains,
-    unless it lets one choose between them."""
+    """The (start, end, type matches) of the answer candidates in a context, except those in the question itself, unless
+    it lets one choose between them."""
     question_type, is_choice = classify_question(question), CHOICE.search(question)
     texts = ((candidate, context[candidate.start : candidate.end]) for candidate in candidates_in_text(context))
     return [

@@ -38,7 +38,7 @@ LONGEST_LEAD = 60
 LONGEST_TOPIC = 12
 """Morphemes of a topic that is repeated in a question about a later clause."""
 ENDINGS = ("는가", "는가", "나요", "나", "을까", "을까", "습니까")
-"""Endings of questions about what is done, one of which is drawn; some are listed twice, to be drawn more often."""
+"""Endings of questions about what is done; one is drawn, and those listed twice more often."""
 UNFINISHED = ("통하", "위하", "의하", "대하", "관하", "따르", "인하", "걸치", "비롯하")
 """Verbs that in 통해 or 위해 only join what is before them to another verb."""
 LEADING = ("MAJ", "SP", "JX", "EC", "SF", "SW", "SE")

@@ -25,7 +25,7 @@ _NO_HYPERNYMS = """
 """
 
 A_PERSON, A_PLACE = "사람", "곳"
-"""Nouns for people and places of which nothing more is known."""
+"""Nouns for people and places where no better noun is known."""
 PERSONS, PLACES = frozenset(_PERSONS.split()), frozenset(_PLACES.split())
 NO_HYPERNYMS = frozenset(_NO_HYPERNYMS.split())
 """Nouns before or in a name that say nothing about what it is."""

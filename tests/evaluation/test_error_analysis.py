@@ -51,7 +51,7 @@ def test_misplaced_answers() -> None:
 WHAT_NO_MODEL_COULD_ANSWER_ROWS = [
     (Reach(False, False, 0), "outside_windows"),
     (Reach(True, False, 31), "too_long"),
-    (Reach(True, False, 30), "off_borders"),
+    (Reach(True, False, 30), "off_boundaries"),
     (Reach(True, True, 30), "too_much"),
 ]
 
@@ -157,7 +157,7 @@ def test_ends_are_counted_with_the_particles_among_them() -> None:
     found = analysis(predicted(Features(three, [example] * 3), predictions, spans), LONGEST)
     ends = found["ends"]["too_much"]
     assert "이" in PARTICLES
-    assert ends == {"by_a_particle": 1, "particles": {"이": 1}, "before": {"은": 1}, "behind": {"이": 2}}
+    assert ends == {"by_a_particle": 1, "particles": {"이": 1}, "before": {"은": 1}, "after": {"이": 2}}
     assert {one["name"]: one["count"] for one in found["categories"] if one["count"]} == {
         "too_much": 2,
         "overlapping": 1,

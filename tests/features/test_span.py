@@ -200,7 +200,7 @@ def test_predict_keeps_to_the_longest_answer_allowed() -> None:
 
 
 def test_perfect_logits_score_near_the_top(featurized: dict[int, Features]) -> None:
-    """With certain logits at the labels only the token borders can cost something."""
+    """With certain logits at the labels only the token boundaries can cost something."""
     for max_length, features in featurized.items():
         task = Task.choose("korquad")
         lengths = features.lengths
@@ -231,17 +231,17 @@ def test_answers_of_whole_words_begin_and_end_where_words_do(
     assert task.best_spans(logits, features) != plain
     best: dict[int, tuple[float, int, int]] = {}
     for window, (first, after) in enumerate(pairwise(starts)):
-        offsets, borders = (features.arrays[name][first:after] for name in ("offsets", "word_boundaries"))
+        offsets, boundaries = (features.arrays[name][first:after] for name in ("offsets", "word_boundaries"))
         example = int(features.arrays["example"][window])
-        for i in np.flatnonzero(borders[:, 0] & (offsets[:, 0] >= 0)):
+        for i in np.flatnonzero(boundaries[:, 0] & (offsets[:, 0] >= 0)):
             for j in range(i, min(i + 5, len(offsets))):
                 score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j])
-                if offsets[j, 0] >= 0 and borders[j, 1] and (example not in best or score > best[example][0]):
+                if offsets[j, 0] >= 0 and boundaries[j, 1] and (example not in best or score > best[example][0]):
                     best[example] = (score, int(offsets[i, 0]), int(offsets[j, 1]))
     assert task.best_spans(logits, features) == best
 
 
-def test_words_that_are_eojeols_are_no_borders(examples: list, morpheme_tokenizer_folder: Path) -> None:
+def test_words_that_are_eojeols_are_no_boundaries(examples: list, morpheme_tokenizer_folder: Path) -> None:
     """They keep particles with nouns, so answers may begin and end inside them."""
     rng = np.random.default_rng(1)
     task: Any = Task.choose({"name": "korquad", "whole_words": True})
@@ -349,12 +349,12 @@ def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: Morpheme
     context = "블라디보스토크에서 훈민정음을 " * 12
     example = {"id": "1", "group": "", "question": "누구인가?", "context": context, "answers": []}
     task: Any = Task.choose({"name": "korquad", "whole_words": True, "stride": 3})
-    borders: list[set[Any]] = []
+    boundaries: list[set[Any]] = []
     for length in (32, 384):
         features = task.featurize([example], morpheme_tokenizer, length)
         rows = zip(features["offsets"].tolist(), features["word_boundaries"].tolist(), strict=True)
-        borders.append({(*span, *pair) for span, pair in rows if span[0] >= 0})
+        boundaries.append({(*span, *pair) for span, pair in rows if span[0] >= 0})
         assert not features["word_boundaries"][features["offsets"][:, 0] < 0].any()
     assert len(features["windows"]) == 2
-    assert borders[0] == borders[1]
-    assert {border[2:] for border in borders[0]} == {(0, 0), (1, 0), (0, 1), (1, 1)}
+    assert boundaries[0] == boundaries[1]
+    assert {boundary[2:] for boundary in boundaries[0]} == {(0, 0), (1, 0), (0, 1), (1, 1)}
