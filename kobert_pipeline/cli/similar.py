@@ -57,12 +57,7 @@ def similar(
 
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
-    if bool(gold) == bool(queries and candidates) or (gold and (queries or candidates or column or vectors)):
-        raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json without these")
-    if vectors and (len(by or []) > 1 or {"bm25", "hybrid"} & set(by or []) or hybrid_pooling):
-        raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
-    refuse_missing([*(candidates or []), *(str(path) for path in (gold, vectors) if path)])
-    refuse_tables(candidates or [], column)
+    _refuse_conflicts(queries, candidates, column, gold, by or [], hybrid_pooling, vectors)
     numbers = parse_layers(layers)
 
     from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
@@ -81,6 +76,23 @@ def similar(
             return
         ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
     _print_ranking(ranked, asked, searched, as_json)
+
+
+def _refuse_conflicts(
+    queries: list[str] | None,
+    candidates: list[str] | None,
+    column: str | None,
+    gold: Path | None,
+    by: list[str],
+    hybrid_pooling: str | None,
+    vectors: Path | None,
+) -> None:
+    if bool(gold) == bool(queries and candidates) or (gold and (queries or candidates or column or vectors)):
+        raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json without these")
+    if vectors and (len(by) > 1 or {"bm25", "hybrid"} & set(by) or hybrid_pooling):
+        raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
+    refuse_missing([*(candidates or []), *(str(path) for path in (gold, vectors) if path)])
+    refuse_tables(candidates or [], column)
 
 
 def _print_evaluation(
