@@ -111,13 +111,13 @@ KILLED = """
 import json, os, signal, sys
 from pathlib import Path
 import torch
-from kobert_pipeline.finetune import fitting, stage
+from kobert_pipeline.finetune import stage, train
 plan, prepared, pretrained, out, last = json.loads(sys.argv[1]), *map(Path, sys.argv[2:5]), int(sys.argv[5])
-should_stop = fitting.DevEvaluator.should_stop
+should_stop = train.DevEvaluator.should_stop
 def killed(on_dev, step):
     if step >= last: os.kill(os.getpid(), signal.SIGKILL)
     return should_stop(on_dev, step)
-fitting.DevEvaluator.should_stop = killed
+train.DevEvaluator.should_stop = killed
 stage.run(stage.FinetuneOptions(plan=plan), 1, prepared / "nsmc", pretrained, out)
 """
 

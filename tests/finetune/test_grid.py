@@ -153,7 +153,7 @@ def test_the_chosen_run_is_the_one_that_was_tried(prepared: Path, pretrained: Pa
 def test_a_setting_that_diverges_is_not_selected_and_stops_no_other(
     prepared: Path, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kobert_pipeline.finetune import fitting
+    from kobert_pipeline.finetune import train
     from kobert_pipeline.training.loop import NotFinite
 
     def diverging(*given: Any, **more: Any) -> Any:
@@ -163,7 +163,7 @@ def test_a_setting_that_diverges_is_not_selected_and_stops_no_other(
     settings = options.plan.settings()
     good, bad = settings
     stage.trial(options, settings[good], 1, prepared / "nsmc", pretrained, tmp_path / good)
-    monkeypatch.setattr(fitting, "train", diverging)
+    monkeypatch.setattr(train, "train", diverging)
     counts = stage.trial(options, settings[bad], 1, prepared / "nsmc", pretrained, tmp_path / bad)
     assert counts == {"not_finite": "the loss is nan at step 3 (not taken)"}
     assert (
