@@ -76,8 +76,9 @@ def allows(data: str, model: str) -> bool:
     if "sa" not in required:
         return "nc" in granted
     of_data, of_model = (CREATIVE_COMMONS.fullmatch(identifier(name)) for name in (data, model))
-    if of_data and of_model:  # later versions are accepted, too
-        return of_data[1] == of_model[1] and (of_data[2] or "") <= (of_model[2] or "")
+    if of_data and of_model:  # later versions are accepted, too, but 1.0 names none
+        versions = [match[2] or "" for match in (of_data, of_model)]
+        return of_data[1] == of_model[1] and (versions[0] == versions[1] or "1.0" != versions[0] < versions[1])
     return identifier(data) == identifier(model)
 
 
@@ -100,7 +101,7 @@ def link(name: str) -> str | None:
 
 def suggestion(name: str) -> str:
     """A licence for a model trained on data under the licence `name`, which does not forbid derivatives."""
-    if identifier(name) in COPYLEFT:
+    if identifier(name) in COPYLEFT or identifier(name).endswith("sa-1.0"):
         return identifier(name)
     required = conditions(name) or set()
     return "-".join(["cc-by", *(word for word in ("nc", "sa") if word in required), "4.0"])

@@ -50,6 +50,7 @@ CASES: list[tuple[str, str, tuple[str, ...]]] = [
     ("MIT / CC BY-SA 4.0", "research only", (SHARED, "cc-by-sa-4.0")),
     ("CC BY-SA 4.0", "gfdl", (SHARED, "cc-by-sa-4.0")),
     ("CC BY-SA 3.0", "cc-by-nc-sa-4.0", (SHARED, "cc-by-sa-4.0")),
+    ("CC BY-SA 1.0", "cc-by-sa-4.0", (SHARED, "cc-by-sa-1.0")),
     ("AGPL-3.0", "lgpl-3.0", (SHARED, "agpl-3.0")),
     ("gpl-3.0-only", "lgpl-3.0", (SHARED, "gpl-3.0")),
     ("CC BY-NC 4.0", "apache-2.0", (NONCOMMERCIAL, "cc-by-nc-4.0")),
