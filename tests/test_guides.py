@@ -154,17 +154,17 @@ def test_the_recipe_with_an_existing_checkpoint_is_valid(folder: str, workdir, k
     assert "warning" not in report
 
 
-def test_the_guide_names_every_reader_and_task_of_its_tables() -> None:
-    for folder in ["docs", "docs/ko"]:
-        from kobert_pipeline.config import plugins
+@pytest.mark.parametrize("folder", ["docs", "docs/ko"])
+def test_the_guide_names_every_reader_and_task_of_its_tables(folder: Any) -> None:
+    from kobert_pipeline.config import plugins
 
-        guide = own_data(folder)
-        named = {
-            family: {name for name in plugins.contract(family).names() if f"| `{name}` |" in guide}
-            for family in ("readers", "tasks")
-        }
-        assert named["readers"], folder
-        assert named["tasks"] == set(plugins.contract("tasks").names()), folder
+    guide = own_data(folder)
+    named = {
+        family: {name for name in plugins.contract(family).names() if f"| `{name}` |" in guide}
+        for family in ("readers", "tasks")
+    }
+    assert named["readers"], folder
+    assert named["tasks"] == set(plugins.contract("tasks").names()), folder
 
 
 # docs/scaling.md: what needs no cluster is run, the rest goes through the parsers of those who will run it

@@ -167,21 +167,21 @@ def test_too_few_open_files_are_said_to_be_too_few(tmp_path, corpora, kobert_pro
     assert "ulimit -" in result.complaint
 
 
-def test_output_that_is_not_read_ends_the_command_quietly_as_sigpipe_would(tmp_path) -> None:
-    for arguments in (["list"], ["--help"], ["check", "nosuch"]):
-        reader, writer = os.pipe()
-        os.close(reader)
-        result = subprocess.run(
-            [sys.executable, "-m", "kobert_pipeline", *arguments],
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        os.close(writer)
-        assert result.returncode == (2 if "nosuch" in arguments else 141), result.stderr
-        assert "Broken" not in result.stderr
-        assert "Traceback" not in result.stderr
+@pytest.mark.parametrize("arguments", (["list"], ["--help"], ["check", "nosuch"]))
+def test_output_that_is_not_read_ends_the_command_quietly_as_sigpipe_would(arguments: Any, tmp_path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-m", "kobert_pipeline", *arguments],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert result.returncode == (2 if "nosuch" in arguments else 141), result.stderr
+    assert "Broken" not in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_output_that_an_encoding_cannot_hold_is_escaped(kobert_process) -> None:
@@ -191,22 +191,24 @@ def test_output_that_an_encoding_cannot_hold_is_escaped(kobert_process) -> None:
     assert result.code == 0, result.err
 
 
+@pytest.mark.parametrize(("stage", "sign"), (("corpus", "corpus/*.json"), ("pretrain", "pretrain/*.json")))
 @pytest.mark.slow
-def test_a_stage_that_is_terminated_says_so_with_75_and_resumes(tiny, tmp_path, start_kobert, kobert) -> None:
+def test_a_stage_that_is_terminated_says_so_with_75_and_resumes(
+    stage: Any, sign: Any, tiny, tmp_path, start_kobert, kobert
+) -> None:
     """Before the training loop, which has a way of its own: while the corpus is read by workers, and while pretraining
     starts."""
-    for stage, sign in (("corpus", "corpus/*.json"), ("pretrain", "pretrain/*.json")):
-        run_dir = tiny.copy_before(tmp_path / stage, stage)
-        arguments = (stage, tiny.recipe, "--run-dir", run_dir, "--num-workers", 2)
-        process = start_kobert(*arguments)
-        while not list(run_dir.glob(sign)):
-            assert process.poll() is None
-            time.sleep(0.001)
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate()[0]
-        assert process.returncode == 75, said
-        assert "kobert: " in said
-        assert "the same command" in said
-        assert "Traceback" not in said
-        assert kobert(*arguments).code == 0
-        assert tiny.manifests(run_dir)[stage]["files"] == tiny.manifests()[stage]["files"]
+    run_dir = tiny.copy_before(tmp_path / stage, stage)
+    arguments = (stage, tiny.recipe, "--run-dir", run_dir, "--num-workers", 2)
+    process = start_kobert(*arguments)
+    while not list(run_dir.glob(sign)):
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate()[0]
+    assert process.returncode == 75, said
+    assert "kobert: " in said
+    assert "the same command" in said
+    assert "Traceback" not in said
+    assert kobert(*arguments).code == 0
+    assert tiny.manifests(run_dir)[stage]["files"] == tiny.manifests()[stage]["files"]

@@ -33,18 +33,23 @@ def test_run_does_what_the_command_does(tiny: Any, tmp_path: Path) -> None:
         kobert.run(tiny.recipe, {"pretrain.peices": 1}, run_dir)
 
 
-def test_a_loaded_checkpoint_predicts_as_the_command(tiny: Any, kobert_command: Callable[..., Any]) -> None:
-    for name, texts, given in [
+@pytest.mark.parametrize(
+    ("name", "texts", "given"),
+    [
         ("nsmc", ["정말 재밌다", "지루했다"], {}),
         ("korquad", [CONTEXT], {"question": "누가 만들었는가?"}),
         ("mlm", ["이 영화 [MASK] 재밌다"], {"top_k": 2}),
-    ]:
-        folder = tiny.run_dir / "publish" / name
-        checkpoint = kobert.load(folder)
-        words = [word for key, value in given.items() for word in (f"--{key.replace('_', '-')}", value)]
-        printed = kobert_command("predict", folder, *texts, *words, "--json").out.splitlines()
-        assert checkpoint.predict(texts, **given) == [json.loads(line) for line in printed], (name, texts, given)
-        assert checkpoint.predict(texts[0], **given) == json.loads(printed[0]), (name, texts, given)
+    ],
+)
+def test_a_loaded_checkpoint_predicts_as_the_command(
+    name: Any, texts: Any, given: Any, tiny: Any, kobert_command: Callable[..., Any]
+) -> None:
+    folder = tiny.run_dir / "publish" / name
+    checkpoint = kobert.load(folder)
+    words = [word for key, value in given.items() for word in (f"--{key.replace('_', '-')}", value)]
+    printed = kobert_command("predict", folder, *texts, *words, "--json").out.splitlines()
+    assert checkpoint.predict(texts, **given) == [json.loads(line) for line in printed], (name, texts, given)
+    assert checkpoint.predict(texts[0], **given) == json.loads(printed[0]), (name, texts, given)
 
 
 def test_what_is_no_text_is_refused_in_one_sentence(tiny: Any) -> None:

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -205,19 +206,20 @@ def test_old_option_name_is_refused_with_the_new_name(old: str) -> None:
     )
 
 
-def test_replaced_option_is_refused_with_what_replaced_it() -> None:
-    for section in ("pretrain", "finetune.nsmc"):
-        content = recipe_file.load("tiny", [f"{section}.plan.gradient_accumulation_steps=2"])
-        with pytest.raises(ValidationError) as refused:
-            Recipe.model_validate(content)
-        assert first_error(refused.value) == (
-            f"{section}.plan: unknown key 'gradient_accumulation_steps'; 'max_tokens_per_device' has replaced it, with "
-            "another meaning"
-        )
+@pytest.mark.parametrize("section", ("pretrain", "finetune.nsmc"))
+def test_replaced_option_is_refused_with_what_replaced_it(section: Any) -> None:
+    content = recipe_file.load("tiny", [f"{section}.plan.gradient_accumulation_steps=2"])
+    with pytest.raises(ValidationError) as refused:
+        Recipe.model_validate(content)
+    assert first_error(refused.value) == (
+        f"{section}.plan: unknown key 'gradient_accumulation_steps'; 'max_tokens_per_device' has replaced it, with "
+        "another meaning"
+    )
 
 
-def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to() -> None:
-    for setting, said in [
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
         (
             "finetune.nsmc.epochs=2",
             "finetune.nsmc: unknown key 'epochs' - did you mean 'plan.epochs' or 'distill.epochs'?",
@@ -234,10 +236,12 @@ def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to() -> N
         ("pretrain.base=no", "pretrain.base: input should be a valid string, not False; YAML reads"),
         ("corpus.cleaning.mask=x", "corpus.cleaning.mask: input should be a list, not 'x'"),
         ("features.nsmc.train=[a, [b]]", "features.nsmc.train.1: input should be a valid string, not ['b']"),
-    ]:
-        with pytest.raises(ValidationError) as refused:
-            Recipe.model_validate(recipe_file.load("tiny", [setting]))
-        assert first_error(refused.value).startswith(said), setting
+    ],
+)
+def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to(setting: Any, said: Any) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Recipe.model_validate(recipe_file.load("tiny", [setting]))
+    assert first_error(refused.value).startswith(said), setting
 
 
 def test_old_option_name_is_refused_on_the_command_line(corpora, kobert) -> None:
@@ -299,9 +303,9 @@ def test_the_recipe_base_is_what_its_comments_say() -> None:
     assert options.tokenizer.subword.vocab_size < 2**16, "ids of two bytes"
 
 
-def test_recipe_that_is_not_there_is_refused(kobert) -> None:
-    for name, said in [("tinny", "did you mean 'tiny'"), ("gone/a.yaml", "does not exist")]:
-        assert said in kobert("check", name).complaint, (name, said)
+@pytest.mark.parametrize(("name", "said"), [("tinny", "did you mean 'tiny'"), ("gone/a.yaml", "does not exist")])
+def test_recipe_that_is_not_there_is_refused(name: Any, said: Any, kobert) -> None:
+    assert said in kobert("check", name).complaint, (name, said)
 
 
 def test_a_recipe_in_a_file_with_a_byte_order_mark_is_read(tmp_path, corpora, kobert) -> None:

@@ -10,6 +10,7 @@ import struct
 import sys
 import termios
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -164,18 +165,18 @@ def test_lines_fit_and_keep_the_facts_that_matter(clock) -> None:
             assert "documents/s" in line and ("left" in line or total is None), line
 
 
-def test_the_bar_fits_every_terminal(clock, monkeypatch) -> None:
-    for columns in (20, 40, 60, 80, 200):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        bar = TerminalProgress(clock)
-        bar.begin("finetune 감성분석-" + "아주긴이름" * 20, 7, 11)
-        for second in range(4):
-            clock.now += 1
-            bar.report(Progress("encoding", second * 10_000_000, 1_250_000_000, "documents", notes=("loss 6.94",)))
-        with bar.console.capture() as captured:
-            bar.console.print(bar.row())
-        (line,) = captured.get().splitlines()
-        assert cell_len(ESCAPES.sub("", line).rstrip()) <= columns
+@pytest.mark.parametrize("columns", (20, 40, 60, 80, 200))
+def test_the_bar_fits_every_terminal(columns: Any, clock, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    bar = TerminalProgress(clock)
+    bar.begin("finetune 감성분석-" + "아주긴이름" * 20, 7, 11)
+    for second in range(4):
+        clock.now += 1
+        bar.report(Progress("encoding", second * 10_000_000, 1_250_000_000, "documents", notes=("loss 6.94",)))
+    with bar.console.capture() as captured:
+        bar.console.print(bar.row())
+    (line,) = captured.get().splitlines()
+    assert cell_len(ESCAPES.sub("", line).rstrip()) <= columns
 
 
 def test_the_table_at_the_end_says_what_matters(tiny, kobert) -> None:

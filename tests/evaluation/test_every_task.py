@@ -95,30 +95,33 @@ def test_wrong_labels_of_pairs_have_both_texts_and_numbers_have_none(figures: Ca
         figures("sts", "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n", file="scores.tsv", explain=True)
 
 
-def test_the_best_exact_match_is_of_questions_with_an_answer(figures: Callable) -> None:
-    for answers, ending in [
+@pytest.mark.parametrize(
+    ("answers", "ending"),
+    [
         (["부산", "서울"], "at best."),
         (["부산", None], "at best of the questions with an answer."),
         ([None, None], None),
-    ]:
-        context = "민수가 부산에 갔다. 영희는 서울에 있다."
-        questions = [
-            {
-                "id": str(number),
-                "question": "어디에?",
-                "is_impossible": answer is None,
-                "answers": [{"text": answer, "answer_start": context.index(answer)}] if answer else [],
-            }
-            for number, answer in enumerate(answers)
-        ]
-        text = json.dumps({"data": [{"title": "", "paragraphs": [{"context": context, "qas": questions}]}]})
-        found = figures("mrc", text, [Noise("spaces-removed", 1.0, 1)])
-        page = markdown(found)
-        rows = [found["clean"], found["noise"]["conditions"][0]]
-        if ending is None:
-            assert not any("ceiling_exact_match" in row for row in rows), (answers, ending)
-            assert "best" not in page, (answers, ending)
-        else:
-            assert all(row["examples_with_answer"] == np.count_nonzero(answers) for row in rows), (answers, ending)
-            assert f"{ending}\n" in page, (answers, ending)
-            assert ("allow of the questions with an answer." in page) is (None in answers), (answers, ending)
+    ],
+)
+def test_the_best_exact_match_is_of_questions_with_an_answer(answers: Any, ending: Any, figures: Callable) -> None:
+    context = "민수가 부산에 갔다. 영희는 서울에 있다."
+    questions = [
+        {
+            "id": str(number),
+            "question": "어디에?",
+            "is_impossible": answer is None,
+            "answers": [{"text": answer, "answer_start": context.index(answer)}] if answer else [],
+        }
+        for number, answer in enumerate(answers)
+    ]
+    text = json.dumps({"data": [{"title": "", "paragraphs": [{"context": context, "qas": questions}]}]})
+    found = figures("mrc", text, [Noise("spaces-removed", 1.0, 1)])
+    page = markdown(found)
+    rows = [found["clean"], found["noise"]["conditions"][0]]
+    if ending is None:
+        assert not any("ceiling_exact_match" in row for row in rows), (answers, ending)
+        assert "best" not in page, (answers, ending)
+    else:
+        assert all(row["examples_with_answer"] == np.count_nonzero(answers) for row in rows), (answers, ending)
+        assert f"{ending}\n" in page, (answers, ending)
+        assert ("allow of the questions with an answer." in page) is (None in answers), (answers, ending)

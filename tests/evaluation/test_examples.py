@@ -67,29 +67,29 @@ def test_both_texts_of_a_pair_take_noise_and_the_label_stays() -> None:
     ]
 
 
-KINDS_OF_TEXT_ROWS = [
-    ("최고의 영화 😀", ["emoji"]),
-    ("재밌다 ^^", ["emoticon"]),
-    ("이게 뭐야 ㅡㅡ", ["emoticon"]),
-    ("슬프다 T_T", ["emoticon"]),
-    ("웃기네ㅋㅋ", ["laughter"]),
-    ("좋아요ㅎㅎㅎ", ["laughter"]),
-    ("영화ㅠㅠ", ["tears"]),
-    ("ㅇㅈ 명작", ["jamo-slang"]),
-    ("연기 ㄷㄷㅋㅋ", ["laughter", "jamo-slang"]),
-    ("우와아아아 대박", ["elongation"]),
-    ("좋다~", ["elongation"]),
-    ("와ㅏㅏ", ["elongation"]),
-    ("OST가 좋다", ["latin"]),
-    ("평범한 영화였다. 1998년!", [NONE]),
-    ("ㅋ A급 영화", [NONE]),
-    ("", [NONE]),
-]
-
-
-def test_kinds_of_text() -> None:
-    for text, names in KINDS_OF_TEXT_ROWS:
-        assert subsets_of(text) == names
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("최고의 영화 😀", ["emoji"]),
+        ("재밌다 ^^", ["emoticon"]),
+        ("이게 뭐야 ㅡㅡ", ["emoticon"]),
+        ("슬프다 T_T", ["emoticon"]),
+        ("웃기네ㅋㅋ", ["laughter"]),
+        ("좋아요ㅎㅎㅎ", ["laughter"]),
+        ("영화ㅠㅠ", ["tears"]),
+        ("ㅇㅈ 명작", ["jamo-slang"]),
+        ("연기 ㄷㄷㅋㅋ", ["laughter", "jamo-slang"]),
+        ("우와아아아 대박", ["elongation"]),
+        ("좋다~", ["elongation"]),
+        ("와ㅏㅏ", ["elongation"]),
+        ("OST가 좋다", ["latin"]),
+        ("평범한 영화였다. 1998년!", [NONE]),
+        ("ㅋ A급 영화", [NONE]),
+        ("", [NONE]),
+    ],
+)
+def test_kinds_of_text(text: Any, names: Any) -> None:
+    assert subsets_of(text) == names
 
 
 def test_every_example_is_in_a_subset_and_empty_subsets_are_left_out() -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import unicodedata
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -162,27 +163,30 @@ def plain(edited: EditedText, text: str, first: int, last: int) -> bool:
     return edited.text[start:end] == text[first:last]
 
 
-def test_rates_are_what_they_say_within_four_standard_errors() -> None:
-    for kind, rate in [
+@pytest.mark.parametrize(
+    ("kind", "rate"),
+    [
         ("spaces-dropped", 0.25),
         ("spaces-inserted", 0.1),
         ("final-mistaken", 0.2),
         ("key-missed", 0.1),
-    ]:
-        edited = Noise(kind, rate, 1)(LONG)
-        if kind == "spaces-dropped":
-            candidates, hit = LONG.count(" "), LONG.count(" ") - edited.text.count(" ")
-        elif kind == "spaces-inserted":
-            candidates = sum(one.isalnum() and other.isalnum() for one, other in pairwise(LONG))
-            hit = edited.text.count(" ") - LONG.count(" ")
-        elif kind == "final-mistaken":
-            finals = [unicodedata.normalize("NFD", character)[2:] for character in LONG if is_syllable(character)]
-            candidates = sum(final not in ("", "\u11bc") for final in finals)
-            hit = sum(one != other for one, other in zip(LONG, edited.text, strict=True))
-        else:
-            candidates = sum(map(is_syllable, LONG))
-            hit = len(keys(LONG)) - len(keys(edited.text))
-        assert abs(hit - rate * candidates) < 4 * (candidates * rate * (1 - rate)) ** 0.5
+    ],
+)
+def test_rates_are_what_they_say_within_four_standard_errors(kind: Any, rate: Any) -> None:
+    edited = Noise(kind, rate, 1)(LONG)
+    if kind == "spaces-dropped":
+        candidates, hit = LONG.count(" "), LONG.count(" ") - edited.text.count(" ")
+    elif kind == "spaces-inserted":
+        candidates = sum(one.isalnum() and other.isalnum() for one, other in pairwise(LONG))
+        hit = edited.text.count(" ") - LONG.count(" ")
+    elif kind == "final-mistaken":
+        finals = [unicodedata.normalize("NFD", character)[2:] for character in LONG if is_syllable(character)]
+        candidates = sum(final not in ("", "\u11bc") for final in finals)
+        hit = sum(one != other for one, other in zip(LONG, edited.text, strict=True))
+    else:
+        candidates = sum(map(is_syllable, LONG))
+        hit = len(keys(LONG)) - len(keys(edited.text))
+    assert abs(hit - rate * candidates) < 4 * (candidates * rate * (1 - rate)) ** 0.5
 
 
 def test_seeds_and_texts_differ_and_processes_do_not() -> None:
@@ -204,21 +208,21 @@ def test_words_of_the_command_name_noises() -> None:
     assert all(sum(noise.kind == kind for noise in everything) == 4 for kind in ("spaces-dropped", "spaces-inserted"))
 
 
-OTHER_WORDS_ARE_REFUSED_ROWS = [
-    ("spaces-droped", "did you mean 'spaces-dropped'"),
-    ("key-missed=", "numbers from 0 to 1"),
-    ("key-missed=2", "numbers from 0 to 1"),
-    ("key-missed=nan", "numbers from 0 to 1"),
-    ("key-missed=a,0.1", "numbers from 0 to 1"),
-    ("spaces-removed=0.5", "takes no rate"),
-    ("all=0.1", "there is no noise"),
-]
-
-
-def test_other_words_are_refused() -> None:
-    for wanted, message in OTHER_WORDS_ARE_REFUSED_ROWS:
-        with pytest.raises(UserError, match=message):
-            conditions([wanted], 1)
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("spaces-droped", "did you mean 'spaces-dropped'"),
+        ("key-missed=", "numbers from 0 to 1"),
+        ("key-missed=2", "numbers from 0 to 1"),
+        ("key-missed=nan", "numbers from 0 to 1"),
+        ("key-missed=a,0.1", "numbers from 0 to 1"),
+        ("spaces-removed=0.5", "takes no rate"),
+        ("all=0.1", "there is no noise"),
+    ],
+)
+def test_other_words_are_refused(wanted: Any, message: Any) -> None:
+    with pytest.raises(UserError, match=message):
+        conditions([wanted], 1)
 
 
 @PROPERTY

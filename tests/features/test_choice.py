@@ -2,6 +2,7 @@
 candidates together."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,21 +29,24 @@ HELLASWAG = {"context": TEXT, **numbered("ending_", ENDINGS, 1), "label": 3}
 LISTED = {"id": "x", "text": TEXT, "choices": ENDINGS[:3], "label": 2}
 
 
-def test_known_layouts_are_read_without_options(tmp_path: Path) -> None:
-    for name, record, lead, count in [
+@pytest.mark.parametrize(
+    ("name", "record", "lead", "count"),
+    [
         ("s.csv", SWAG, "그는 ", 4),
         ("s.jsonl", SWAG, "그는 ", 4),
         ("c.csv", COPA, "결과 ", 2),
         ("h.jsonl", HELLASWAG, "", 4),
         ("l.jsonl", LISTED, "", 3),
-    ]:
-        task = Task.choose("choice")
-        [example] = task.read(write_table(tmp_path / name, record))
-        assert (example["text"], example["label"]) == (TEXT, record["label"]), (name, record)
-        assert example["choices"] == [lead + ending for ending in ENDINGS[:count]], (name, record)
-        assert example["id"] == record.get("id", "1"), (name, record)
-        assert example["group"] == TEXT.replace(" ", ""), (name, record)
-        assert task.content(example).splitlines() == [TEXT, *example["choices"]], (name, record)
+    ],
+)
+def test_known_layouts_are_read_without_options(name: Any, record: Any, lead: Any, count: Any, tmp_path: Path) -> None:
+    task = Task.choose("choice")
+    [example] = task.read(write_table(tmp_path / name, record))
+    assert (example["text"], example["label"]) == (TEXT, record["label"]), (name, record)
+    assert example["choices"] == [lead + ending for ending in ENDINGS[:count]], (name, record)
+    assert example["id"] == record.get("id", "1"), (name, record)
+    assert example["group"] == TEXT.replace(" ", ""), (name, record)
+    assert task.content(example).splitlines() == [TEXT, *example["choices"]], (name, record)
 
 
 def test_options_name_the_columns(tmp_path: Path) -> None:
@@ -64,28 +68,28 @@ def test_options_name_the_columns(tmp_path: Path) -> None:
     )
 
 
-WRONG_ROWS = [
-    ({}, {"label": 3}, r"own\.jsonl, line 2: the label is 3; allowed are 0 to 2"),
-    ({}, {"label": -1}, "line 2: the label is -1; allowed"),
-    ({}, {"label": True}, "line 2: the label is True; allowed"),
-    ({}, {"label": None}, "line 2: the label is None; allowed"),
-    ({}, {"choices": ENDINGS}, "line 2: 4 candidates, 3 were expected, as in the first row"),
-    ({}, {"choices": ENDINGS[:1], "label": 0}, "line 2: a choice requires at least two candidates, here is 1"),
-    ({}, {"choices": [TEXT, 3, TEXT]}, "line 2: '2. candidate' holds int, text was expected"),
-    ({}, {"text": None}, "line 2: 'text' holds NoneType, text was expected"),
-    ({}, {"text": " "}, r"own\.jsonl, line 2: 'text' is empty, text was expected"),
-    ({}, {"choices": [TEXT, "", TEXT]}, "line 2: '2. candidate' is empty"),
-    ({"choices": ["choices", "text"]}, {}, "line 1: '1. candidate' holds list, text was expected"),
-    ({"choices": ["one"]}, {}, r"own\.jsonl: there is no column 'one' .*found: .*choices"),
-    ({"lead": "txt"}, {}, "there is no column 'txt' - did you mean 'text'"),
-    ({"text": "sent1"}, {}, "there is no column 'sent1'"),
-]
-
-
-def test_a_wrong_row_or_option_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    for options, change, said in WRONG_ROWS:
-        with pytest.raises(UserError, match=said):
-            Task.choose({"name": "choice"} | options).read(write_table(tmp_path / "own.jsonl", LISTED, LISTED | change))
+@pytest.mark.parametrize(
+    ("options", "change", "said"),
+    [
+        ({}, {"label": 3}, r"own\.jsonl, line 2: the label is 3; allowed are 0 to 2"),
+        ({}, {"label": -1}, "line 2: the label is -1; allowed"),
+        ({}, {"label": True}, "line 2: the label is True; allowed"),
+        ({}, {"label": None}, "line 2: the label is None; allowed"),
+        ({}, {"choices": ENDINGS}, "line 2: 4 candidates, 3 were expected, as in the first row"),
+        ({}, {"choices": ENDINGS[:1], "label": 0}, "line 2: a choice requires at least two candidates, here is 1"),
+        ({}, {"choices": [TEXT, 3, TEXT]}, "line 2: '2. candidate' holds int, text was expected"),
+        ({}, {"text": None}, "line 2: 'text' holds NoneType, text was expected"),
+        ({}, {"text": " "}, r"own\.jsonl, line 2: 'text' is empty, text was expected"),
+        ({}, {"choices": [TEXT, "", TEXT]}, "line 2: '2. candidate' is empty"),
+        ({"choices": ["choices", "text"]}, {}, "line 1: '1. candidate' holds list, text was expected"),
+        ({"choices": ["one"]}, {}, r"own\.jsonl: there is no column 'one' .*found: .*choices"),
+        ({"lead": "txt"}, {}, "there is no column 'txt' - did you mean 'text'"),
+        ({"text": "sent1"}, {}, "there is no column 'sent1'"),
+    ],
+)
+def test_a_wrong_row_or_option_is_refused_in_a_sentence(options: Any, change: Any, said: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        Task.choose({"name": "choice"} | options).read(write_table(tmp_path / "own.jsonl", LISTED, LISTED | change))
 
 
 def test_a_file_without_candidates_is_refused_with_the_known_names(tmp_path: Path) -> None:

@@ -26,17 +26,22 @@ from kobert_pipeline.pipeline.recipe import Recipe
 OWN = {"text": "a", "text_pair": "b", "negative": "c"}
 
 
-def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(tmp_path: Path) -> None:
-    for name, record, negatives, options in [
+@pytest.mark.parametrize(
+    ("name", "record", "negatives", "options"),
+    [
         ("pairs.tsv", {"query": "물음", "positive": "대답"}, [], {}),
         ("triples.tsv", {"sent0": "물음", "sent1": "대답", "hard_neg": "딴소리"}, ["딴소리"], {}),
         ("several.jsonl", {"anchor": "물음", "positive": "대답", "negatives": ["가", "나"]}, ["가", "나"], {}),
         ("own.jsonl", {"a": "물음", "b": "대답", "c": "딴소리"}, ["딴소리"], OWN),
-    ]:  # fmt: skip
-        [example] = Contrastive(**options).read(write_table(tmp_path / name, record))
-        assert example == {
-            "id": "1", "group": "대답", "text": "물음", "text_pair": "대답", "negatives": negatives
-        }, name  # fmt: skip
+    ],
+)
+def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(
+    name: Any, record: Any, negatives: Any, options: Any, tmp_path: Path
+) -> None:
+    [example] = Contrastive(**options).read(write_table(tmp_path / name, record))
+    assert example == {
+        "id": "1", "group": "대답", "text": "물음", "text_pair": "대답", "negatives": negatives
+    }, name  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -66,14 +71,17 @@ def test_rows_with_other_numbers_of_negatives_are_refused(tmp_path: Path) -> Non
         prepare(options, tmp_path)
 
 
-def test_pairs_with_scores_are_read_as_published(tmp_path: Path) -> None:
-    for name, record in [
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
         ("sts.tsv", {"genre": "g", "score": "3.8", "sentence1": "글", "sentence2": "말"}),
         ("sts.jsonl", {"guid": "0", "sentence1": "글", "sentence2": "말", "labels": {"label": 3.8, "real-label": 3.7}}),
         ("own.jsonl", {"text": "글", "text_pair": "말", "score": 3.8}),
-    ]:
-        [example] = Contrastive().read(write_table(tmp_path / name, record))
-        assert (example["text"], example["text_pair"], example["negatives"], example["score"]) == ("글", "말", [], 3.8)
+    ],
+)
+def test_pairs_with_scores_are_read_as_published(name: Any, record: Any, tmp_path: Path) -> None:
+    [example] = Contrastive().read(write_table(tmp_path / name, record))
+    assert (example["text"], example["text_pair"], example["negatives"], example["score"]) == ("글", "말", [], 3.8)
 
 
 def test_scores_are_for_dev_and_test_alone(tmp_path: Path) -> None:

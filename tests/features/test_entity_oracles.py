@@ -3,6 +3,7 @@ thousand; spans of tags against seqeval's."""
 
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,20 +116,20 @@ def test_an_entity_must_be_right_in_text_ends_and_type() -> None:
     assert set(entity_scores([[], []], right).values()) == set(entity_scores([[]], [[]]).values()) == {0.0}
 
 
-A_TAG_SAYS_TYPE_AND_ROWS = [
-    ("O", (False, None)),
-    ("-", (False, None)),
-    ("B-PS", (True, "PS")),
-    ("I-PS", (False, "PS")),
-    ("S-PS", (True, "PS")),
-    ("E-PS", (False, "PS")),
-    ("PER_B", (True, "PER")),
-    ("CVL_I", (False, "CVL")),
-    ("PER", (False, "PER")),
-    ("B-A-B", (True, "A-B")),
-]
-
-
-def test_a_tag_says_type_and_beginning_in_every_spelling() -> None:
-    for tag, expected in A_TAG_SAYS_TYPE_AND_ROWS:
-        assert parse_tag(tag) == expected
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("O", (False, None)),
+        ("-", (False, None)),
+        ("B-PS", (True, "PS")),
+        ("I-PS", (False, "PS")),
+        ("S-PS", (True, "PS")),
+        ("E-PS", (False, "PS")),
+        ("PER_B", (True, "PER")),
+        ("CVL_I", (False, "CVL")),
+        ("PER", (False, "PER")),
+        ("B-A-B", (True, "A-B")),
+    ],
+)
+def test_a_tag_says_type_and_beginning_in_every_spelling(tag: Any, expected: Any) -> None:
+    assert parse_tag(tag) == expected

@@ -1,6 +1,7 @@
 """KorQuAD's scores, compared with a second implementation of the official definition (evaluate-v1.0.py)."""
 
 import string
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -55,34 +56,34 @@ def test_scores_are_means_of_the_best_over_the_answers_in_percent(questions: lis
     assert found["exact_match"] == pytest.approx(100 * sum(exact) / len(exact))
 
 
-KNOWN_ANSWERS_ROWS = [
-    ("서울", "서울", 1, 1),
-    ("서울시", "서울", 0, 0.8),
-    ("", "서울", 0, 0),
-    ("서울", "", 0, 0),
-    ("", "", 1, 0),  # the official script: equal, but no character is shared
-    ("...", "!?", 1, 0),
-    ("...", "서울", 0, 0),
-    ("1", "1", 1, 1),
-    ("1", "2", 0, 0),
-    ("漢字", "漢文", 0, 0.5),
-    ("《춘향전》", "춘향전", 1, 1),
-    ("〈아리랑〉", "‘아리랑’", 1, 1),
-    ("이(李)순신", "이 李 순신", 1, 1),
-    ("이(李)순신", "이李순신", 0, 1),  # a symbol becomes a space, which parts words; F1 does not see spaces
-    ("U.S.A", "usa", 1, 1),
-    ("Korea University", "korea  university\n", 1, 1),
-    ("3,000", "3000", 1, 1),
-    ("「무정」", "무정", 0, 2 * 2 / 6),  # corner brackets are not in the official set
-    ("“무정”", "무정", 0, 2 * 2 / 6),
-    ("가나", "나가", 0, 1),  # a multiset: order does not count
-    ("가가가", "가", 0, 0.5),
-]
-
-
-def test_known_answers() -> None:
-    for prediction, answer, exact, f1 in KNOWN_ANSWERS_ROWS:
-        assert (korquad_exact_match(prediction, answer), korquad_f1(prediction, answer)) == (exact, pytest.approx(f1))
+@pytest.mark.parametrize(
+    ("prediction", "answer", "exact", "f1"),
+    [
+        ("서울", "서울", 1, 1),
+        ("서울시", "서울", 0, 0.8),
+        ("", "서울", 0, 0),
+        ("서울", "", 0, 0),
+        ("", "", 1, 0),  # the official script: equal, but no character is shared
+        ("...", "!?", 1, 0),
+        ("...", "서울", 0, 0),
+        ("1", "1", 1, 1),
+        ("1", "2", 0, 0),
+        ("漢字", "漢文", 0, 0.5),
+        ("《춘향전》", "춘향전", 1, 1),
+        ("〈아리랑〉", "‘아리랑’", 1, 1),
+        ("이(李)순신", "이 李 순신", 1, 1),
+        ("이(李)순신", "이李순신", 0, 1),  # a symbol becomes a space, which parts words; F1 does not see spaces
+        ("U.S.A", "usa", 1, 1),
+        ("Korea University", "korea  university\n", 1, 1),
+        ("3,000", "3000", 1, 1),
+        ("「무정」", "무정", 0, 2 * 2 / 6),  # corner brackets are not in the official set
+        ("“무정”", "무정", 0, 2 * 2 / 6),
+        ("가나", "나가", 0, 1),  # a multiset: order does not count
+        ("가가가", "가", 0, 0.5),
+    ],
+)
+def test_known_answers(prediction: Any, answer: Any, exact: Any, f1: Any) -> None:
+    assert (korquad_exact_match(prediction, answer), korquad_f1(prediction, answer)) == (exact, pytest.approx(f1))
 
 
 def test_every_symbol_is_replaced_removed_or_kept_as_officially() -> None:

@@ -1,8 +1,10 @@
 """Classification: one window per text."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
@@ -42,21 +44,24 @@ def test_the_head_is_named_by_its_labels() -> None:
     assert {label: i for i, label in config["id2label"].items()} == config["label2id"]
 
 
-def test_the_tokenizer_of_a_model_without_segments_makes_the_same_features(
-    morpheme_tokenizer: MorphemeTokenizer, morpheme_tokenizer_folder: Path
-) -> None:
-    for task, example in [
+@pytest.mark.parametrize(
+    ("task", "example"),
+    [
         ("nsmc", {"text": "재미있다", "label": 1}),
         ("korquad", {"question": "누가?", "context": "세종이 만들었다.", "answers": [["세종", 0]]}),
         ({"name": "tagging", "labels": ["사람"]}, {"text": "세종이 만들었다.", "entities": [[0, 2, "사람"]]}),
-    ]:
-        without = MorphemeTokenizer.from_pretrained(
-            morpheme_tokenizer_folder, model_input_names=["input_ids", "attention_mask"]
-        )
-        made, expected = (Task.choose(task).featurize([example], one, 32) for one in (without, morpheme_tokenizer))
-        assert {name: array.tolist() for name, array in made.items()} == {
-            name: array.tolist() for name, array in expected.items()
-        }, (task, example)
+    ],
+)
+def test_the_tokenizer_of_a_model_without_segments_makes_the_same_features(
+    task: Any, example: Any, morpheme_tokenizer: MorphemeTokenizer, morpheme_tokenizer_folder: Path
+) -> None:
+    without = MorphemeTokenizer.from_pretrained(
+        morpheme_tokenizer_folder, model_input_names=["input_ids", "attention_mask"]
+    )
+    made, expected = (Task.choose(task).featurize([example], one, 32) for one in (without, morpheme_tokenizer))
+    assert {name: array.tolist() for name, array in made.items()} == {
+        name: array.tolist() for name, array in expected.items()
+    }, (task, example)
 
 
 def test_what_is_cut_at_max_length_is_counted_also_of_pairs_and_choices(morpheme_tokenizer: MorphemeTokenizer) -> None:

@@ -66,23 +66,25 @@ def test_the_tokens_of_an_answer_cover_it_in_every_window_that_holds_it(featuriz
         assert max_length > 64 or held < len(features), max_length
 
 
-def test_a_question_token_ends_every_question(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
+@pytest.mark.parametrize("most_tokens", (4, 64))
+def test_a_question_token_ends_every_question(
+    most_tokens: Any, examples: list, morpheme_tokenizer: MorphemeTokenizer
+) -> None:
     """Also one that is truncated; the context and its answers are those without the token, where the window has room
     for both."""
-    for most_tokens in (4, 64):
-        plain, asked = (
-            Task.choose({"name": "korquad", "max_question_tokens": most, "question_token": given})
-            for most, given in ((most_tokens - 1, False), (most_tokens, True))
-        )
-        without, found = (
-            Features(task.featurize(examples, morpheme_tokenizer, length), examples)
-            for task, length in ((plain, 383), (asked, 384))
-        )
-        assert len(without) == len(found)
-        for (_, ids, _, (first, last)), (_, longer, _, moved) in zip(windows(without), windows(found), strict=True):
-            end = ids.tolist().index(SEP_ID)
-            assert longer.tolist() == [*ids[:end], MASK_ID, *ids[end:]]
-            assert moved == ((first + 1, last + 1) if first else (0, 0))
+    plain, asked = (
+        Task.choose({"name": "korquad", "max_question_tokens": most, "question_token": given})
+        for most, given in ((most_tokens - 1, False), (most_tokens, True))
+    )
+    without, found = (
+        Features(task.featurize(examples, morpheme_tokenizer, length), examples)
+        for task, length in ((plain, 383), (asked, 384))
+    )
+    assert len(without) == len(found)
+    for (_, ids, _, (first, last)), (_, longer, _, moved) in zip(windows(without), windows(found), strict=True):
+        end = ids.tolist().index(SEP_ID)
+        assert longer.tolist() == [*ids[:end], MASK_ID, *ids[end:]]
+        assert moved == ((first + 1, last + 1) if first else (0, 0))
 
 
 def test_windows_overlap_by_the_stride_and_cover_the_context(featurized: dict[int, Features]) -> None:
@@ -118,27 +120,27 @@ def test_windows_are_question_and_context_under_max_length(
             assert types.tolist() == [0] * context.start + [1] * (len(ids) - context.start), max_length
 
 
+@pytest.mark.parametrize("max_length", [48, 64, 128])
 def test_a_long_question_is_cut_so_that_the_context_has_room(
-    examples: list, morpheme_tokenizer: MorphemeTokenizer
+    max_length: Any, examples: list, morpheme_tokenizer: MorphemeTokenizer
 ) -> None:
-    for max_length in [48, 64, 128]:
-        question = "동해 바다에서 가장 오래된 등대는 어디에 있으며 언제 처음으로 불을 밝혔는지 " * 4
-        arrays = Task.choose("korquad").featurize(
-            [{**examples[0], "question": question}], morpheme_tokenizer, max_length
-        )
-        assert arrays["end_positions"].max() > 0, max_length
-        assert np.diff(arrays["windows"]).max() <= max_length, max_length
+    question = "동해 바다에서 가장 오래된 등대는 어디에 있으며 언제 처음으로 불을 밝혔는지 " * 4
+    arrays = Task.choose("korquad").featurize([{**examples[0], "question": question}], morpheme_tokenizer, max_length)
+    assert arrays["end_positions"].max() > 0, max_length
+    assert np.diff(arrays["windows"]).max() <= max_length, max_length
 
 
-def test_white_space_around_an_answer_does_not_hide_it(examples: list, morpheme_tokenizer: MorphemeTokenizer) -> None:
-    for padding in ["front", "back", "both"]:
-        context = "첨성대는 경주시에 있는 신라 시대의 건축물이다."
-        bare = context.index("신라 시대")
-        start, end = bare - (padding != "back"), bare + len("신라 시대의") + (padding != "front")
-        example = {**examples[0], "context": context, "answers": [[context[start:end], start]]}
-        arrays = Task.choose("korquad").featurize([example], morpheme_tokenizer, 64)
-        first, last = int(arrays["start_positions"][0]), int(arrays["end_positions"][0])
-        assert context[arrays["offsets"][first][0] : arrays["offsets"][last][1]] == "신라 시대의", padding
+@pytest.mark.parametrize("padding", ["front", "back", "both"])
+def test_white_space_around_an_answer_does_not_hide_it(
+    padding: Any, examples: list, morpheme_tokenizer: MorphemeTokenizer
+) -> None:
+    context = "첨성대는 경주시에 있는 신라 시대의 건축물이다."
+    bare = context.index("신라 시대")
+    start, end = bare - (padding != "back"), bare + len("신라 시대의") + (padding != "front")
+    example = {**examples[0], "context": context, "answers": [[context[start:end], start]]}
+    arrays = Task.choose("korquad").featurize([example], morpheme_tokenizer, 64)
+    first, last = int(arrays["start_positions"][0]), int(arrays["end_positions"][0])
+    assert context[arrays["offsets"][first][0] : arrays["offsets"][last][1]] == "신라 시대의", padding
 
 
 logit_rows = st.integers(1, 12).flatmap(

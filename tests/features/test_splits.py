@@ -65,11 +65,11 @@ def test_a_draw_of_training_examples_is_part_of_a_larger_one_and_leaves_dev_alon
     assert ids(splits[200]["train"]) == sorted(ids(splits[200]["train"]), key=int)
 
 
-def test_the_share_of_dev_is_about_right(many: Path) -> None:
-    for share in [0.05, 0.3]:
-        splits, _ = split(options(dev_share=share), many)
-        groups = len({example["group"] for example in splits["dev"]})
-        assert abs(groups / 2000 - share) < 5 * (share * (1 - share) / 2000) ** 0.5, share
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_the_share_of_dev_is_about_right(share: Any, many: Path) -> None:
+    splits, _ = split(options(dev_share=share), many)
+    groups = len({example["group"] for example in splits["dev"]})
+    assert abs(groups / 2000 - share) < 5 * (share * (1 - share) / 2000) ** 0.5, share
 
 
 def test_the_split_is_stable_and_another_seed_gives_another(many: Path) -> None:
@@ -161,27 +161,28 @@ def texts_of(kind: str, texts: list[str]) -> str:
     return "".join(json.dumps(rows[kind](i, text)) + "\n" for i, text in enumerate(texts))
 
 
+@pytest.mark.parametrize("kind", ["classification", "nli", "sts", "choice", "tagging", "ner"])
 def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_of_them_is_refused(
+    kind: Any,
     tmp_path: Path,
 ) -> None:
-    for kind in ["classification", "nli", "sts", "choice", "tagging", "ner"]:
-        train = [f"글 {i}번" for i in range(60)]
-        for name, texts in {
-            "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"],
-            "most": ["글 0번", "글 0번", "다른 글"], "all": train,
-        }.items():  # fmt: skip
-            (tmp_path / f"{name}.jsonl").write_text(texts_of(kind, texts), encoding="utf-8")
-        split = {"train": ["train.jsonl", "train.jsonl"], "dev_share": 0.2}
-        _, splits, counts = prepare(options(kind, test="half.jsonl", **split), tmp_path)
-        assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}, kind
-        assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
-        with pytest.raises(
-            UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"
-        ):
-            prepare(options(kind, test="most.jsonl", **split), tmp_path)
-        with pytest.raises(UserError, match="60 of the 60 examples"):
-            prepare(options(kind, test="all.jsonl", **split), tmp_path)
-        assert prepare(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}, kind
+    train = [f"글 {i}번" for i in range(60)]
+    for name, texts in {
+        "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"],
+        "most": ["글 0번", "글 0번", "다른 글"], "all": train,
+    }.items():  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text(texts_of(kind, texts), encoding="utf-8")
+    split = {"train": ["train.jsonl", "train.jsonl"], "dev_share": 0.2}
+    _, splits, counts = prepare(options(kind, test="half.jsonl", **split), tmp_path)
+    assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}, kind
+    assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
+    with pytest.raises(
+        UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"
+    ):
+        prepare(options(kind, test="most.jsonl", **split), tmp_path)
+    with pytest.raises(UserError, match="60 of the 60 examples"):
+        prepare(options(kind, test="all.jsonl", **split), tmp_path)
+    assert prepare(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}, kind
 
 
 def test_empty_reviews_in_both_are_no_shared_texts(tmp_path: Path) -> None:

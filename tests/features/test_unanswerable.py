@@ -79,21 +79,21 @@ def test_scores_equal_the_official_evaluation_on_a_thousand_random_cases() -> No
     assert len(kinds) == 3 and min(kinds.values()) > 20, "only with, only without, and both"
 
 
-KNOWN_ANSWERS_ROWS = [
-    ("", [], 100, 100),
-    ("부산", [], 0, 0),
-    ("...", [], 100, 100),  # nothing is left of it
-    ("", ["부산"], 0, 0),
-    ("부산시", ["부산", "부산시"], 100, 100),
-    ("...", ["부산"], 0, 0),
-    ("", ["..."], 100, 100),
-]
-
-
-def test_known_answers() -> None:
-    for prediction, answers, exact, f1 in KNOWN_ANSWERS_ROWS:
-        found = squad2_scores([prediction], [answers])
-        assert (found["exact_match"], found["f1"]) == (exact, f1)
+@pytest.mark.parametrize(
+    ("prediction", "answers", "exact", "f1"),
+    [
+        ("", [], 100, 100),
+        ("부산", [], 0, 0),
+        ("...", [], 100, 100),  # nothing is left of it
+        ("", ["부산"], 0, 0),
+        ("부산시", ["부산", "부산시"], 100, 100),
+        ("...", ["부산"], 0, 0),
+        ("", ["..."], 100, 100),
+    ],
+)
+def test_known_answers(prediction: Any, answers: Any, exact: Any, f1: Any) -> None:
+    found = squad2_scores([prediction], [answers])
+    assert (found["exact_match"], found["f1"]) == (exact, f1)
 
 
 values = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -145,23 +145,23 @@ def test_the_null_score_is_the_least_over_the_windows() -> None:
     assert null_scores(logits, features_of(ASKED, offsets, example_of)) == {0: -1, 1: 3, 2: 4, 3: 9}
 
 
-def test_dev_settles_the_threshold_and_other_sets_are_predicted_by_it() -> None:
-    for name in ["mrc", "span"]:
-        logits, offsets, example_of = windows(*ROWS)
-        features = features_of(ASKED, offsets, example_of)
-        task = Task.choose(name)
-        assert task.predict(logits, features) == ["부산", "서울", "대구", "광주"], "nothing is settled yet"
-        settled = task.calibrate(logits, features)
-        assert settled.null_threshold == -3.0, "three right with it, as with 4.0; the lowest is taken"
-        assert settled.predict(logits, features) == ["부산", "", "", ""], name
-        assert settled.score(settled.predict(logits, features), ASKED) == {
-            "exact_match": 75, "f1": 75, "HasAns_exact": 50, "HasAns_f1": 50, "NoAns_exact": 100, "NoAns_f1": 100,
-        }, name  # fmt: skip
-        assert settled.inference_state() == {"null_threshold": -3.0} and task.inference_state() == {}, name
-        assert (
-            task.with_inference_state(settled.inference_state()) == settled
-            and task.with_inference_state({"max_length": 9}) == task
-        ), name
+@pytest.mark.parametrize("name", ["mrc", "span"])
+def test_dev_settles_the_threshold_and_other_sets_are_predicted_by_it(name: Any) -> None:
+    logits, offsets, example_of = windows(*ROWS)
+    features = features_of(ASKED, offsets, example_of)
+    task = Task.choose(name)
+    assert task.predict(logits, features) == ["부산", "서울", "대구", "광주"], "nothing is settled yet"
+    settled = task.calibrate(logits, features)
+    assert settled.null_threshold == -3.0, "three right with it, as with 4.0; the lowest is taken"
+    assert settled.predict(logits, features) == ["부산", "", "", ""], name
+    assert settled.score(settled.predict(logits, features), ASKED) == {
+        "exact_match": 75, "f1": 75, "HasAns_exact": 50, "HasAns_f1": 50, "NoAns_exact": 100, "NoAns_f1": 100,
+    }, name  # fmt: skip
+    assert settled.inference_state() == {"null_threshold": -3.0} and task.inference_state() == {}, name
+    assert (
+        task.with_inference_state(settled.inference_state()) == settled
+        and task.with_inference_state({"max_length": 9}) == task
+    ), name
 
 
 def test_a_threshold_that_was_given_stays_and_one_is_not_sought_where_every_question_has_an_answer() -> None:

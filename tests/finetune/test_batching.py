@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,12 +141,12 @@ def test_padded_equals_a_naive_padding(lengths: list[int], data: st.DataObject) 
     assert {tensor.dtype for tensor in found.values()} == {torch.int64}
 
 
-def test_prediction_takes_every_window_once_shortest_first() -> None:
-    for batch_size in [1, 7, 1000]:
-        features = features_of(LENGTHS)
-        order = np.concatenate(by_length(features, batch_size))
-        assert sorted(order.tolist()) == list(range(len(LENGTHS))), batch_size
-        assert (np.diff(features.lengths[order]) >= 0).all(), batch_size
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+def test_prediction_takes_every_window_once_shortest_first(batch_size: Any) -> None:
+    features = features_of(LENGTHS)
+    order = np.concatenate(by_length(features, batch_size))
+    assert sorted(order.tolist()) == list(range(len(LENGTHS))), batch_size
+    assert (np.diff(features.lengths[order]) >= 0).all(), batch_size
 
 
 def test_batches_of_a_prediction_end_where_padding_costs_more_than_a_forward_pass() -> None:
@@ -193,19 +194,19 @@ def test_choices_of_an_example_stay_together_in_their_order(
     assert sorted(seen) == list(range(len(longest)))
 
 
-def test_padded_choices_are_the_padded_windows_in_another_shape() -> None:
-    for choices in [2, 5]:
-        alone, together = features_of(LENGTHS), choices_of(LENGTHS, choices)
-        rows = np.array([3, 0, 17])
-        flat_rows = (rows[:, None] * choices + np.arange(choices)).flatten()
-        for name, tensor in padded(together, rows, "cpu").items():
-            assert torch.equal(tensor.flatten(0, 1), padded(alone, flat_rows, "cpu")[name]), choices
-        whole = Batches(together, {}, 4, seed=1)
-        parts = [whole.batch(0, part, 3) for part in range(3)]
-        assert torch.equal(torch.cat([part["input_ids"] for part in parts]), whole.batch(0, 0, 1)["input_ids"]), choices
-        assert (
-            np.concatenate(by_length(together, 7)).tolist() == np.argsort(together.lengths, kind="stable").tolist()
-        ), choices
+@pytest.mark.parametrize("choices", [2, 5])
+def test_padded_choices_are_the_padded_windows_in_another_shape(choices: Any) -> None:
+    alone, together = features_of(LENGTHS), choices_of(LENGTHS, choices)
+    rows = np.array([3, 0, 17])
+    flat_rows = (rows[:, None] * choices + np.arange(choices)).flatten()
+    for name, tensor in padded(together, rows, "cpu").items():
+        assert torch.equal(tensor.flatten(0, 1), padded(alone, flat_rows, "cpu")[name]), choices
+    whole = Batches(together, {}, 4, seed=1)
+    parts = [whole.batch(0, part, 3) for part in range(3)]
+    assert torch.equal(torch.cat([part["input_ids"] for part in parts]), whole.batch(0, 0, 1)["input_ids"]), choices
+    assert np.concatenate(by_length(together, 7)).tolist() == np.argsort(together.lengths, kind="stable").tolist(), (
+        choices
+    )
 
 
 def test_widths_of_batches_suit_the_device() -> None:

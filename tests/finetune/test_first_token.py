@@ -1,8 +1,10 @@
 """The last layer for the first token alone, compared with the whole layer of `transformers`."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import transformers
 
@@ -61,13 +63,13 @@ def test_loss_logits_and_all_gradients_equal_those_of_the_whole_layer() -> None:
                 )
 
 
-def test_bf16_logits_are_as_near_as_those_of_the_whole_layer() -> None:
-    for attention in ["sdpa", "eager"]:
-        plain, short = two_models("bert", attention)
-        exact = plain(**a_batch([3, 12, 7])).logits
-        with torch.autocast("cpu", torch.bfloat16):
-            found, expected = (model(**a_batch([3, 12, 7])).logits.float() for model in (short, plain))
-        assert (found - exact).abs().max() < 2 * (expected - exact).abs().max() + 1e-3, attention
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_bf16_logits_are_as_near_as_those_of_the_whole_layer(attention: Any) -> None:
+    plain, short = two_models("bert", attention)
+    exact = plain(**a_batch([3, 12, 7])).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = (model(**a_batch([3, 12, 7])).logits.float() for model in (short, plain))
+    assert (found - exact).abs().max() < 2 * (expected - exact).abs().max() + 1e-3, attention
 
 
 def test_dropout_is_still_there_in_training_and_not_in_evaluation() -> None:

@@ -55,16 +55,19 @@ def test_lists_are_dumped_as_lists_without_a_warning() -> None:
         assert Plans(learning_rate=[1e-4, 2]).dump()["learning_rate"] == [1e-4, 2.0]
 
 
-def test_lists_that_make_no_sense_are_refused() -> None:
-    for given in [
+@pytest.mark.parametrize(
+    "given",
+    [
         {"learning_rate": [1e-4, 0]},
         {"epochs": []},
         {"epochs": [2, 2]},
         {"epochs": [2, 2.5]},
         {"batch_size": [8, 16]},
-    ]:
-        with pytest.raises(ValidationError):
-            Plans(**given)
+    ],
+)
+def test_lists_that_make_no_sense_are_refused(given: Any) -> None:
+    with pytest.raises(ValidationError):
+        Plans(**given)
 
 
 def scored(folder: Path, *scores: float) -> Path:
@@ -289,17 +292,19 @@ def test_where_another_setting_wins_only_the_seeds_run_again(
     assert read_json(run_dir / "finetune" / "nsmc" / "7" / "manifest.json")["counts"]["learning_rate"] != chosen
 
 
-REDO_OF_WHAT_THE_RECIPE_ROWS = [
-    ("finetune/nsmd", "the recipe has nothing called finetune/nsmd - did you mean 'finetune/nsmc'"),
-    ("finetune/nsmc/9", "nothing called finetune/nsmc/9"),
-    ("corpus/x", "nothing called corpus/x - did you mean 'corpus'? (allowed: corpus)"),
-    ("fintune/nsmc", "there is no stage 'fintune' - did you mean 'finetune'"),
-    ("", "there is no stage ''"),
-]
-
-
-def test_redo_of_what_the_recipe_has_not_is_refused(gridded: tuple[Path, Path], kobert: Callable[..., Any]) -> None:
-    for name, said in REDO_OF_WHAT_THE_RECIPE_ROWS:
-        recipe, run_dir = gridded
-        refused = kobert("run", recipe, "--run-dir", run_dir, "--redo", name)
-        assert refused.code == 2 and said in refused.complaint
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("finetune/nsmd", "the recipe has nothing called finetune/nsmd - did you mean 'finetune/nsmc'"),
+        ("finetune/nsmc/9", "nothing called finetune/nsmc/9"),
+        ("corpus/x", "nothing called corpus/x - did you mean 'corpus'? (allowed: corpus)"),
+        ("fintune/nsmc", "there is no stage 'fintune' - did you mean 'finetune'"),
+        ("", "there is no stage ''"),
+    ],
+)
+def test_redo_of_what_the_recipe_has_not_is_refused(
+    name: Any, said: Any, gridded: tuple[Path, Path], kobert: Callable[..., Any]
+) -> None:
+    recipe, run_dir = gridded
+    refused = kobert("run", recipe, "--run-dir", run_dir, "--redo", name)
+    assert refused.code == 2 and said in refused.complaint

@@ -221,15 +221,17 @@ def test_the_loss_of_a_regression_is_the_mean_squared_error(run_dir: Path) -> No
         assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-A_WRONG_OPTION_IN_A_ROWS = [
-    ("features.sts.task=stz", "did you mean 'sts'"),
-    ("features.own.task.metrik=mcc", "unknown key 'metrik' - did you mean 'metric'"),
-    ("features.own.task.labels=[말]", "features.own.task.labels"),
-    ("features.nli.task={name: nli, text_piar: b}", "did you mean 'text_pair'"),
-]
-
-
-def test_a_wrong_option_in_a_recipe_is_named_with_its_place(run_dir: Path, kobert: Any) -> None:
-    for setting, said in A_WRONG_OPTION_IN_A_ROWS:
-        complaint = kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
-        assert said in complaint and "features." in complaint
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("features.sts.task=stz", "did you mean 'sts'"),
+        ("features.own.task.metrik=mcc", "unknown key 'metrik' - did you mean 'metric'"),
+        ("features.own.task.labels=[말]", "features.own.task.labels"),
+        ("features.nli.task={name: nli, text_piar: b}", "did you mean 'text_pair'"),
+    ],
+)
+def test_a_wrong_option_in_a_recipe_is_named_with_its_place(
+    setting: Any, said: Any, run_dir: Path, kobert: Any
+) -> None:
+    complaint = kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
+    assert said in complaint and "features." in complaint

@@ -122,31 +122,31 @@ def saved(run_dir: Path, name: str) -> tuple[Task, Any]:
     ).eval()
 
 
-def test_the_threshold_is_the_best_on_dev_kept_with_the_model_and_used_for_the_test_set(run_dir: Path) -> None:
-    for name in ["mrc", "own"]:
-        task, model = saved(run_dir, name)
-        dev, test = (Features.load(run_dir / "features" / name / split) for split in ("dev", "test"))
-        kept = model.config.task_specific_params[task.name]["null_threshold"]
-        found = logits(model, dev, 16, "cpu")
-        margins = [
-            none - best[0]
-            for none, best in zip(_nulls(found, dev).values(), task.best_spans(found, dev).values(), strict=True)
-        ]
-        tried = {
-            threshold: task.score(
-                task.with_inference_state({"null_threshold": threshold}).predict(found, dev), dev.examples
-            )["f1"]
-            for threshold in [kept, min(margins) - 1, *margins]
-        }
-        assert tried[kept] == max(tried.values()) == pytest.approx(counts(run_dir, name)["dev"]["f1"], abs=1e-4), name
-        tested = predict_features(
-            model, task.with_inference_state({"null_threshold": kept}), test, "cpu", batch_size=16
-        )
-        assert tested.scores == pytest.approx(counts(run_dir, name)["test"], abs=1e-3), name
-        assert [
-            row["prediction"] for row in read_json_lines(run_dir / "finetune" / name / "1" / "predictions.jsonl")
-        ] == tested.predictions, name
-        assert model.config.task_specific_params[task.name]["null_threshold"] == kept, "the test set settles nothing"
+@pytest.mark.parametrize("name", ["mrc", "own"])
+def test_the_threshold_is_the_best_on_dev_kept_with_the_model_and_used_for_the_test_set(
+    name: Any, run_dir: Path
+) -> None:
+    task, model = saved(run_dir, name)
+    dev, test = (Features.load(run_dir / "features" / name / split) for split in ("dev", "test"))
+    kept = model.config.task_specific_params[task.name]["null_threshold"]
+    found = logits(model, dev, 16, "cpu")
+    margins = [
+        none - best[0]
+        for none, best in zip(_nulls(found, dev).values(), task.best_spans(found, dev).values(), strict=True)
+    ]
+    tried = {
+        threshold: task.score(
+            task.with_inference_state({"null_threshold": threshold}).predict(found, dev), dev.examples
+        )["f1"]
+        for threshold in [kept, min(margins) - 1, *margins]
+    }
+    assert tried[kept] == max(tried.values()) == pytest.approx(counts(run_dir, name)["dev"]["f1"], abs=1e-4), name
+    tested = predict_features(model, task.with_inference_state({"null_threshold": kept}), test, "cpu", batch_size=16)
+    assert tested.scores == pytest.approx(counts(run_dir, name)["test"], abs=1e-3), name
+    assert [
+        row["prediction"] for row in read_json_lines(run_dir / "finetune" / name / "1" / "predictions.jsonl")
+    ] == tested.predictions, name
+    assert model.config.task_specific_params[task.name]["null_threshold"] == kept, "the test set settles nothing"
 
 
 def _nulls(found: dict[str, Any], features: Features) -> dict[int, float]:
@@ -158,11 +158,11 @@ def _nulls(found: dict[str, Any], features: Features) -> dict[int, float]:
     }
 
 
-def test_a_table_of_ones_own_makes_the_features_that_klue_s_form_makes(run_dir: Path) -> None:
-    for split in ("train", "dev", "test"):
-        ours, klue = (Features.load(run_dir / "features" / name / split) for name in ("own", "mrc"))
-        assert ours.examples == klue.examples
-        assert all((ours.arrays[name] == array).all() for name, array in klue.arrays.items())
+@pytest.mark.parametrize("split", ("train", "dev", "test"))
+def test_a_table_of_ones_own_makes_the_features_that_klue_s_form_makes(split: Any, run_dir: Path) -> None:
+    ours, klue = (Features.load(run_dir / "features" / name / split) for name in ("own", "mrc"))
+    assert ours.examples == klue.examples
+    assert all((ours.arrays[name] == array).all() for name, array in klue.arrays.items())
 
 
 def test_a_published_model_leaves_questions_unanswered_by_its_threshold(run_dir: Path) -> None:

@@ -98,14 +98,14 @@ def run_dir(
     return run_dir
 
 
-def test_entities_are_learned(run_dir: Path, tiny: Any) -> None:
-    for name, split in [("ner", "test"), ("own", "dev"), ("frozen", "test")]:
-        counts = tiny.manifests(run_dir)[f"finetune/{name}/1"]["counts"]
-        assert list(counts[split]) == ["entity_f1", "entity_precision", "entity_recall", "character_macro_f1"], (
-            name,
-            split,
-        )
-        assert counts[split]["entity_f1"] > 80, "by chance it is near 0"
+@pytest.mark.parametrize(("name", "split"), [("ner", "test"), ("own", "dev"), ("frozen", "test")])
+def test_entities_are_learned(name: Any, split: Any, run_dir: Path, tiny: Any) -> None:
+    counts = tiny.manifests(run_dir)[f"finetune/{name}/1"]["counts"]
+    assert list(counts[split]) == ["entity_f1", "entity_precision", "entity_recall", "character_macro_f1"], (
+        name,
+        split,
+    )
+    assert counts[split]["entity_f1"] > 80, "by chance it is near 0"
 
 
 def test_the_features_tell_the_ceiling(run_dir: Path, tiny: Any) -> None:
@@ -202,26 +202,26 @@ def module(run_dir: Path, frozen: bool = False) -> tuple[TaskModule, Features, T
     return TaskModule(model), Features.load(run_dir / "features" / "own" / "train"), task
 
 
-def test_the_loss_is_the_mean_over_the_labelled_tokens_window_by_window(run_dir: Path) -> None:
-    for frozen in [False, True]:
-        learner, features, task = module(run_dir, frozen)
-        batches = Batches(features, task.targets(features), 9, seed=1)
-        rows = batches.epoch(0)[0]
-        loss, _ = learner.eval()(batches.batch(0, 0, 1))
-        total, count = 0.0, 0
-        for row in rows:
-            part = slice(*features.arrays["windows"][row : row + 2])
-            inputs = {
-                name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None]
-                for name in ("input_ids", "token_type_ids")
-            }
-            with torch.no_grad():
-                alone = learner.model(attention_mask=torch.ones_like(inputs["input_ids"]), **inputs).logits[0]
-            labels = torch.from_numpy(features.arrays["labels"][part].astype(np.int64))
-            total += cross_entropy(alone, labels, reduction="sum").item()
-            count += int((labels != IGNORE_INDEX).sum())
-        assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some tokens stand more central elsewhere"
-        assert loss.item() == pytest.approx(total / count, rel=1e-5), frozen
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_loss_is_the_mean_over_the_labelled_tokens_window_by_window(frozen: Any, run_dir: Path) -> None:
+    learner, features, task = module(run_dir, frozen)
+    batches = Batches(features, task.targets(features), 9, seed=1)
+    rows = batches.epoch(0)[0]
+    loss, _ = learner.eval()(batches.batch(0, 0, 1))
+    total, count = 0.0, 0
+    for row in rows:
+        part = slice(*features.arrays["windows"][row : row + 2])
+        inputs = {
+            name: torch.from_numpy(features.arrays[name][part].astype(np.int64))[None]
+            for name in ("input_ids", "token_type_ids")
+        }
+        with torch.no_grad():
+            alone = learner.model(attention_mask=torch.ones_like(inputs["input_ids"]), **inputs).logits[0]
+        labels = torch.from_numpy(features.arrays["labels"][part].astype(np.int64))
+        total += cross_entropy(alone, labels, reduction="sum").item()
+        count += int((labels != IGNORE_INDEX).sum())
+    assert 0 < count < sum(features.lengths[rows]) - 2 * len(rows), "some tokens stand more central elsewhere"
+    assert loss.item() == pytest.approx(total / count, rel=1e-5), frozen
 
 
 @pytest.mark.parametrize("parts", [2, 4, 12])
@@ -318,20 +318,20 @@ def test_a_folder_of_a_feature_based_model_loads_as_nothing_else(run_dir: Path) 
         transformers.AutoModelForTokenClassification.from_pretrained(run_dir / "finetune" / "frozen" / "1" / "model")
 
 
-WHAT_CANNOT_BE_IS_REFUSED_ROWS = [
-    (
-        "publish.ner.source=frozen",
-        "publish.ner.source is 'frozen', whose encoder is frozen: transformers has no class",
-    ),
-    ("features.ner.task=sts", "finetune.frozen.encoder is 'frozen', which sts does not support"),
-    ("finetune.ner.encoder=forzen", "finetune.ner.encoder"),
-    ("features.own.task.labels=[O]", "'O' means that there is no entity"),
-]
-
-
-def test_what_cannot_be_is_refused_before_anything_runs(run_dir: Path, kobert: Any) -> None:
-    for setting, said in WHAT_CANNOT_BE_IS_REFUSED_ROWS:
-        assert said in kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "publish.ner.source=frozen",
+            "publish.ner.source is 'frozen', whose encoder is frozen: transformers has no class",
+        ),
+        ("features.ner.task=sts", "finetune.frozen.encoder is 'frozen', which sts does not support"),
+        ("finetune.ner.encoder=forzen", "finetune.ner.encoder"),
+        ("features.own.task.labels=[O]", "'O' means that there is no entity"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(setting: Any, said: Any, run_dir: Path, kobert: Any) -> None:
+    assert said in kobert("check", run_dir.parents[1] / "tiny.yaml", "--set", setting).complaint
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,22 +131,25 @@ def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(prepared:
         assert predict(model, task, features, "cpu", batch_size=33).predictions == predictions, name
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the fused kernel is always taken")
-def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_logits(
-    prepared: Path, pretrained: Path
-) -> None:
-    for mixed_precision, max_length, attention in [
+@pytest.mark.parametrize(
+    ("mixed_precision", "max_length", "attention"),
+    [
         ("bf16", EAGER_MAX_LENGTH, "eager"),
         ("bf16", EAGER_MAX_LENGTH + 1, "sdpa"),
         ("no", EAGER_MAX_LENGTH, "sdpa"),
-    ]:
-        task, features = loaded(prepared, "nsmc")
-        reference = tuned(task, pretrained)
-        torch.manual_seed(5)
-        model = build(task, pretrained, False, FinetunePlan(mixed_precision=mixed_precision, dropout=0.0), max_length)
-        assert model.config._attn_implementation == attention, (mixed_precision, max_length, attention)
-        found, expected = (logits(one, features, 8, "cpu")["logits"] for one in (model, reference))
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+    ],
+)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the fused kernel is always taken")
+def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_logits(
+    mixed_precision: Any, max_length: Any, attention: Any, prepared: Path, pretrained: Path
+) -> None:
+    task, features = loaded(prepared, "nsmc")
+    reference = tuned(task, pretrained)
+    torch.manual_seed(5)
+    model = build(task, pretrained, False, FinetunePlan(mixed_precision=mixed_precision, dropout=0.0), max_length)
+    assert model.config._attn_implementation == attention, (mixed_precision, max_length, attention)
+    found, expected = (logits(one, features, 8, "cpu")["logits"] for one in (model, reference))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.usefixtures("bf16_on_any_cpu")

@@ -246,11 +246,11 @@ def test_an_unpublished_model_embeds_with_the_tokenizer_of_its_run(tiny: Any, ml
     np.testing.assert_array_equal(unpublished.embed(TEXTS[:3]), kobert_package.load(mlm).embed(TEXTS[:3]))
 
 
-def test_a_model_with_any_head_embeds_by_its_encoder(tiny: Any) -> None:
-    for name in ("nsmc", "korquad"):
-        folder = tiny.run_dir / "publish" / name
-        expected = [plain_states(folder, text)[-1].mean(0).numpy() for text in TEXTS]
-        np.testing.assert_allclose(kobert_package.load(folder).embed(TEXTS), expected, atol=ROUNDING)
+@pytest.mark.parametrize("name", ("nsmc", "korquad"))
+def test_a_model_with_any_head_embeds_by_its_encoder(name: Any, tiny: Any) -> None:
+    folder = tiny.run_dir / "publish" / name
+    expected = [plain_states(folder, text)[-1].mean(0).numpy() for text in TEXTS]
+    np.testing.assert_allclose(kobert_package.load(folder).embed(TEXTS), expected, atol=ROUNDING)
 
 
 def test_a_feature_based_tagger_embeds_by_its_frozen_encoder(tiny: Any, mlm: Path, tmp_path: Path) -> None:

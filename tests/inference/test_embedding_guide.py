@@ -78,7 +78,7 @@ def test_the_recipe_of_the_guide_is_valid_and_its_triples_are_read(tmp_path: Pat
     assert example["negatives"] == ["운전면허증은 경찰서에서 갱신합니다."]
 
 
-def test_the_guide_names_every_pooling() -> None:
-    for folder in ("docs", "docs/ko"):
-        guide = (REPO / folder / "embedding.md").read_text(encoding="utf-8")
-        assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)) == set(POOLINGS), folder
+@pytest.mark.parametrize("folder", ("docs", "docs/ko"))
+def test_the_guide_names_every_pooling(folder: Any) -> None:
+    guide = (REPO / folder / "embedding.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)) == set(POOLINGS), folder

@@ -5,6 +5,7 @@ import json
 import shutil
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +19,18 @@ CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 �
 QUESTION = "한글은 누가 만들었는가?"
 
 
-def test_model_loads_with_the_head_it_was_published_with_in_evaluation_mode(tiny) -> None:
-    for name, kind in [
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
         ("nsmc", "BertForSequenceClassification"),
         ("korquad", "BertForQuestionAnswering"),
         ("mlm", "BertForPreTraining"),
-    ]:
-        model = load_model(tiny.run_dir / "publish" / name)
-        assert type(model).__name__ == kind, (name, kind)
-        assert not model.training, (name, kind)
+    ],
+)
+def test_model_loads_with_the_head_it_was_published_with_in_evaluation_mode(name: Any, kind: Any, tiny) -> None:
+    model = load_model(tiny.run_dir / "publish" / name)
+    assert type(model).__name__ == kind, (name, kind)
+    assert not model.training, (name, kind)
 
 
 def test_folder_that_lacks_a_file_is_no_checkpoint_and_the_file_is_named(tiny, tmp_path) -> None:
@@ -119,11 +123,11 @@ def test_answer_from_decomposed_text_counts_the_characters_as_given(tiny) -> Non
     assert unicodedata.normalize("NFC", found["answer"]) == expected["answer"]
 
 
-def test_empty_context_gives_an_empty_answer_in_valid_json(tiny) -> None:
-    for context in ["", " \n "]:
-        found = kobert.load(tiny.run_dir / "publish" / "korquad").predict([context], QUESTION)[0]
-        assert (found["answer"], found["start"], found["end"]) == ("", 0, 0), context
-        json.loads(json.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+@pytest.mark.parametrize("context", ["", " \n "])
+def test_empty_context_gives_an_empty_answer_in_valid_json(context: Any, tiny) -> None:
+    found = kobert.load(tiny.run_dir / "publish" / "korquad").predict([context], QUESTION)[0]
+    assert (found["answer"], found["start"], found["end"]) == ("", 0, 0), context
+    json.loads(json.dumps(found), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 def test_question_longer_than_the_positions_is_truncated_and_answered(tiny) -> None:
@@ -167,10 +171,13 @@ def test_predict_refuses_by_kind_of_head(tiny) -> None:
         kobert.load(tiny.run_dir / "publish" / "mlm").predict(["가린 것이 없다"])
 
 
-def test_a_wrong_option_of_a_task_is_named() -> None:
-    for options, said in [
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
         ({"name": "nsmc", "txt": "x"}, "task nsmc: unknown key 'txt'"),
         ({"name": "korquad", "stride": "far"}, "task korquad: stride"),
-    ]:
-        with pytest.raises(UserError, match=said):
-            choose_task(options)
+    ],
+)
+def test_a_wrong_option_of_a_task_is_named(options: Any, said: Any) -> None:
+    with pytest.raises(UserError, match=said):
+        choose_task(options)

@@ -101,12 +101,12 @@ def test_a_model_that_names_no_task_does_what_its_head_can(saved: Callable, toke
         kobert.load(folder, tiny.run_dir / "tokenizer").predict([text])
 
 
-def test_other_labels_are_refused(saved: Callable, tiny: Any) -> None:
-    for names in (["O"], ["A", "O"], ["B-A", "I-A"], ["O", "B-A", "I-A", "B-A", "I-A"]):
-        labels = {"num_labels": len(names), "id2label": dict(enumerate(names))}
-        _, folder = saved("AutoModelForTokenClassification", "bert", **labels)
-        with pytest.raises(UserError, match="O, B-X, I-X, B-Y, I-Y and so on were expected"):
-            kobert.load(folder, tiny.run_dir / "tokenizer").predict(["나"])
+@pytest.mark.parametrize("names", (["O"], ["A", "O"], ["B-A", "I-A"], ["O", "B-A", "I-A", "B-A", "I-A"]))
+def test_other_labels_are_refused(names: Any, saved: Callable, tiny: Any) -> None:
+    labels = {"num_labels": len(names), "id2label": dict(enumerate(names))}
+    _, folder = saved("AutoModelForTokenClassification", "bert", **labels)
+    with pytest.raises(UserError, match="O, B-X, I-X, B-Y, I-Y and so on were expected"):
+        kobert.load(folder, tiny.run_dir / "tokenizer").predict(["나"])
 
 
 def test_a_run_s_tokenizer_fits_its_model_and_truncates_at_its_positions(saved: Callable, tiny: Any) -> None:

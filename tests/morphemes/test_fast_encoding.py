@@ -3,6 +3,7 @@
 import itertools
 import pickle
 from functools import cache
+from typing import Any
 
 import pytest
 from front_end import PROPERTY, any_text, loaded, nfd
@@ -114,13 +115,16 @@ def test_any_texts_with_added_tokens_in_any_style_whole_or_in_words(front_end, t
         same(short, plain)
 
 
-def test_pairs_and_overflow_go_the_long_way(front_end, monkeypatch):
-    for arguments, options in [
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
         ((["가 나"], ["다"]), {}),
         ((["가 나 다 라 마"],), {"return_overflowing_tokens": True, "truncation": True, "max_length": 5, "stride": 1}),
-    ]:
-        monkeypatch.setattr(morpheme_tokenizer, "build_rows", lambda *_: pytest.fail("the short way was taken"))
-        MorphemeTokenizer.from_pretrained(front_end.tokenizer)(*arguments, **options)
+    ],
+)
+def test_pairs_and_overflow_go_the_long_way(arguments: Any, options: Any, front_end, monkeypatch):
+    monkeypatch.setattr(morpheme_tokenizer, "build_rows", lambda *_: pytest.fail("the short way was taken"))
+    MorphemeTokenizer.from_pretrained(front_end.tokenizer)(*arguments, **options)
 
 
 def test_added_tokens_and_a_full_memory_change_nothing(front_end, monkeypatch):

@@ -3,6 +3,7 @@ them."""
 
 import random
 import unicodedata
+from typing import Any
 
 import pytest
 from front_end import PROPERTY, any_text, loaded, nfd, solid
@@ -54,8 +55,9 @@ def test_an_entity_between_markers_is_spelled_as_without_them(marked, bundled):
     assert same == count == 60
 
 
-def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_continues(marked):
-    for text, spelled in [
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
         ("동[SUBJ]해", "▁동[SUBJ]해"),
         ("[SUBJ]동해", "[SUBJ]▁동해"),
         ("바다 [SUBJ]동해[/SUBJ]는", "▁바다[SUBJ]▁동해[/SUBJ]는"),
@@ -66,12 +68,16 @@ def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follo
         ("[MASK] 는", "[MASK]▁는"),
         ("새말뭉치는", "새말뭉치는"),
         ("[SUBJ]새말뭉치[/SUBJ]는", "[SUBJ]새말뭉치[/SUBJ]는"),
-    ]:
-        assert "".join(token for token, _ in inner(ask(marked, text))) == spelled, (text, spelled)
-        assert [place for _, span in inner(ask(marked, nfd(text))) for place in range(*span)] == solid(nfd(text)), (
-            text,
-            spelled,
-        )
+    ],
+)
+def test_what_follows_a_marker_is_spelled_as_if_it_were_not_there_and_what_follows_a_mask_continues(
+    text: Any, spelled: Any, marked
+):
+    assert "".join(token for token, _ in inner(ask(marked, text))) == spelled, (text, spelled)
+    assert [place for _, span in inner(ask(marked, nfd(text))) for place in range(*span)] == solid(nfd(text)), (
+        text,
+        spelled,
+    )
 
 
 @PROPERTY

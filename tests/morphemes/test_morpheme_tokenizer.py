@@ -4,6 +4,7 @@ import itertools
 import json
 import pickle
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,12 +98,12 @@ def test_words_are_the_morphemes(tokenizer, kiwi):
         ]
 
 
-def test_every_character_finds_a_token_that_covers_it(tokenizer):
-    for text in [PLAIN, nfd("무대했다"), "재밌었다ㅋㅋ 😀 쀍"]:
-        encoded = ask(tokenizer, text)
-        for place in solid(nfc(text)) if nfc(text) == text else [0]:
-            start, end = encoded.offset_mapping[encoded.char_to_token(place)]
-            assert start <= place < end, text
+@pytest.mark.parametrize("text", [PLAIN, nfd("무대했다"), "재밌었다ㅋㅋ 😀 쀍"])
+def test_every_character_finds_a_token_that_covers_it(text: Any, tokenizer):
+    encoded = ask(tokenizer, text)
+    for place in solid(nfc(text)) if nfc(text) == text else [0]:
+        start, end = encoded.offset_mapping[encoded.char_to_token(place)]
+        assert start <= place < end, text
 
 
 def test_ids_are_those_of_the_morphemes_on_every_bundled_document(front_end, tokenizer, kiwi, bundled):
@@ -165,23 +166,23 @@ def test_a_batch_equals_its_texts(tokenizer):
         assert batch[key] == [single[key] for single in singles]
 
 
-def test_padding_is_masked_and_on_the_side_asked_for(own):
-    for side in ["right", "left"]:
-        own.padding_side = side
-        lengths = [len(own(text).input_ids) for text in TEXTS]
-        batch = ask(own, TEXTS, padding=True, pad_to_multiple_of=8)
-        width = -(-max(lengths) // 8) * 8
-        for length, ids, mask, special, offsets in zip(
-            lengths,
-            *(batch[key] for key in ("input_ids", "attention_mask", "special_tokens_mask", "offset_mapping")),
-            strict=True,
-        ):
-            pads = slice(length, width) if side == "right" else slice(0, width - length)
-            assert len(ids) == len(mask) == width, side
-            assert ids[pads] == [PAD_ID] * (width - length), side
-            assert [i for i, bit in enumerate(mask) if bit == 0] == list(range(width))[pads], side
-            assert set(special[pads]) <= {1}, side
-            assert set(offsets[pads]) <= {(0, 0)}, side
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padding_is_masked_and_on_the_side_asked_for(side: Any, own):
+    own.padding_side = side
+    lengths = [len(own(text).input_ids) for text in TEXTS]
+    batch = ask(own, TEXTS, padding=True, pad_to_multiple_of=8)
+    width = -(-max(lengths) // 8) * 8
+    for length, ids, mask, special, offsets in zip(
+        lengths,
+        *(batch[key] for key in ("input_ids", "attention_mask", "special_tokens_mask", "offset_mapping")),
+        strict=True,
+    ):
+        pads = slice(length, width) if side == "right" else slice(0, width - length)
+        assert len(ids) == len(mask) == width, side
+        assert ids[pads] == [PAD_ID] * (width - length), side
+        assert [i for i, bit in enumerate(mask) if bit == 0] == list(range(width))[pads], side
+        assert set(special[pads]) <= {1}, side
+        assert set(offsets[pads]) <= {(0, 0)}, side
 
 
 def test_settings_of_one_call_do_not_last(tokenizer):
@@ -190,55 +191,55 @@ def test_settings_of_one_call_do_not_last(tokenizer):
     assert tokenizer(PLAIN).input_ids == before
 
 
-def test_truncation_keeps_the_front_of_each_side(tokenizer):
-    for strategy in ["only_first", "only_second", "longest_first"]:
-        one, other = (tokenizer(text, add_special_tokens=False).input_ids for text in (PLAIN, TEXTS[2]))
-        encoded = tokenizer(
-            PLAIN, TEXTS[2], truncation=strategy, max_length=len(one) + len(other), return_offsets_mapping=True
-        )
-        assert len(encoded.input_ids) == len(one) + len(other), strategy
-        sides = [
-            [id_ for id_, of in zip(encoded.input_ids, encoded.sequence_ids(), strict=True) if of == side]
-            for side in (0, 1)
-        ]
-        assert sides == [one[: len(sides[0])], other[: len(sides[1])]], strategy
-        if strategy != "longest_first":
-            assert sides[strategy == "only_first"] == [one, other][strategy == "only_first"], strategy
+@pytest.mark.parametrize("strategy", ["only_first", "only_second", "longest_first"])
+def test_truncation_keeps_the_front_of_each_side(strategy: Any, tokenizer):
+    one, other = (tokenizer(text, add_special_tokens=False).input_ids for text in (PLAIN, TEXTS[2]))
+    encoded = tokenizer(
+        PLAIN, TEXTS[2], truncation=strategy, max_length=len(one) + len(other), return_offsets_mapping=True
+    )
+    assert len(encoded.input_ids) == len(one) + len(other), strategy
+    sides = [
+        [id_ for id_, of in zip(encoded.input_ids, encoded.sequence_ids(), strict=True) if of == side]
+        for side in (0, 1)
+    ]
+    assert sides == [one[: len(sides[0])], other[: len(sides[1])]], strategy
+    if strategy != "longest_first":
+        assert sides[strategy == "only_first"] == [one, other][strategy == "only_first"], strategy
 
 
-def test_stride_gives_overlapping_windows_with_offsets_in_the_whole_text(tokenizer):
-    for form in [nfc, nfd]:
-        contexts = [form(" ".join(TEXTS * 3)), form(PLAIN)]
-        questions = ["누가 웃었나?", "어디?"]
-        options = {
-            "truncation": "only_second",
-            "max_length": 32,
-            "stride": 8,
-            "return_overflowing_tokens": True,
-            "padding": "max_length",
-        }
-        windows = ask(tokenizer, questions, text_pair=contexts, **options)
-        assert windows.overflow_to_sample_mapping.count(0) > 3, form
-        assert windows.overflow_to_sample_mapping.count(1) >= 1, form
-        for sample, context in enumerate(contexts):
-            mine = [i for i, of in enumerate(windows.overflow_to_sample_mapping) if of == sample]
-            whole = ask(tokenizer, context)
-            wanted = list(zip(whole.input_ids, whole.offset_mapping, strict=True))[1:-1]
-            joined = []
-            for i in mine:
-                assert len(windows.input_ids[i]) == 32, form
-                window = [
-                    pair
-                    for pair, side in zip(
-                        zip(windows.input_ids[i], windows.offset_mapping[i], strict=True),
-                        windows.sequence_ids(i),
-                        strict=True,
-                    )
-                    if side == 1
-                ]
-                assert not joined or joined[-8:] == window[:8], form
-                joined += window[8:] if joined else window
-            assert joined == wanted, form
+@pytest.mark.parametrize("form", [nfc, nfd])
+def test_stride_gives_overlapping_windows_with_offsets_in_the_whole_text(form: Any, tokenizer):
+    contexts = [form(" ".join(TEXTS * 3)), form(PLAIN)]
+    questions = ["누가 웃었나?", "어디?"]
+    options = {
+        "truncation": "only_second",
+        "max_length": 32,
+        "stride": 8,
+        "return_overflowing_tokens": True,
+        "padding": "max_length",
+    }
+    windows = ask(tokenizer, questions, text_pair=contexts, **options)
+    assert windows.overflow_to_sample_mapping.count(0) > 3, form
+    assert windows.overflow_to_sample_mapping.count(1) >= 1, form
+    for sample, context in enumerate(contexts):
+        mine = [i for i, of in enumerate(windows.overflow_to_sample_mapping) if of == sample]
+        whole = ask(tokenizer, context)
+        wanted = list(zip(whole.input_ids, whole.offset_mapping, strict=True))[1:-1]
+        joined = []
+        for i in mine:
+            assert len(windows.input_ids[i]) == 32, form
+            window = [
+                pair
+                for pair, side in zip(
+                    zip(windows.input_ids[i], windows.offset_mapping[i], strict=True),
+                    windows.sequence_ids(i),
+                    strict=True,
+                )
+                if side == 1
+            ]
+            assert not joined or joined[-8:] == window[:8], form
+            joined += window[8:] if joined else window
+        assert joined == wanted, form
 
 
 def test_a_single_text_overflows_into_windows(tokenizer):
@@ -263,18 +264,18 @@ def test_words_given_ready_keep_their_numbers_and_their_own_offsets(tokenizer):
             assert places == [list(range(len(word))) for word in words], (form, kind)
 
 
-def test_tensors_hold_what_the_lists_hold(tokenizer):
-    for kind, array in [("pt", torch.Tensor), ("np", np.ndarray)]:
-        single = ask(tokenizer, PLAIN, return_tensors=kind)
-        plain = ask(tokenizer, PLAIN)
-        assert tuple(single.offset_mapping.shape) == (1, len(plain.input_ids), 2), (kind, array)
-        for key in plain:
-            assert isinstance(single[key], array), (kind, array)
-            assert np.array_equal(np.asarray(single[key][0]), np.asarray(plain[key])), (kind, array)
-        batch = ask(tokenizer, TEXTS, return_tensors=kind, padding=True)
-        lists = ask(tokenizer, TEXTS, padding=True)
-        for key in lists:
-            assert np.array_equal(np.asarray(batch[key]), np.asarray(lists[key])), (kind, array)
+@pytest.mark.parametrize(("kind", "array"), [("pt", torch.Tensor), ("np", np.ndarray)])
+def test_tensors_hold_what_the_lists_hold(kind: Any, array: Any, tokenizer):
+    single = ask(tokenizer, PLAIN, return_tensors=kind)
+    plain = ask(tokenizer, PLAIN)
+    assert tuple(single.offset_mapping.shape) == (1, len(plain.input_ids), 2), (kind, array)
+    for key in plain:
+        assert isinstance(single[key], array), (kind, array)
+        assert np.array_equal(np.asarray(single[key][0]), np.asarray(plain[key])), (kind, array)
+    batch = ask(tokenizer, TEXTS, return_tensors=kind, padding=True)
+    lists = ask(tokenizer, TEXTS, padding=True)
+    for key in lists:
+        assert np.array_equal(np.asarray(batch[key]), np.asarray(lists[key])), (kind, array)
 
 
 # special tokens and odd texts
@@ -305,33 +306,35 @@ def test_decoding_gives_the_text_back(tokenizer, bundled):
     ]
 
 
-def test_an_empty_text_is_only_its_frame(tokenizer):
-    for text in ["", " ", "\n\t "]:
-        encoded = ask(tokenizer, text)
-        assert encoded.input_ids == [CLS_ID, SEP_ID], text
-        assert encoded.offset_mapping == [(0, 0), (0, 0)], text
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_an_empty_text_is_only_its_frame(text: Any, tokenizer):
+    encoded = ask(tokenizer, text)
+    assert encoded.input_ids == [CLS_ID, SEP_ID], text
+    assert encoded.offset_mapping == [(0, 0), (0, 0)], text
 
 
 def test_no_words_are_only_a_frame(tokenizer):
     assert tokenizer([], is_split_into_words=True, return_offsets_mapping=True).input_ids == [CLS_ID, SEP_ID]
 
 
-def test_an_empty_batch_is_empty(tokenizer):
-    for options in [{}, {"return_offsets_mapping": True}, {"padding": True, "truncation": True, "max_length": 8}]:
-        encoded = tokenizer([], **options)
-        assert encoded["input_ids"] == [], options
-        assert encoded["attention_mask"] == [], options
+@pytest.mark.parametrize(
+    "options", [{}, {"return_offsets_mapping": True}, {"padding": True, "truncation": True, "max_length": 8}]
+)
+def test_an_empty_batch_is_empty(options: Any, tokenizer):
+    encoded = tokenizer([], **options)
+    assert encoded["input_ids"] == [], options
+    assert encoded["attention_mask"] == [], options
 
 
-def test_lone_surrogates_and_null_bytes_keep_all_offsets(tokenizer):
-    for text in ["가\ud800나 했다", "\udfff", "가\x00나 다\x00", "\x00"]:
-        assert [place for span in spans(ask(tokenizer, text)) for place in range(*span)] == solid(text)
+@pytest.mark.parametrize("text", ["가\ud800나 했다", "\udfff", "가\x00나 다\x00", "\x00"])
+def test_lone_surrogates_and_null_bytes_keep_all_offsets(text: Any, tokenizer):
+    assert [place for span in spans(ask(tokenizer, text)) for place in range(*span)] == solid(text)
 
 
-def test_an_endless_word_is_tokenized_whole(tokenizer):
-    for word in ["ㅋ" * 100_000, "x" * 100_000, "무대했다" * 5_000]:
-        places = [place for span in spans(ask(tokenizer, word)) for place in range(*span)]
-        assert places == list(range(len(word))), word
+@pytest.mark.parametrize("word", ["ㅋ" * 100_000, "x" * 100_000, "무대했다" * 5_000])
+def test_an_endless_word_is_tokenized_whole(word: Any, tokenizer):
+    places = [place for span in spans(ask(tokenizer, word)) for place in range(*span)]
+    assert places == list(range(len(word))), word
 
 
 # saving, pickling
@@ -419,10 +422,10 @@ def test_special_tokens_are_the_first_ids(tokenizer):
     assert tokenizer.convert_tokens_to_ids(SPECIAL_TOKENS) == [0, 1, 2, 3, 4]
 
 
-def test_a_batch_of_texts_and_pairs_is_refused(tokenizer):
-    for batch in [["가", ("가", "다")], [("가", "다"), "가"]]:
-        with pytest.raises(ValueError, match="single texts or pairs"):
-            tokenizer(batch)
+@pytest.mark.parametrize("batch", [["가", ("가", "다")], [("가", "다"), "가"]])
+def test_a_batch_of_texts_and_pairs_is_refused(batch: Any, tokenizer):
+    with pytest.raises(ValueError, match="single texts or pairs"):
+        tokenizer(batch)
 
 
 def test_what_is_no_text_is_refused(tokenizer):

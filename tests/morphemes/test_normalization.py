@@ -1,26 +1,30 @@
 """Decomposed text and lone surrogates."""
 
+from typing import Any
+
+import pytest
 from front_end import PROPERTY, nfd
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kobert_pipeline.morphemes.normalization import REPLACEMENT, cluster_end, replace_surrogates
 
-A_CLUSTER_ENDS_WHERE_NOTHING_ROWS = [
-    ("했다", 0, 1),
-    (nfd("했다"), 0, 3),
-    (nfd("했다"), 3, 5),
-    ("e\u0301x", 0, 2),
-    ("가😀", 0, 1),
-    ("가", 0, 1),
-    (" \u0dd9\u0ddf", 0, 1),
-    (" \u0dd9\u0ddf", 1, 3),
-]
 
-
-def test_a_cluster_ends_where_nothing_more_can_compose():
-    for text, start, end in A_CLUSTER_ENDS_WHERE_NOTHING_ROWS:
-        assert cluster_end(text, start) == end
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("했다", 0, 1),
+        (nfd("했다"), 0, 3),
+        (nfd("했다"), 3, 5),
+        ("e\u0301x", 0, 2),
+        ("가😀", 0, 1),
+        ("가", 0, 1),
+        (" \u0dd9\u0ddf", 0, 1),
+        (" \u0dd9\u0ddf", 1, 3),
+    ],
+)
+def test_a_cluster_ends_where_nothing_more_can_compose(text: Any, start: Any, end: Any):
+    assert cluster_end(text, start) == end
 
 
 @PROPERTY

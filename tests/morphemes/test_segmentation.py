@@ -2,6 +2,7 @@
 
 import itertools
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from front_end import PROPERTY, any_text, composed_text, nfc
@@ -96,8 +97,9 @@ def test_contracted_morphemes_that_share_a_character_stay_together(kiwi):
     assert [list(found) for found in kiwi.segment(["했다"], 1)] == [[Morpheme(0, 1, 0), Morpheme(1, 2, 0)]]
 
 
-def test_a_single_mark_at_either_end_of_a_token_is_separated():
-    for text, morphemes in [
+@pytest.mark.parametrize(
+    ("text", "morphemes"),
+    [
         ("-20도", "- 20도"),
         ("Inc.은", "Inc.은"),
         ("끝.", "끝 ."),
@@ -108,9 +110,11 @@ def test_a_single_mark_at_either_end_of_a_token_is_separated():
         ("?!", "?!"),
         ("!", "!"),
         ("[가", "[ 가"),
-    ]:
-        (found,) = Segmenter("whitespace").segment([text], 1)
-        assert [text[morpheme.start : morpheme.end] for morpheme in found] == morphemes.split(), (text, morphemes)
+    ],
+)
+def test_a_single_mark_at_either_end_of_a_token_is_separated(text: Any, morphemes: Any):
+    (found,) = Segmenter("whitespace").segment([text], 1)
+    assert [text[morpheme.start : morpheme.end] for morpheme in found] == morphemes.split(), (text, morphemes)
 
 
 def test_the_segmentation_of_a_text_depends_on_no_other_text(kiwi, bundled):
@@ -165,20 +169,20 @@ def test_sentences_are_dense_however_the_analyzer_numbers_them(data, text):
     check_sentences(segment_one(text, tokens))
 
 
-WHAT_OVERLAPPING_EMPTY_AND_MISSING_ROWS = [
-    ([(0, 1, 0), (0, 1, 0), (1, 2, 0)], [(0, 1), (1, 2), (3, 5)]),
-    ([(0, 2, 0), (2, 2, 0), (3, 5, 0)], [(0, 2), (3, 5)]),
-    ([(0, 1, 0), (3, 5, 0), (1, 4, 0)], [(0, 1), (1, 2), (3, 5)]),
-    ([(0, 1, 0), (1, 2, 0), (0, 2, 0), (3, 4, 0)], [(0, 2), (3, 4), (4, 5)]),
-    ([(1, 4, 0)], [(0, 1), (1, 2), (3, 4), (4, 5)]),
-    ([], [(0, 2), (3, 5)]),
-]
-
-
-def test_what_overlapping_empty_and_missing_tokens_become():
-    for tokens, spans in WHAT_OVERLAPPING_EMPTY_AND_MISSING_ROWS:
-        found = segment_one("했다 가나", [tokens])
-        assert [(morpheme.start, morpheme.end) for morpheme in found] == spans
+@pytest.mark.parametrize(
+    ("tokens", "spans"),
+    [
+        ([(0, 1, 0), (0, 1, 0), (1, 2, 0)], [(0, 1), (1, 2), (3, 5)]),
+        ([(0, 2, 0), (2, 2, 0), (3, 5, 0)], [(0, 2), (3, 5)]),
+        ([(0, 1, 0), (3, 5, 0), (1, 4, 0)], [(0, 1), (1, 2), (3, 5)]),
+        ([(0, 1, 0), (1, 2, 0), (0, 2, 0), (3, 4, 0)], [(0, 2), (3, 4), (4, 5)]),
+        ([(1, 4, 0)], [(0, 1), (1, 2), (3, 4), (4, 5)]),
+        ([], [(0, 2), (3, 5)]),
+    ],
+)
+def test_what_overlapping_empty_and_missing_tokens_become(tokens: Any, spans: Any):
+    found = segment_one("했다 가나", [tokens])
+    assert [(morpheme.start, morpheme.end) for morpheme in found] == spans
 
 
 def test_a_token_of_white_space_only_takes_no_sentence_number():

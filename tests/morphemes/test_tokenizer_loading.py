@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 import warnings
+from typing import Any
 
 import pytest
 import transformers
@@ -90,22 +91,22 @@ print("\\n" + json.dumps(answers))
         assert "trust_remote_code=True" in answer
 
 
-A_CLASS_OF_TRANSFORMERS_RAISES_ROWS = [
-    "BertTokenizer",
-    "BertTokenizerFast",
-    "ElectraTokenizer",
-    "RobertaTokenizer",
-    "PreTrainedTokenizerFast",
-    "AlbertTokenizer",
-    "GPT2Tokenizer",
-    "T5Tokenizer",
-]
-
-
-def test_a_class_of_transformers_raises_and_comes_up_with_no_other_vocabulary(front_end):
-    for name in A_CLASS_OF_TRANSFORMERS_RAISES_ROWS:
-        with pytest.raises(ValueError, match=r"trust_remote_code=True"):
-            getattr(transformers, name).from_pretrained(front_end.tokenizer)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BertTokenizer",
+        "BertTokenizerFast",
+        "ElectraTokenizer",
+        "RobertaTokenizer",
+        "PreTrainedTokenizerFast",
+        "AlbertTokenizer",
+        "GPT2Tokenizer",
+        "T5Tokenizer",
+    ],
+)
+def test_a_class_of_transformers_raises_and_comes_up_with_no_other_vocabulary(name: Any, front_end):
+    with pytest.raises(ValueError, match=r"trust_remote_code=True"):
+        getattr(transformers, name).from_pretrained(front_end.tokenizer)
 
 
 def test_pipelines_and_sentence_transformers_name_the_flag_and_load_with_it(front_end, tmp_path, monkeypatch):

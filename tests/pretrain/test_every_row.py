@@ -262,14 +262,14 @@ def test_the_area_under_the_curve_equals_scikit_learn() -> None:
     assert auc(torch.randn(3), torch.zeros(3, dtype=torch.bool)).item() == 0.5
 
 
-def test_static_masking_repeats_itself_and_dynamic_does_not() -> None:
-    for duplicates, same in ((2, True), (None, False)):
-        _, loader = prepared({"name": "mlm_nsp", "dupe_factor": duplicates}, {"name": "bert", **SMALL})
-        steps = loader.steps_per_epoch()
-        loader._locate(3 * steps)
-        first, later = loader.batch(0), loader.batch(loader.epoch_ends[1])
-        assert np.array_equal(first.input_ids, later.input_ids) == same
-        assert not np.array_equal(first.input_ids, loader.batch(loader.epoch_ends[0]).input_ids)
+@pytest.mark.parametrize(("duplicates", "same"), ((2, True), (None, False)))
+def test_static_masking_repeats_itself_and_dynamic_does_not(duplicates: Any, same: Any) -> None:
+    _, loader = prepared({"name": "mlm_nsp", "dupe_factor": duplicates}, {"name": "bert", **SMALL})
+    steps = loader.steps_per_epoch()
+    loader._locate(3 * steps)
+    first, later = loader.batch(0), loader.batch(loader.epoch_ends[1])
+    assert np.array_equal(first.input_ids, later.input_ids) == same
+    assert not np.array_equal(first.input_ids, loader.batch(loader.epoch_ends[0]).input_ids)
 
 
 def test_the_arithmetic_of_a_step_is_what_pytorch_counts() -> None:

@@ -147,28 +147,30 @@ def numbered(shard: Shard) -> Shards:
     return Shards([replace(shard, ids=np.arange(5, 5 + len(shard.ids)).astype(np.uint16))])
 
 
-def test_eojeols_are_hidden_whole() -> None:
-    for objective in ["mlm_nsp", "mlm_sop", "rtd", {"name": "mlm", "mask_unit": "token", "mlm_probability": 0.4}]:
-        chosen = options(objective, {"name": "electra" if objective == "rtd" else "bert", **SMALL})
-        assert chosen.objective.mask_unit != "eojeol"
-        words = chosen.with_whole_word_masking()
-        assert words.objective.model_copy(update={"mask_unit": chosen.objective.mask_unit}) == chosen.objective
-        shards = numbered(shard_of(articles(20) + reviews(6), seed=4))
-        eojeol = np.cumsum(shards.shards[0].boundaries & EOJEOL != 0)
-        longer = 0
-        for step in range(3):
-            batch = Loader(shards, words, 60_000, seed=0).batch(step)
-            originals = batch.input_ids.copy()
-            originals[batch.masked_positions] = batch.labels
-            hidden = np.isin(np.arange(len(originals)), batch.masked_positions)
-            sequence = np.repeat(np.arange(len(batch.lengths)), batch.lengths) * 2 + batch.token_type_ids
-            word_of = {}
-            for place, token in enumerate(originals.tolist()):
-                if token >= len(SPECIAL_TOKENS):
-                    word_of.setdefault((sequence[place], eojeol[token - 5]), []).append(hidden[place])
-            assert all(len(set(word)) == 1 for word in word_of.values())
-            longer += sum(len(word) > 1 and word[0] for word in word_of.values())
-        assert longer > 5
+@pytest.mark.parametrize(
+    "objective", ["mlm_nsp", "mlm_sop", "rtd", {"name": "mlm", "mask_unit": "token", "mlm_probability": 0.4}]
+)
+def test_eojeols_are_hidden_whole(objective: Any) -> None:
+    chosen = options(objective, {"name": "electra" if objective == "rtd" else "bert", **SMALL})
+    assert chosen.objective.mask_unit != "eojeol"
+    words = chosen.with_whole_word_masking()
+    assert words.objective.model_copy(update={"mask_unit": chosen.objective.mask_unit}) == chosen.objective
+    shards = numbered(shard_of(articles(20) + reviews(6), seed=4))
+    eojeol = np.cumsum(shards.shards[0].boundaries & EOJEOL != 0)
+    longer = 0
+    for step in range(3):
+        batch = Loader(shards, words, 60_000, seed=0).batch(step)
+        originals = batch.input_ids.copy()
+        originals[batch.masked_positions] = batch.labels
+        hidden = np.isin(np.arange(len(originals)), batch.masked_positions)
+        sequence = np.repeat(np.arange(len(batch.lengths)), batch.lengths) * 2 + batch.token_type_ids
+        word_of = {}
+        for place, token in enumerate(originals.tolist()):
+            if token >= len(SPECIAL_TOKENS):
+                word_of.setdefault((sequence[place], eojeol[token - 5]), []).append(hidden[place])
+        assert all(len(set(word)) == 1 for word in word_of.values())
+        longer += sum(len(word) > 1 and word[0] for word in word_of.values())
+    assert longer > 5
 
 
 def test_what_hides_nothing_stays_as_it_is() -> None:

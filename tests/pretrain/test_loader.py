@@ -4,6 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,14 +97,14 @@ def test_steps_for_comes_to_the_budget_within_a_step() -> None:
     assert reader.steps_for(1) == 1
 
 
-def test_the_share_of_masked_tokens_is_the_rate_and_no_special_token_is_masked() -> None:
-    for rate in [0.15, 0.4]:
-        reader = loader(mlm_probability=rate)
-        batches = [reader.batch(step) for step in range(4 * reader.steps_per_epoch())]
-        labels = np.concatenate([batch.labels for batch in batches])
-        maskable = sum(int((originals(batch) >= len(SPECIAL_TOKENS)).sum()) for batch in batches)
-        assert len(labels) / maskable == pytest.approx(rate, rel=0.03), rate
-        assert labels.min() >= len(SPECIAL_TOKENS), rate
+@pytest.mark.parametrize("rate", [0.15, 0.4])
+def test_the_share_of_masked_tokens_is_the_rate_and_no_special_token_is_masked(rate: Any) -> None:
+    reader = loader(mlm_probability=rate)
+    batches = [reader.batch(step) for step in range(4 * reader.steps_per_epoch())]
+    labels = np.concatenate([batch.labels for batch in batches])
+    maskable = sum(int((originals(batch) >= len(SPECIAL_TOKENS)).sum()) for batch in batches)
+    assert len(labels) / maskable == pytest.approx(rate, rel=0.03), rate
+    assert labels.min() >= len(SPECIAL_TOKENS), rate
 
 
 def test_labels_of_pairs_belong_to_the_sequences_of_the_batch() -> None:

@@ -1,6 +1,7 @@
 """Which tokens are predicted, and what replaces them."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,10 +107,12 @@ def test_nothing_is_chosen_where_nothing_is_maskable() -> None:
     assert len(choose(np.ones(4, bool), np.zeros(4, bool), 0.5, np.random.default_rng(0))) == 0
 
 
-def test_units_begin_at_their_border_bits() -> None:
-    for unit, expected in [("token", [1, 1, 1, 1, 1]), ("morpheme", [1, 0, 1, 0, 1]), ("eojeol", [1, 0, 0, 0, 1])]:
-        boundaries = np.array([MORPHEME | EOJEOL | SENTENCE, 0, MORPHEME, 0, MORPHEME | EOJEOL], np.uint8)
-        assert unit_starts(boundaries, unit).tolist() == [bool(flag) for flag in expected], (unit, expected)
+@pytest.mark.parametrize(
+    ("unit", "expected"), [("token", [1, 1, 1, 1, 1]), ("morpheme", [1, 0, 1, 0, 1]), ("eojeol", [1, 0, 0, 0, 1])]
+)
+def test_units_begin_at_their_border_bits(unit: Any, expected: Any) -> None:
+    boundaries = np.array([MORPHEME | EOJEOL | SENTENCE, 0, MORPHEME, 0, MORPHEME | EOJEOL], np.uint8)
+    assert unit_starts(boundaries, unit).tolist() == [bool(flag) for flag in expected], (unit, expected)
 
 
 def test_replace_puts_80_10_10_within_binomial_bounds() -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,17 +64,17 @@ def assert_same_gradients(ours: dict[str, torch.Tensor], theirs: dict[str, torch
         torch.testing.assert_close(ours[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
 
 
-def test_loss_and_gradients_equal_hf_bert_for_pre_training(tiny_bert: Build) -> None:
-    for unpaired in [False, True]:
-        batch = batch_of(True, unpaired)
-        module, reference = LossModule(tiny_bert(), MlmNsp(), Bert()), tiny_bert()
-        loss, values = module(to_device(batch, "cpu"))
-        loss.backward()
-        expected = reference(**padded(batch), next_sentence_label=torch.from_numpy(batch.next_sentence_label))
-        expected.loss.backward()
-        assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5), unpaired
-        assert values["mlm_loss"].item() + values["nsp_loss"].item() == pytest.approx(loss.item(), abs=1e-5), unpaired
-        assert_same_gradients(gradients(module.model), gradients(reference))
+@pytest.mark.parametrize("unpaired", [False, True])
+def test_loss_and_gradients_equal_hf_bert_for_pre_training(unpaired: Any, tiny_bert: Build) -> None:
+    batch = batch_of(True, unpaired)
+    module, reference = LossModule(tiny_bert(), MlmNsp(), Bert()), tiny_bert()
+    loss, values = module(to_device(batch, "cpu"))
+    loss.backward()
+    expected = reference(**padded(batch), next_sentence_label=torch.from_numpy(batch.next_sentence_label))
+    expected.loss.backward()
+    assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5), unpaired
+    assert values["mlm_loss"].item() + values["nsp_loss"].item() == pytest.approx(loss.item(), abs=1e-5), unpaired
+    assert_same_gradients(gradients(module.model), gradients(reference))
 
 
 def test_loss_without_pairs_equals_hf_bert_for_masked_lm(tiny_bert: Build) -> None:

@@ -182,12 +182,12 @@ def compiled_batches(parts: int, documents: list[Described], **options: Any) -> 
             yield batch_at(step, part, parts)
 
 
-def test_all_batches_to_compile_for_have_one_shape() -> None:
-    for parts in [1, 2, 5]:
-        found = list(compiled_batches(parts, articles(300), max_length=48))
-        assert len(found) > 20, parts
-        assert {len(tensors.input_ids) for tensors in found} == {4000 // parts + 48}, parts
-        assert len({len(tensors.labels) for tensors in found}) == len({len(tensors.lengths) for tensors in found}) == 1
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_all_batches_to_compile_for_have_one_shape(parts: Any) -> None:
+    found = list(compiled_batches(parts, articles(300), max_length=48))
+    assert len(found) > 20, parts
+    assert {len(tensors.input_ids) for tensors in found} == {4000 // parts + 48}, parts
+    assert len({len(tensors.labels) for tensors in found}) == len({len(tensors.lengths) for tensors in found}) == 1
 
 
 def test_batches_of_short_texts_have_one_shape_too() -> None:

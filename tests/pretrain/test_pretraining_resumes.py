@@ -124,13 +124,16 @@ def test_the_stage_resumes_with_another_number_of_threads_to_the_same_model_file
     assert sha256(models[0]) == sha256(models[1])
 
 
-def test_options_that_do_not_fit_together_are_refused() -> None:
-    for changes, named in [
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
         ({"max_length": 128, "batch_tokens": 100}, "batch_tokens"),
         ({"architecture": {"name": "bert", "hidden_size": 50, "num_attention_heads": 4}}, "num_attention_heads"),
-    ]:
-        with pytest.raises(ValueError, match=named):
-            stage.PretrainOptions(**changes)
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(changes: Any, named: Any) -> None:
+    with pytest.raises(ValueError, match=named):
+        stage.PretrainOptions(**changes)
 
 
 def test_parameter_counts_equal_a_built_encoder() -> None:

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_shards import all_boundaries, articles, corpora, document_of, documents, generators, reviews, shards_of
@@ -151,11 +153,11 @@ def test_sequences_are_filled_unless_they_are_to_be_short() -> None:
     assert len(short) > 1.3 * len(full)
 
 
-def test_a_document_without_tokens_gives_no_sequence() -> None:
-    for is_ordered in [True, False]:
-        shards = shards_of([(True, [[3, 3]]), (is_ordered, []), (False, [[4]])])
-        sequences = plan_sequences(shards, 16, 0.0, "next", np.random.default_rng(0))
-        assert len(sequences) == 2, is_ordered
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_a_document_without_tokens_gives_no_sequence(is_ordered: Any) -> None:
+    shards = shards_of([(True, [[3, 3]]), (is_ordered, []), (False, [[4]])])
+    sequences = plan_sequences(shards, 16, 0.0, "next", np.random.default_rng(0))
+    assert len(sequences) == 2, is_ordered
 
 
 def test_the_corpora_of_these_tests_hold_both_kinds() -> None:

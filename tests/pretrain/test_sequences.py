@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from synthetic_shards import articles, corpora, reviews, shards_of
@@ -169,13 +171,13 @@ def test_sentence_pairs_equal_a_walk_through_the_sentences(shards: Shards, max_l
     assert sequences.next_sentence_label.tolist() == labels
 
 
-def test_shards_without_a_token_give_no_sequence() -> None:
-    for pairs in ["next", "order", None]:
-        empty, rng = shards_of([], [(True, [])]), np.random.default_rng(0)
-        for sequences in (
-            plan_sequences(empty, 32, 0.1, pairs, rng),
-            sentence_pairs(empty, 32, rng),
-            full_sentences(empty, 32, True),
-        ):
-            assert len(sequences) == 0, pairs
-            assert sequences.lengths.tolist() == [], pairs
+@pytest.mark.parametrize("pairs", ["next", "order", None])
+def test_shards_without_a_token_give_no_sequence(pairs: Any) -> None:
+    empty, rng = shards_of([], [(True, [])]), np.random.default_rng(0)
+    for sequences in (
+        plan_sequences(empty, 32, 0.1, pairs, rng),
+        sentence_pairs(empty, 32, rng),
+        full_sentences(empty, 32, True),
+    ):
+        assert len(sequences) == 0, pairs
+        assert sequences.lengths.tolist() == [], pairs

@@ -4,6 +4,7 @@ import math
 import statistics
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from huggingface_hub import ModelCard
@@ -124,10 +125,10 @@ def test_costs_add_up_seeds_and_count_every_device() -> None:
     ]
 
 
-def test_half_of_the_numbers_for_co2_is_refused() -> None:
-    for given in [{"watts": 700}, {"grams_per_kwh": 430}, {"watts": 0, "grams_per_kwh": 430}]:
-        with pytest.raises(ValueError, match=r"watts|grams_per_kwh"):
-            EmissionsOptions.model_validate(given)
+@pytest.mark.parametrize("given", [{"watts": 700}, {"grams_per_kwh": 430}, {"watts": 0, "grams_per_kwh": 430}])
+def test_half_of_the_numbers_for_co2_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"watts|grams_per_kwh"):
+        EmissionsOptions.model_validate(given)
 
 
 def test_how_the_weights_were_chosen_is_true_of_this_model() -> None:

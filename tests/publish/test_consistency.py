@@ -116,13 +116,13 @@ def test_tied_weights_of_which_neither_is_stored_are_missing(tokenizer, tmp_path
         refuse_disagreement(model, tokenizer)
 
 
-def test_weights_that_cannot_be_read_are_refused(tuned, tokenizer) -> None:
-    for content, message in [(b"no weights", "is damaged"), (None, "does not exist")]:
-        (tuned / "model.safetensors").unlink()
-        if content:
-            (tuned / "model.safetensors").write_bytes(content)
-        with pytest.raises(UserError, match=message):
-            refuse_disagreement(tuned, tokenizer)
+@pytest.mark.parametrize(("content", "message"), [(b"no weights", "is damaged"), (None, "does not exist")])
+def test_weights_that_cannot_be_read_are_refused(content: Any, message: Any, tuned, tokenizer) -> None:
+    (tuned / "model.safetensors").unlink()
+    if content:
+        (tuned / "model.safetensors").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        refuse_disagreement(tuned, tokenizer)
 
 
 def test_a_tokenizer_whose_special_tokens_share_an_id_is_refused(tuned, tiny) -> None:

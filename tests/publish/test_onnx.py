@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -59,20 +60,22 @@ def agrees(folder: Path, auto: str) -> None:
             np.testing.assert_allclose(theirs[name], value, atol=1e-5)
 
 
-def test_models_are_exported_with_their_heads_and_quantized(with_onnx, tmp_path_factory) -> None:
-    for name, auto in (("mood", "AutoModelForSequenceClassification"), ("encoder", "AutoModelForPreTraining")):
-        folder = with_onnx / name
-        counts = read_json(folder / "manifest.json")["counts"]
-        assert 0 <= counts["onnx_max_difference"] < 1e-5
-        assert counts["onnx_texts"] > 8
-        assert f"{counts['onnx_max_difference']:.1e}" in (folder / "README.md").read_text(encoding="utf-8")
-        for file in (ONNX, ONNX_INT8):
-            assert file in json.loads((folder / "manifest.json").read_text())["files"]
-            content = (folder / file).read_bytes()
-            places = (str(tmp_path_factory.getbasetemp().parent), sys.prefix, "site-packages", ".py", "/tmp")
-            assert not [place for place in places if place.encode() in content]
-        assert (folder / ONNX_INT8).stat().st_size < (folder / ONNX).stat().st_size / 2
-        agrees(folder, auto)
+@pytest.mark.parametrize(
+    ("name", "auto"), (("mood", "AutoModelForSequenceClassification"), ("encoder", "AutoModelForPreTraining"))
+)
+def test_models_are_exported_with_their_heads_and_quantized(name: Any, auto: Any, with_onnx, tmp_path_factory) -> None:
+    folder = with_onnx / name
+    counts = read_json(folder / "manifest.json")["counts"]
+    assert 0 <= counts["onnx_max_difference"] < 1e-5
+    assert counts["onnx_texts"] > 8
+    assert f"{counts['onnx_max_difference']:.1e}" in (folder / "README.md").read_text(encoding="utf-8")
+    for file in (ONNX, ONNX_INT8):
+        assert file in json.loads((folder / "manifest.json").read_text())["files"]
+        content = (folder / file).read_bytes()
+        places = (str(tmp_path_factory.getbasetemp().parent), sys.prefix, "site-packages", ".py", "/tmp")
+        assert not [place for place in places if place.encode() in content]
+    assert (folder / ONNX_INT8).stat().st_size < (folder / ONNX).stat().st_size / 2
+    agrees(folder, auto)
 
 
 def test_the_card_says_what_int8_costs(with_onnx, tiny) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,23 +45,26 @@ def test_a_stage_folder_with_a_file_of_the_user_is_refused_by_every_command(tiny
         assert any(row["status"].startswith("not ours") for row in rows)
 
 
-def test_a_file_put_into_a_stage_keeps_it_from_being_deleted(tiny, tmp_path, kobert) -> None:
-    for place in (
+@pytest.mark.parametrize(
+    "place",
+    (
         "notes.txt",
         "checkpoints/step-mine/model.safetensors.bak",
         "logs/mine.log",
         "model/pytorch_model.bin",
-    ):
-        run_dir = tiny.copy(tmp_path / place.replace("/", "-"), "tokenizer", "shards", "pretrain")
-        path = run_dir / "pretrain" / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("mine")
-        before = contents(run_dir)
-        assert str(path) in kobert("pretrain", tiny.recipe, "--run-dir", run_dir, "--redo").complaint
-        assert contents(run_dir) == before
-        assert kobert("pretrain", tiny.recipe, "--run-dir", run_dir).code == 0, (
-            "as long as nothing is deleted it may be there"
-        )
+    ),
+)
+def test_a_file_put_into_a_stage_keeps_it_from_being_deleted(place: Any, tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / place.replace("/", "-"), "tokenizer", "shards", "pretrain")
+    path = run_dir / "pretrain" / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("mine")
+    before = contents(run_dir)
+    assert str(path) in kobert("pretrain", tiny.recipe, "--run-dir", run_dir, "--redo").complaint
+    assert contents(run_dir) == before
+    assert kobert("pretrain", tiny.recipe, "--run-dir", run_dir).code == 0, (
+        "as long as nothing is deleted it may be there"
+    )
 
 
 def test_litter_of_systems_and_tools_is_left_alone(tiny, tmp_path, kobert) -> None:
@@ -152,22 +156,27 @@ def test_a_manifest_that_names_files_outside_its_folder_is_not_reused(tiny, tmp_
         shutil.rmtree(run_dir)
 
 
-def test_an_unlisted_file_of_a_kind_that_is_read_is_refused(tiny, tmp_path, kobert) -> None:
-    """A copied shard would be trained on, and a copied part read; files of other kinds are no input of any stage."""
-    for stage, source, copy in (
+@pytest.mark.parametrize(
+    ("stage", "source", "copy"),
+    (
         ("analysis", "corpus/part-00000.parquet", "corpus/part-00000 (copy).parquet"),
         ("tokenizer", "analysis/part-00000.parquet", "analysis/part-99999.parquet"),
         ("pretrain", "shards/train-00000.ids.npy", "shards/train-00099.ids.npy"),
         ("finetune", "features/nsmc/train/input_ids.npy", "features/nsmc/train/extra.npy"),
         ("publish", "pretrain/model/config.json", "pretrain/model/generation_config.json"),
-    ):
-        run_dir = tiny.copy_before(tmp_path / stage, stage)
-        (run_dir / stage).exists() or shutil.copy(run_dir / source, run_dir / copy)
-        complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
-        assert f"{run_dir / copy} is not listed" in complaint, stage
-        (run_dir / copy).rename(run_dir / copy.rpartition("/")[0] / "notes.txt")
-        folder = run_dir.joinpath(*copy.split("/")[: 2 if copy.startswith("features") else 1])
-        assert manifest.verify(folder), "a file of another kind is no input of any stage"
+    ),
+)
+def test_an_unlisted_file_of_a_kind_that_is_read_is_refused(
+    stage: Any, source: Any, copy: Any, tiny, tmp_path, kobert
+) -> None:
+    """A copied shard would be trained on, and a copied part read; files of other kinds are no input of any stage."""
+    run_dir = tiny.copy_before(tmp_path / stage, stage)
+    (run_dir / stage).exists() or shutil.copy(run_dir / source, run_dir / copy)
+    complaint = kobert(stage, tiny.recipe, "--run-dir", run_dir).complaint
+    assert f"{run_dir / copy} is not listed" in complaint, stage
+    (run_dir / copy).rename(run_dir / copy.rpartition("/")[0] / "notes.txt")
+    folder = run_dir.joinpath(*copy.split("/")[: 2 if copy.startswith("features") else 1])
+    assert manifest.verify(folder), "a file of another kind is no input of any stage"
 
 
 def test_every_file_of_a_run_fits_the_patterns_that_its_record_names(tiny) -> None:

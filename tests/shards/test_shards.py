@@ -3,6 +3,7 @@
 import itertools
 import shutil
 import unicodedata
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,12 +69,12 @@ def documents_of(shard):
 # ids
 
 
-def test_ids_are_the_saved_tokenizers_on_every_bundled_document(front_end, tokenizer, rows):
-    for split, held in (("train", False), ("held_out", True)):
-        found = [ids for shard in Shards.open(front_end.shards, split).shards for ids in documents_of(shard)]
-        wanted = [row.document.text for row in rows if in_split(row.document.id, HELD_OUT) == held]
-        assert found == ids_of(tokenizer, wanted)
-        assert len(found) > 3
+@pytest.mark.parametrize(("split", "held"), (("train", False), ("held_out", True)))
+def test_ids_are_the_saved_tokenizers_on_every_bundled_document(split: Any, held: Any, front_end, tokenizer, rows):
+    found = [ids for shard in Shards.open(front_end.shards, split).shards for ids in documents_of(shard)]
+    wanted = [row.document.text for row in rows if in_split(row.document.id, HELD_OUT) == held]
+    assert found == ids_of(tokenizer, wanted)
+    assert len(found) > 3
 
 
 def test_ids_are_the_saved_tokenizers_on_reviews_and_contexts(tokenizer, backend, kiwi, bundled):
@@ -88,11 +89,13 @@ def test_ids_are_the_saved_tokenizers_on_real_documents(tokenizer, backend, kiwi
     assert documents_of(make_shard(backend, analysed(kiwi, texts))) == ids_of(tokenizer, texts)
 
 
-def test_ids_are_the_saved_tokenizers_on_odd_texts(tokenizer, backend, kiwi):
-    for text in ["무대 [MASK] 위[SEP]했다 [CLS] [PAD] [UNK]", "▁가 ▁", "😀👨‍👩‍👧 ㅋㅋㅋ", "", "가" * 3000 + " 끝"]:
-        (found,) = documents_of(make_shard(backend, analysed(kiwi, [text])))
-        assert found == ids_of(tokenizer, text)
-        assert not set(found) & {0, 2, 3, 4}
+@pytest.mark.parametrize(
+    "text", ["무대 [MASK] 위[SEP]했다 [CLS] [PAD] [UNK]", "▁가 ▁", "😀👨‍👩‍👧 ㅋㅋㅋ", "", "가" * 3000 + " 끝"]
+)
+def test_ids_are_the_saved_tokenizers_on_odd_texts(text: Any, tokenizer, backend, kiwi):
+    (found,) = documents_of(make_shard(backend, analysed(kiwi, [text])))
+    assert found == ids_of(tokenizer, text)
+    assert not set(found) & {0, 2, 3, 4}
 
 
 def test_decomposed_documents_have_the_ids_of_composed_ones(tokenizer, backend, kiwi):
@@ -156,9 +159,9 @@ def test_tokens_inside_a_morpheme_begin_nothing(backend):
     assert shard.boundaries.tolist() == [31] + [0] * (len(shard.ids) - 1)
 
 
-def test_a_shard_says_whether_order_means_anything(backend, kiwi):
-    for ordered in [True, False]:
-        assert make_shard(backend, analysed(kiwi, ["가", "나"], ordered)).ordered.tolist() == [ordered] * 2, ordered
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_shard_says_whether_order_means_anything(ordered: Any, backend, kiwi):
+    assert make_shard(backend, analysed(kiwi, ["가", "나"], ordered)).ordered.tolist() == [ordered] * 2, ordered
 
 
 def test_ids_are_small_integers(front_end):
@@ -280,13 +283,13 @@ def test_an_array_without_documents_is_damaged(tmp_path):
         open_shard(tmp_path, "train-00000")
 
 
-def test_ids_fit_their_type():
-    for size in [1500, 2**16, 2**16 + 1]:
-        vocabulary = {f"p{i}": i for i in range(size - 1)} | {"[UNK]": size - 1}
-        backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-        shard = make_shard(backend, analysed(Segmenter("whitespace"), ["없다"]))
-        assert shard.ids.dtype == (np.uint16 if size <= 2**16 else np.uint32), size
-        assert shard.ids.tolist() == [size - 1], size
+@pytest.mark.parametrize("size", [1500, 2**16, 2**16 + 1])
+def test_ids_fit_their_type(size: Any):
+    vocabulary = {f"p{i}": i for i in range(size - 1)} | {"[UNK]": size - 1}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    shard = make_shard(backend, analysed(Segmenter("whitespace"), ["없다"]))
+    assert shard.ids.dtype == (np.uint16 if size <= 2**16 else np.uint32), size
+    assert shard.ids.tolist() == [size - 1], size
 
 
 def test_the_stage_needs_only_the_saved_folder(front_end, tmp_path):

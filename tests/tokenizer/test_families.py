@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import Any
 
 import pytest
 from front_end import loaded
@@ -118,13 +119,13 @@ def test_a_letter_without_a_piece_is_unknown(backends):
         ), family
 
 
-def test_neighbouring_letters_without_pieces(backends):
+@pytest.mark.parametrize(("family", "unknown"), [("bpe", "[UNK][UNK]"), ("unigram", "[UNK]")])
+def test_neighbouring_letters_without_pieces(family: Any, unknown: Any, backends):
     """`tokenizers` joins them to one [UNK] in its unigram model and has no switch for it."""
-    for family, unknown in [("bpe", "[UNK][UNK]"), ("unigram", "[UNK]")]:
-        assert spelled(backends[family], f"{WORD_MARK}학{STRANGE}{STRANGE}교") == f"{WORD_MARK}학{unknown}교", (
-            family,
-            unknown,
-        )
+    assert spelled(backends[family], f"{WORD_MARK}학{STRANGE}{STRANGE}교") == f"{WORD_MARK}학{unknown}교", (
+        family,
+        unknown,
+    )
 
 
 def test_an_unknown_letter_in_a_text_has_its_place(folders):

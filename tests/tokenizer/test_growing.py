@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from typing import Any
 
 import pytest
 from front_end import VOCAB_SIZE, loaded
@@ -150,11 +151,11 @@ def test_swapped_origins_from_another_family_spell_the_piece(front_end, tmp_path
 # what cannot be
 
 
-def test_a_family_that_cannot_grow_is_refused_before_anything_is_read(kobert):
-    for family in ["bpe", "unigram"]:
-        result = kobert("check", "tiny", "--set", f"tokenizer.subword.name={family}", "--set", "tokenizer.base=gone")
-        assert f"a {family} vocabulary cannot grow" in result.complaint, family
-        assert "keep: nothing" in result.complaint, family
+@pytest.mark.parametrize("family", ["bpe", "unigram"])
+def test_a_family_that_cannot_grow_is_refused_before_anything_is_read(family: Any, kobert):
+    result = kobert("check", "tiny", "--set", f"tokenizer.subword.name={family}", "--set", "tokenizer.base=gone")
+    assert f"a {family} vocabulary cannot grow" in result.complaint, family
+    assert "keep: nothing" in result.complaint, family
 
 
 @pytest.mark.parametrize(("family", "model"), [("bpe", "BPE"), ("unigram", "Unigram")])
@@ -164,11 +165,11 @@ def test_a_base_of_a_family_that_cannot_grow_is_refused(front_end, tmp_path, fam
         train(front_end, tmp_path / "grown", base=str(old))
 
 
-def test_a_base_that_is_no_tokenizer_folder_is_refused_in_one_sentence(kobert, corpora):
-    for base in ["gone", "documents"]:
-        result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", f"tokenizer.base={base}")
-        assert f"tokenizer.base: {corpora / base / VOCABULARY_FILE} does not exist" in result.complaint, base
-        assert "name a folder that `kobert` published" in result.complaint, base
+@pytest.mark.parametrize("base", ["gone", "documents"])
+def test_a_base_that_is_no_tokenizer_folder_is_refused_in_one_sentence(base: Any, kobert, corpora):
+    result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", f"tokenizer.base={base}")
+    assert f"tokenizer.base: {corpora / base / VOCABULARY_FILE} does not exist" in result.complaint, base
+    assert "name a folder that `kobert` published" in result.complaint, base
 
 
 def test_the_plain_export_is_no_base(old):
@@ -182,12 +183,12 @@ def test_a_vocabulary_without_its_settings_is_no_base(old, tmp_path):
         raw_files(TokenizerOptions(base="."), tmp_path)
 
 
-def test_a_base_made_otherwise_than_the_analysis_is_refused(front_end, old, tmp_path):
-    for key, value in [("style", "form"), ("analyzer", "mecab")]:
-        base = shutil.copytree(old, tmp_path / key)
-        write_json(base / "tokenizer_config.json", read_json(base / "tokenizer_config.json") | {key: value})
-        with pytest.raises(UserError, match=f"made with {key} '{value}', the analysis with"):
-            train(front_end, tmp_path / f"grown-{key}", base=str(base))
+@pytest.mark.parametrize(("key", "value"), [("style", "form"), ("analyzer", "mecab")])
+def test_a_base_made_otherwise_than_the_analysis_is_refused(key: Any, value: Any, front_end, old, tmp_path):
+    base = shutil.copytree(old, tmp_path / key)
+    write_json(base / "tokenizer_config.json", read_json(base / "tokenizer_config.json") | {key: value})
+    with pytest.raises(UserError, match=f"made with {key} '{value}', the analysis with"):
+        train(front_end, tmp_path / f"grown-{key}", base=str(base))
 
 
 def test_a_base_whose_files_hold_something_else_is_refused_in_one_sentence(front_end, old, tmp_path):

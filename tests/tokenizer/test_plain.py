@@ -4,6 +4,7 @@ import json
 import os
 import unicodedata
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,14 +127,16 @@ def test_offsets_in_decomposed_text_end_at_the_first_jamo_of_a_syllable(plain):
 # tokens
 
 
-def test_white_space_and_composition_change_no_id(plain):
-    for text in ["나는 집에 갔다 ", "나는\n집에\t갔다", "나는  \u3000 집에\xa0갔다", nfd("나는 집에 갔다")]:
-        assert ids(plain, text) == ids(plain, "나는 집에 갔다")
+@pytest.mark.parametrize(
+    "text", ["나는 집에 갔다 ", "나는\n집에\t갔다", "나는  \u3000 집에\xa0갔다", nfd("나는 집에 갔다")]
+)
+def test_white_space_and_composition_change_no_id(text: Any, plain):
+    assert ids(plain, text) == ids(plain, "나는 집에 갔다")
 
 
-def test_white_space_before_the_text_changes_no_id(plain):
-    for before in [" ", "\n\t", "\r\n", "\u3000 ", "\x1c", "\x85"]:
-        assert ids(plain, before + "나는 집에") == ids(plain, "나는 집에")
+@pytest.mark.parametrize("before", [" ", "\n\t", "\r\n", "\u3000 ", "\x1c", "\x85"])
+def test_white_space_before_the_text_changes_no_id(before: Any, plain):
+    assert ids(plain, before + "나는 집에") == ids(plain, "나는 집에")
 
 
 @PROPERTY
@@ -146,9 +149,11 @@ def test_all_white_space_is_alike(plain, text, edges):
     assert ids(plain, f"{before}{text}{between}{text}{after}") == ids(plain, f"{text} {text}")
 
 
-def test_an_eojeol_after_a_mask_begins_with_the_mark(plain, tokenizer):
-    for text in ["나는 [MASK] 집에", "나는\n[MASK]\t\n집에 ", " [MASK] 집에", "[MASK] [MASK]  집에", "나는[MASK] "]:
-        assert ids(plain, text) == tokenizer(text, add_special_tokens=False).input_ids
+@pytest.mark.parametrize(
+    "text", ["나는 [MASK] 집에", "나는\n[MASK]\t\n집에 ", " [MASK] 집에", "[MASK] [MASK]  집에", "나는[MASK] "]
+)
+def test_an_eojeol_after_a_mask_begins_with_the_mark(text: Any, plain, tokenizer):
+    assert ids(plain, text) == tokenizer(text, add_special_tokens=False).input_ids
 
 
 def test_white_space_around_a_mask_is_no_token(plain, tokenizer):
@@ -208,17 +213,17 @@ def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
     assert 0.5 < agreeing / total < 1
 
 
-A_TOKEN_BELONGS_TO_THE_ROWS = [
-    ("나는 집", [(0, 1), (1, 2), (3, 4)], [[0, 1], [2]]),
-    ("나는 집", [(0, 2), (2, 4)], [[0], [1]]),
-    ("나는 집", [(0, 2), (3, 3), (3, 4)], [[0], [1, 2]]),
-    ("나 는 집", [(0, 1), (4, 5)], [[0], [], [1]]),
-    (" 나 ", [(1, 2)], [[0]]),
-    ("나", [], [[]]),
-    (" ", [], []),
-]
-
-
-def test_a_token_belongs_to_the_eojeol_of_its_end():
-    for text, spans, found in A_TOKEN_BELONGS_TO_THE_ROWS:
-        assert ids_by_eojeol(text, list(range(len(spans))), spans) == found
+@pytest.mark.parametrize(
+    ("text", "spans", "found"),
+    [
+        ("나는 집", [(0, 1), (1, 2), (3, 4)], [[0, 1], [2]]),
+        ("나는 집", [(0, 2), (2, 4)], [[0], [1]]),
+        ("나는 집", [(0, 2), (3, 3), (3, 4)], [[0], [1, 2]]),
+        ("나 는 집", [(0, 1), (4, 5)], [[0], [], [1]]),
+        (" 나 ", [(1, 2)], [[0]]),
+        ("나", [], [[]]),
+        (" ", [], []),
+    ],
+)
+def test_a_token_belongs_to_the_eojeol_of_its_end(text: Any, spans: Any, found: Any):
+    assert ids_by_eojeol(text, list(range(len(spans))), spans) == found

@@ -1,5 +1,7 @@
 """Training: the same corpus gives the same files, and tokens spell the text that they replace."""
 
+from typing import Any
+
 import pytest
 from front_end import PROPERTY, VOCAB_SIZE, loaded
 from hypothesis import given
@@ -79,15 +81,18 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(fr
     assert VOCAB_SIZE < supported < 500_000
 
 
-def test_what_is_advised_for_too_little_text_is_allowed():
-    for found, limit_alphabet, remedy in [
+@pytest.mark.parametrize(
+    ("found", "limit_alphabet", "remedy"),
+    [
         (100, None, "set both tokenizer.subword.vocab_size=100 and tokenizer.limit_alphabet=40, or add text"),
         (99, None, "the smallest vocabulary has 100, so add text"),
         (99, 40, "the smallest vocabulary has 100, so raise tokenizer.limit_alphabet (now 40), or add text"),
-    ]:
-        assert advice(found, 40, limit_alphabet) == remedy, (limit_alphabet, remedy)
-        with pytest.raises(ValueError, match="greater than or equal to 100"):
-            WordPiece(vocab_size=99)
+    ],
+)
+def test_what_is_advised_for_too_little_text_is_allowed(found: Any, limit_alphabet: Any, remedy: Any):
+    assert advice(found, 40, limit_alphabet) == remedy, (limit_alphabet, remedy)
+    with pytest.raises(ValueError, match="greater than or equal to 100"):
+        WordPiece(vocab_size=99)
 
 
 def test_tokens_join_back_to_the_marked_morphemes(backend, rows):
@@ -160,19 +165,19 @@ def test_the_corpus_is_a_document_a_line(front_end, rows):
 # the alphabet
 
 
-THE_ALPHABET_IS_THE_COMMONEST_ROWS = [
-    (["나 가 다"], 2, ["가", "나"]),
-    (["다 다 나 가"], 2, ["가", "다"]),
-    (["bab", "b c"], 2, ["a", "b"]),
-    (["가"], 5, ["가"]),
-    ([], 5, []),
-    (["  "], 5, []),
-]
-
-
-def test_the_alphabet_is_the_commonest_letters_in_code_order():
-    for lines, limit, alphabet in THE_ALPHABET_IS_THE_COMMONEST_ROWS:
-        assert alphabet_of(lines, limit) == alphabet
+@pytest.mark.parametrize(
+    ("lines", "limit", "alphabet"),
+    [
+        (["나 가 다"], 2, ["가", "나"]),
+        (["다 다 나 가"], 2, ["가", "다"]),
+        (["bab", "b c"], 2, ["a", "b"]),
+        (["가"], 5, ["가"]),
+        ([], 5, []),
+        (["  "], 5, []),
+    ],
+)
+def test_the_alphabet_is_the_commonest_letters_in_code_order(lines: Any, limit: Any, alphabet: Any):
+    assert alphabet_of(lines, limit) == alphabet
 
 
 @PROPERTY

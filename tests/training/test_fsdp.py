@@ -90,10 +90,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.parametrize("objective", ["mlm_nsp", "mlm_sop"])
 @pytest.mark.slow
-def test_two_processes_that_share_train_what_one_does(place: Path) -> None:
-    for objective in ["mlm_nsp", "mlm_sop"]:
-        assert difference(place, f"{objective} shared", f"{objective} by one") > 0, objective
+def test_two_processes_that_share_train_what_one_does(objective: Any, place: Path) -> None:
+    assert difference(place, f"{objective} shared", f"{objective} by one") > 0, objective
 
 
 @pytest.mark.slow
@@ -101,36 +101,39 @@ def test_two_processes_that_share_train_what_two_that_do_not_do(place: Path) -> 
     difference(place, "rtd True", "rtd False")
 
 
-@pytest.mark.slow
-def test_files_do_not_tell_who_made_them(place: Path) -> None:
-    for shared, other in (
+@pytest.mark.parametrize(
+    ("shared", "other"),
+    (
         ("mlm_nsp shared", "mlm_nsp by one"),
         ("mlm_sop shared", "mlm_sop by one"),
         ("rtd True", "rtd False"),
-    ):
-        left = [
-            {
-                str(path.relative_to(place / name))
-                for path in (place / name).rglob("*")
-                if path.is_file() and "tfevents" not in path.name
-            }
-            for name in (shared, other)
-        ]
-        assert left[0] == left[1]
-        configs = [file for file in left[0] if file.endswith("config.json")]
-        assert configs
-        assert [(place / shared / file).read_text() for file in configs] == [
-            (place / other / file).read_text() for file in configs
-        ]
-
-
+    ),
+)
 @pytest.mark.slow
-def test_checkpoints_hold_whole_tensors(place: Path) -> None:
-    for file in ("model.safetensors", "optimizer.safetensors"):
-        found, expected = (
-            load_file(checkpoints(place / f"mlm_nsp {by}" / "checkpoints")[-1] / file) for by in ("shared", "by one")
-        )
-        torch.testing.assert_close(found, expected, **TOLERANCE)
+def test_files_do_not_tell_who_made_them(shared: Any, other: Any, place: Path) -> None:
+    left = [
+        {
+            str(path.relative_to(place / name))
+            for path in (place / name).rglob("*")
+            if path.is_file() and "tfevents" not in path.name
+        }
+        for name in (shared, other)
+    ]
+    assert left[0] == left[1]
+    configs = [file for file in left[0] if file.endswith("config.json")]
+    assert configs
+    assert [(place / shared / file).read_text() for file in configs] == [
+        (place / other / file).read_text() for file in configs
+    ]
+
+
+@pytest.mark.parametrize("file", ("model.safetensors", "optimizer.safetensors"))
+@pytest.mark.slow
+def test_checkpoints_hold_whole_tensors(file: Any, place: Path) -> None:
+    found, expected = (
+        load_file(checkpoints(place / f"mlm_nsp {by}" / "checkpoints")[-1] / file) for by in ("shared", "by one")
+    )
+    torch.testing.assert_close(found, expected, **TOLERANCE)
 
 
 @pytest.mark.slow
@@ -224,26 +227,26 @@ def test_every_process_keeps_its_slice_and_tied_weights_stay_tied() -> None:
 # what is a layer
 
 
-LAYERS_ARE_WHAT_STANDS_IN_ROWS = [
-    ("mlm_nsp", {"num_hidden_layers": 3}, ["BertLayer"] * 3),
-    ("mlm_nsp", {"num_hidden_layers": 1}, []),
-    ("mlm_sop", {"num_hidden_layers": 3}, []),  # one layer, passed three times
-    ("rtd", DEEP, ["ElectraLayer"] * 4),
-    ("rtd", TIED, ["ElectraLayer"] * 2),
-    ("mlm", DEEP, ["ModernBertEncoderLayer"] * 2),
-    ("clm", DEEP, ["GPT2Block"] * 2),
-]
-
-
-def test_layers_are_the_modules_in_a_row() -> None:
-    for objective, architecture, expected in LAYERS_ARE_WHAT_STANDS_IN_ROWS:
-        given = options(objective, architecture=architecture)
-        with torch.device("meta"):
-            model = given.architecture.model(given.architecture.config(200), given.objective.head)
-        module = LossModule(model, given.objective, given.architecture)
-        found = [layer for layers in layer_lists(module) for layer in layers]
-        assert [type(layer).__name__ for layer in found] == expected
-        assert len({id(layer) for layer in found}) == len(found)
+@pytest.mark.parametrize(
+    ("objective", "architecture", "expected"),
+    [
+        ("mlm_nsp", {"num_hidden_layers": 3}, ["BertLayer"] * 3),
+        ("mlm_nsp", {"num_hidden_layers": 1}, []),
+        ("mlm_sop", {"num_hidden_layers": 3}, []),  # one layer, passed three times
+        ("rtd", DEEP, ["ElectraLayer"] * 4),
+        ("rtd", TIED, ["ElectraLayer"] * 2),
+        ("mlm", DEEP, ["ModernBertEncoderLayer"] * 2),
+        ("clm", DEEP, ["GPT2Block"] * 2),
+    ],
+)
+def test_layers_are_the_modules_in_a_row(objective: Any, architecture: Any, expected: Any) -> None:
+    given = options(objective, architecture=architecture)
+    with torch.device("meta"):
+        model = given.architecture.model(given.architecture.config(200), given.objective.head)
+    module = LossModule(model, given.objective, given.architecture)
+    found = [layer for layers in layer_lists(module) for layer in layers]
+    assert [type(layer).__name__ for layer in found] == expected
+    assert len({id(layer) for layer in found}) == len(found)
 
 
 def test_a_module_that_is_not_sharded_is_left_as_it_is() -> None:
@@ -261,13 +264,16 @@ def test_one_process_has_no_other_rank_to_shard_with(tmp_path: Path) -> None:
         train(torch.nn.Linear(2, 2), lambda *step: None, Plan(fsdp=True), 3, tmp_path)
 
 
-def test_what_wants_a_whole_model_is_refused(kobert: Callable[..., Any]) -> None:
-    for given, complaint in [
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
         (["pretrain.plan.optimizer=muon"], "pretrain.plan: fsdp shards every matrix"),
         (["pretrain.plan.torch_compile=true"], "pretrain.plan: fsdp and torch_compile cannot be combined"),
-    ]:
-        sets = [word for option in ("pretrain.plan.fsdp=true", *given) for word in ("--set", option)]
-        assert complaint in kobert("check", "tiny", *sets).complaint, given
+    ],
+)
+def test_what_wants_a_whole_model_is_refused(given: Any, complaint: Any, kobert: Callable[..., Any]) -> None:
+    sets = [word for option in ("pretrain.plan.fsdp=true", *given) for word in ("--set", option)]
+    assert complaint in kobert("check", "tiny", *sets).complaint, given
 
 
 def test_fine_tuning_keeps_models_whole(kobert: Callable[..., Any]) -> None:

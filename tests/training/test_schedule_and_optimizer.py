@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -39,25 +40,25 @@ def test_rates_equal_transformers_but_that_the_warm_up_begins_one_step_above_zer
             ), (steps, warmup, schedule, reference)
 
 
-def test_warm_up_stable_decay_equals_transformers() -> None:
-    for decay in [0.1, 0.5, 0.9]:
-        steps = 100
-        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
-        scheduler = get_wsd_schedule(
-            optimizer,
-            num_warmup_steps=10,
-            num_decay_steps=round(decay * steps),
-            num_training_steps=steps,
-            decay_type="linear",
-        )
-        expected = []
-        for _ in range(steps + 1):
-            expected.append(optimizer.param_groups[0]["lr"])
-            optimizer.step()
-            scheduler.step()
-        found = rates(Plan(learning_rate=PEAK, warmup=0.1, schedule="wsd", decay=decay), steps)
-        assert found[:10] == pytest.approx(expected[1:11]), decay
-        assert found[10:] == pytest.approx(expected[10:-1]), decay
+@pytest.mark.parametrize("decay", [0.1, 0.5, 0.9])
+def test_warm_up_stable_decay_equals_transformers(decay: Any) -> None:
+    steps = 100
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+    scheduler = get_wsd_schedule(
+        optimizer,
+        num_warmup_steps=10,
+        num_decay_steps=round(decay * steps),
+        num_training_steps=steps,
+        decay_type="linear",
+    )
+    expected = []
+    for _ in range(steps + 1):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    found = rates(Plan(learning_rate=PEAK, warmup=0.1, schedule="wsd", decay=decay), steps)
+    assert found[:10] == pytest.approx(expected[1:11]), decay
+    assert found[10:] == pytest.approx(expected[10:-1]), decay
 
 
 def test_rates_follow_the_closed_form_after_the_warm_up() -> None:

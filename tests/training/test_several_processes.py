@@ -126,23 +126,25 @@ def test_the_loss_is_logged_once_and_is_that_of_the_whole_batch(place: Path) -> 
 # what is refused
 
 
-def test_several_processes_only_train(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command in ["run", "features", "publish", "status", "serve"]:
-        with monkeypatch.context() as patch:
-            patch.setenv("WORLD_SIZE", "2")
-            with pytest.raises(UserError, match=f"kobert {command} was started as 2 ranks.*--until features"):
-                refuse_unsupported_launch(command)
-            refuse_unsupported_launch("pretrain")
-            refuse_unsupported_launch("finetune")
+@pytest.mark.parametrize("command", ["run", "features", "publish", "status", "serve"])
+def test_several_processes_only_train(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("WORLD_SIZE", "2")
+        with pytest.raises(UserError, match=f"kobert {command} was started as 2 ranks.*--until features"):
+            refuse_unsupported_launch(command)
+        refuse_unsupported_launch("pretrain")
+        refuse_unsupported_launch("finetune")
 
 
-def test_a_model_cut_up_by_the_launcher_is_refused(monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]) -> None:
-    for way in ["FSDP", "DEEPSPEED", "MEGATRON_LM"]:
-        with monkeypatch.context() as patch:
-            patch.setenv(f"ACCELERATE_USE_{way}", "true")
-            complaint = kobert("pretrain", "tiny").complaint
-            assert f"ACCELERATE_USE_{way}" in complaint, way
-            assert "--set pretrain.plan.fsdp=true" in complaint, way
+@pytest.mark.parametrize("way", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
+def test_a_model_cut_up_by_the_launcher_is_refused(
+    way: Any, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv(f"ACCELERATE_USE_{way}", "true")
+        complaint = kobert("pretrain", "tiny").complaint
+        assert f"ACCELERATE_USE_{way}" in complaint, way
+        assert "--set pretrain.plan.fsdp=true" in complaint, way
 
 
 def test_ranks_that_resume_from_different_steps_are_refused(tmp_path: Path) -> None:

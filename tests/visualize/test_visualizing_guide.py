@@ -31,7 +31,7 @@ def test_the_guide_does_what_it_says(
     assert written == set(re.findall(r"--(?:out|projector) (\S+)", GUIDE))
 
 
-def test_the_guide_names_every_unit() -> None:
-    for folder in ("docs", "docs/ko"):
-        guide = (REPO / folder / "visualizing.md").read_text(encoding="utf-8")
-        assert re.findall(r"^\| `(\w+)` \|", guide, re.M) == list(UNITS), folder
+@pytest.mark.parametrize("folder", ("docs", "docs/ko"))
+def test_the_guide_names_every_unit(folder: Any) -> None:
+    guide = (REPO / folder / "visualizing.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", guide, re.M) == list(UNITS), folder
